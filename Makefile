@@ -1,11 +1,16 @@
 # make demo    watch a robot remember
-# make test    the whole suite
+# make test    the whole suite, or a part of it (ONE=tests/store/test_facts.py)
+# make quick   the tests that need no model, no server and no other process (a minute)
+# make test-all    test-long, test-boards (an emulated ARM board among them), and properties with examples that were never tried
 # make test-long    the tests that try many random cases, with all of their cases
 # make test-boards    the suite on every Python that is here, and on the oldest SQLite (ONLY=3.12,sqlite chooses)
 # make test-arm       an emulated ARM board: install offline, embed, play the demo, test (as root; the first time takes long)
 # make wheels  a folder to install from without a network (TO=folder)
 # make lab     measure edgemem itself, or learn the weights that it ships: ARGS="judged --json", ARGS="compare --rows 100000"
-# make lint    ruff, mypy --strict, import-linter
+# make reference   docs/profile.md and docs/commands.md, written from the code
+# make docs    the pages as a site, with what the docstrings say of Python: build/site/index.html
+# make recording   docs/demo.svg, drawn from a run of the demo
+# make lint    ruff, mypy --strict, import-linter, no circle of imports
 # Say which Python with PYTHON=python3.12, and CMAKE_ARGS=-DGGML_CUDA=on for a Jetson.
 
 PYTHON ?= python3
@@ -13,7 +18,7 @@ BIN := .venv/bin
 TO ?= dist/wheels
 .DEFAULT_GOAL := demo
 
-.PHONY: demo server test test-long test-boards test-arm lab wheels lint fix env clean
+.PHONY: demo server test quick test-long test-boards test-arm test-all lab wheels docs reference recording lint fix env clean
 
 demo:
 	@$(PYTHON) .ci/setup_env.py demo
@@ -28,7 +33,10 @@ server: env
 	@$(PYTHON) .ci/setup_env.py server
 
 test: server
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(ONE)
+
+quick: env
+	@$(BIN)/python -m pytest -m quick $(ONE)
 
 test-long: server
 	@EDGEMEM_LONG=1 $(BIN)/python -m pytest -m long --timeout 7200
@@ -39,6 +47,12 @@ test-boards: env
 test-arm:
 	@$(PYTHON) .ci/arm.py
 
+# One behind the other, each on the whole machine.
+test-all:
+	@$(MAKE) test-long
+	@$(MAKE) test-boards
+	@EDGEMEM_EXPLORE=1 $(BIN)/python -m pytest -m hypothesis
+
 lab: env
 	@PYTHONPATH="$(CURDIR)/tests$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python -m lab $(ARGS)
 
@@ -47,12 +61,24 @@ wheels:
 	@$(BIN)/edgemem models get --quiet
 	@$(PYTHON) .ci/wheels.py "$(TO)"
 
+docs:
+	@$(PYTHON) .ci/setup_env.py docs
+	@$(BIN)/python .ci/site.py
+
+reference:
+	@$(PYTHON) .ci/setup_env.py dev
+	@$(BIN)/python .ci/reference.py
+
+recording: env
+	@$(BIN)/python .ci/recording.py
+
 lint:
 	@$(PYTHON) .ci/setup_env.py dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python .ci/circles.py edgemem
 
 fix:
 	@$(PYTHON) .ci/setup_env.py dev

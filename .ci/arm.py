@@ -39,14 +39,14 @@ LEAST_FACTS = 20  # that were acknowledged when the process is killed
 
 # What a processor can change: bits and bytes of vectors and postings, tokens, locks, threads, and a kill.
 TESTS = (
-    "tests/test_postings.py",
-    "tests/test_vector_store.py",
+    "tests/recall/test_postings.py",
+    "tests/recall/test_vector_store.py",
     "tests/contracts/test_vector_index_contract.py",
-    "tests/test_recall.py",
-    "tests/test_database.py",
-    "tests/test_turns.py",
-    "tests/test_embedder.py::test_eight_threads_get_their_own_vectors",
-    "tests/test_embedder.py::test_an_interrupted_computation_returns_nothing_and_can_be_repeated",
+    "tests/recall/test_recall.py",
+    "tests/store/test_database.py",
+    "tests/store/test_turns.py",
+    "tests/llama/test_embedder.py::test_eight_threads_get_their_own_vectors",
+    "tests/llama/test_embedder.py::test_an_interrupted_computation_returns_nothing_and_can_be_repeated",
     "tests/test_clock.py",
     "tests/test_fence.py",
     "tests/crash/test_session_kill.py",

@@ -1,6 +1,6 @@
 """Make `.venv` with everything that edgemem needs; quick when nothing has changed.
 
-    python3 .ci/setup_env.py [demo|dev|server]
+    python3 .ci/setup_env.py [demo|dev|server|docs]
 
 Standard library only, because it runs before anything is installed. Even Python 3.6, the python3 of older
 Jetsons, can read it and so be told which one is needed: hence the quoted types. What is costly is kept
@@ -31,6 +31,7 @@ CACHE = Path(
     os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
 ).expanduser()
 STAMP = VENV / "edgemem.stamp"
+DOCS_STAMP = VENV / "docs.stamp"
 EXTRAS = {"demo": "models", "dev": "dev"}
 """The package's extra for each kind of environment; `dev` holds all that `demo` does."""
 EDGEVOX = ("edgevox", "huggingface-hub", "filelock")
@@ -285,6 +286,15 @@ def fetch_edgevox() -> None:
     part.rename(folder)
 
 
+def install_docs() -> None:
+    """Install what `make docs` makes the site with, unless it is there; nothing else needs it."""
+    if DOCS_STAMP.exists() and DOCS_STAMP.read_text() == fingerprint():
+        return
+    run("installing what makes the site", [
+        str(PYTHON), "-m", "pip", "install", "-c", str(CONSTRAINTS), "-e", f"{ROOT}[docs]"])  # fmt: skip
+    DOCS_STAMP.write_text(fingerprint())
+
+
 def fingerprint() -> str:
     """Hash all that the environment is made from."""
     parts = [
@@ -322,9 +332,9 @@ def set_up(kind: str, version: str) -> None:
 
 
 def main() -> None:
-    """Install for `demo` (what a robot needs), `dev` (what the tests import as well) or `server` (what they start)."""
+    """Install for `demo` (what a robot needs), `dev` (what the tests import as well), `server` (what they start) or `docs`."""
     asked = sys.argv[1] if len(sys.argv) > 1 else "demo"
-    kind = "dev" if asked == "server" else asked
+    kind = "dev" if asked in ("server", "docs") else asked
     version = pinned("llama-cpp-python")
     try:
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -339,6 +349,8 @@ def main() -> None:
             build_server(version)
         if asked == "server" and not edgevox_folder().exists():
             fetch_edgevox()
+        if asked == "docs":
+            install_docs()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from edgemem.loop.loop import AgentLoop
     from edgemem.loop.memory_tools import memory_tools
     from edgemem.loop.toolbox import Tool, ToolTurn
-    from edgemem.memory import Memory, open_memory
+    from edgemem.memory import Memory
     from edgemem.recall.vector_store import VectorMemoryStore
     from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, RecalledSession, Session
     from edgemem.seed_names import default_memory_dir, new_session_id
@@ -41,57 +41,44 @@ if TYPE_CHECKING:
     from edgemem.store.protocols import MemoryStore, SessionStore
     from edgemem.store.sessions import SQLiteSessionStore
 
-    open = open_memory  # noqa: A001 - `edgemem.open` is the front door
+    open = Memory  # noqa: A001 - `edgemem.open` is the front door
 
 __version__ = "0.1.0"
 
-# Where each public name lives. Nothing is imported before it is used, so that `import edgemem` stays cheap.
+# Which public names live in each module. Nothing is imported before it is used, so that `import edgemem` stays cheap.
 _HOMES = {
-    "AgentLoop": "edgemem.loop.loop",
-    "AuditLogHook": "edgemem.hooks.audit_log",
-    "Clock": "edgemem.clock",
-    "Compactor": "edgemem.context.compaction.compactor",
-    "ContextCompactionHook": "edgemem.hooks.compaction",
-    "EdgememError": "edgemem.errors",
-    "Episode": "edgemem.records",
-    "EpisodeLoggerHook": "edgemem.hooks.episode_logger",
-    "Fact": "edgemem.records",
-    "Heard": "edgemem.records",
-    "HookRegistry": "edgemem.hooks.registry",
-    "HookResult": "edgemem.hooks.points",
-    "JSONMemoryStore": "edgemem.store.json.memory",
-    "JSONSessionStore": "edgemem.store.json.sessions",
-    "Memory": "edgemem.memory",
-    "MemoryInjectionHook": "edgemem.hooks.injection",
-    "MemoryStore": "edgemem.store.protocols",
-    "NotesFile": "edgemem.store.notes",
-    "NotesInjectorHook": "edgemem.hooks.notes_injector",
-    "PersistSessionHook": "edgemem.hooks.persist",
-    "Preference": "edgemem.records",
-    "Profile": "edgemem.config",
-    "Reader": "edgemem.records",
-    "Recalled": "edgemem.records",
-    "RecalledSession": "edgemem.records",
-    "SQLiteMemoryStore": "edgemem.store.memory_store",
-    "SQLiteSessionStore": "edgemem.store.sessions",
-    "Session": "edgemem.records",
-    "SessionStore": "edgemem.store.protocols",
-    "TimingHook": "edgemem.hooks.turn_log",
-    "TokenBudgetHook": "edgemem.hooks.prompt",
-    "Tool": "edgemem.loop.toolbox",
-    "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
-    "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
-    "ToolTurn": "edgemem.loop.toolbox",
-    "TurnLogHook": "edgemem.hooks.turn_log",
-    "VectorMemoryStore": "edgemem.recall.vector_store",
-    "default_memory_dir": "edgemem.seed_names",
-    "estimate_tokens": "edgemem.llama.tokens.estimate",
-    "hook": "edgemem.hooks.loader",
-    "llama_embed": "edgemem.llama.embedder",
-    "load_profile": "edgemem.config",
-    "memory_tools": "edgemem.loop.memory_tools",
-    "new_session_id": "edgemem.seed_names",
-    "open": "edgemem.memory",
+    "edgemem.clock": "Clock",
+    "edgemem.config": "Profile load_profile",
+    "edgemem.context.compaction.compactor": "Compactor",
+    "edgemem.errors": "EdgememError",
+    "edgemem.hooks.audit_log": "AuditLogHook",
+    "edgemem.hooks.compaction": "ContextCompactionHook",
+    "edgemem.hooks.episode_logger": "EpisodeLoggerHook",
+    "edgemem.hooks.injection": "MemoryInjectionHook",
+    "edgemem.hooks.loader": "hook",
+    "edgemem.hooks.notes_injector": "NotesInjectorHook",
+    "edgemem.hooks.persist": "PersistSessionHook",
+    "edgemem.hooks.points": "HookResult",
+    "edgemem.hooks.prompt": "TokenBudgetHook",
+    "edgemem.hooks.registry": "HookRegistry",
+    "edgemem.hooks.tool_output": "ToolOutputTruncatorHook",
+    "edgemem.hooks.tool_retry": "ToolErrorRetryHook",
+    "edgemem.hooks.turn_log": "TimingHook TurnLogHook",
+    "edgemem.llama.embedder": "llama_embed",
+    "edgemem.llama.tokens.estimate": "estimate_tokens",
+    "edgemem.loop.loop": "AgentLoop",
+    "edgemem.loop.memory_tools": "memory_tools",
+    "edgemem.loop.toolbox": "Tool ToolTurn",
+    "edgemem.memory": "Memory open",
+    "edgemem.recall.vector_store": "VectorMemoryStore",
+    "edgemem.records": "Episode Fact Heard Preference Reader Recalled RecalledSession Session",
+    "edgemem.seed_names": "default_memory_dir new_session_id",
+    "edgemem.store.json.memory": "JSONMemoryStore",
+    "edgemem.store.json.sessions": "JSONSessionStore",
+    "edgemem.store.memory_store": "SQLiteMemoryStore",
+    "edgemem.store.notes": "NotesFile",
+    "edgemem.store.protocols": "MemoryStore SessionStore",
+    "edgemem.store.sessions": "SQLiteSessionStore",
 }
 
 # Not `open`: a star import would take the built-in one away from whoever wrote it.
@@ -145,12 +132,12 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
-    home = _HOMES.get(name)
+    home = next((module for module, names in _HOMES.items() if name in names.split()), None)
     if home is None:
         raise AttributeError(f"module 'edgemem' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(home), "open_memory" if name == "open" else name)
+    value = getattr(import_module(home), "Memory" if name == "open" else name)
     globals()[name] = value
     return value
 

@@ -16,15 +16,15 @@ A board that is really switched off for more than ten years needs a software upd
 that moves the release date. The order of ticks is right in all of these cases; only their distance from true
 time differs, and `trust` tells.
 
-The clock keeps no file of its own: a `ClockState` (the database) holds ticks anyway. Whoever opens one lets the
-clock `catch_up` with it, and again when another process may have written.
+The clock keeps no file of its own: the database holds ticks anyway. Whoever opens one lets the clock `witness` its newest,
+and again when another process may have written.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -38,14 +38,6 @@ _LEAP = 10 * 365.25 * 86400.0
 _SLACK = 1.0  # network time slews, and a burst of ticks runs ahead: neither is worth a warning
 
 
-class ClockState(Protocol):
-    """Where the clock's highest tick is kept."""
-
-    def high_water(self) -> int:
-        """Return the highest tick ever handed out, in microseconds since the epoch; 0 if there is none."""
-        ...
-
-
 class Trust(msgspec.Struct, frozen=True):
     """Whether the wall clock can be believed, why not, and how far the logical clock runs ahead of it."""
 
@@ -56,12 +48,7 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 class Clock:
-    """Hand out times and ticks; safe to use from several threads.
-
-    Args:
-        wall: seconds since the epoch, may jump.
-        monotonic: seconds since some moment, never jumps while the process runs.
-    """
+    """Hand out times and ticks; safe to use from several threads. `wall` may jump; `monotonic` never does while the process runs."""
 
     def __init__(
         self, *, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic
@@ -92,10 +79,6 @@ class Clock:
                 self._newest = tick
                 if tick / 1e6 > self._elapsed():
                     self._known, self._known_at = tick / 1e6, self._monotonic()
-
-    def catch_up(self, state: ClockState) -> None:
-        """Take note of the highest tick that a file holds."""
-        self.witness(state.high_water())
 
     def high_water(self) -> int:
         """Return the newest tick handed out or witnessed; 0 if there is none."""

@@ -174,7 +174,7 @@ def check_session_id(session_id: str) -> None:
 
 def look_alike(text: str) -> str:
     """Return text of the same length in lower case, each character as the plain one that it looks like."""
-    return _folded(text)
+    return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 
 def _defang(text: str) -> str:
@@ -273,10 +273,6 @@ class _Folding(dict[int, str]):
 
 
 _FOLDING = _Folding()
-
-
-def _folded(text: str) -> str:
-    return text.lower() if text.isascii() else text.translate(_FOLDING)
 
 
 def _belong_together(left: str, right: str) -> bool:

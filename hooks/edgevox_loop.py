@@ -27,22 +27,20 @@ import dataclasses
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from itertools import takewhile
 from operator import is_
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard
-from edgemem.context.messages import speeches_of
+from edgemem.context.messages import instructions, speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
-from edgemem.hooks.loader import ResultsInWords, inward, outward, results_in_words
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
     BEFORE_LLM,
-    BEFORE_TOOL,
+    CLASSIC_POINTS,
     ON_ABORT,
     ON_IDLE,
     ON_INTERRUPT,
@@ -55,6 +53,7 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry
+from edgemem.hooks.written_calls import ResultsInWords, inward, outward, results_in_words
 from edgemem.llama.template.chat_template import text_of
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Message, Session
@@ -62,9 +61,6 @@ from edgemem.records import Message, Session
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
-
-POINTS = frozenset({ON_RUN_START, BEFORE_LLM, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END})
-"""What EdgeVox's registry knows; it refuses a hook that names any other."""
 
 INTERRUPT = "__interrupt__"
 """What EdgeVox calls the tool whose result says that the reply before was cut off."""
@@ -282,7 +278,7 @@ class Ears:
         messages, is_first = payload["messages"], run.state is State.NEW
         if is_first and run.giver is not None:
             # All that was said stands there; other instructions take the place of the first ones.
-            inner = [*_instructions(messages), *_without_instructions(run.session.messages)]
+            inner = _with_head(messages, run.session.messages)
         else:
             inner = run.kept(messages)
             without = [message for message in inner if message.get("tool_call_id") != INTERRUPT]
@@ -366,8 +362,7 @@ class Ears:
 
     def _give(self, theirs: Any, messages: Sequence[Message]) -> None:
         """Let a session of EdgeVox hold what was said; its instructions are its agent's."""
-        outer = outward(_without_instructions(messages))
-        theirs.messages[:] = [*_instructions(theirs.messages), *outer]
+        theirs.messages[:] = outward(_with_head(theirs.messages, messages))
 
 
 class State(Enum):
@@ -387,13 +382,7 @@ class Run:
     """One call of an agent's `run`, from its start to its end."""
 
     def __init__(
-        self,
-        ctx: Any,
-        link: Link,
-        session: Session,
-        *,
-        giver: Run | None = None,
-        caller: Run | None = None,
+        self, ctx: Any, link: Link, session: Session, *, giver: Run | None = None, caller: Run | None = None
     ) -> None:
         """Note where it runs.
 
@@ -472,7 +461,7 @@ class Link:
     def register(self, hooks: Iterable[Hook]) -> None:
         """Register hooks; those that act only at points of ours are told by `Ears`."""
         for hook in hooks:
-            if hook.points & POINTS:
+            if hook.points & CLASSIC_POINTS:
                 self._registry.register(Wrapped(hook, self, self._results), priority=hook.priority)
 
     def run_in(self, ctx: Any) -> Run | None:
@@ -486,7 +475,7 @@ class Link:
 class Border:
     """Where a run of EdgeVox comes in and goes out: between its two sides, messages are as memory keeps them."""
 
-    points = POINTS
+    points = CLASSIC_POINTS
 
     def __init__(self, link: Link, results: Any, *, enters: bool) -> None:
         self.link = link
@@ -524,7 +513,7 @@ class Wrapped:
 
     def __init__(self, hook: Hook, link: Link, results: Any) -> None:
         """Wrap a hook; `results` is EdgeVox's class of results."""
-        self.points = frozenset(hook.points & POINTS)
+        self.points = frozenset(hook.points & CLASSIC_POINTS)
         self.priority = hook.priority
         self.name = f"edgemem.{type(hook).__name__}"
         self._hook = hook
@@ -573,12 +562,9 @@ def _speech(messages: Sequence[Message]) -> str:
     return " ".join(text_of(messages[n]) for n in speeches_of(messages))
 
 
-def _instructions(messages: Sequence[Message]) -> list[Message]:
-    return list(takewhile(lambda message: message.get("role") == "system", messages))
-
-
-def _without_instructions(messages: Sequence[Message]) -> list[Message]:
-    return list(messages[len(_instructions(messages)) :])
+def _with_head(head: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
+    """Return what was said behind the instructions that another list begins with."""
+    return [*head[: instructions(head)], *messages[instructions(messages) :]]
 
 
 def _same(some: Sequence[Message], others: Sequence[Message]) -> bool:

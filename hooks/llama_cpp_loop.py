@@ -62,11 +62,7 @@ def attach(
         ChatReplies(chat, max_tokens=max_tokens, temperature=temperature),
         hooks=[
             *memory.hooks(
-                session_id=session_id,
-                speaker=speaker,
-                model=chat,
-                instructions=instructions,
-                tools=offered,
+                session_id=session_id, speaker=speaker, model=chat, instructions=instructions, tools=offered
             ),
             *memory.keep_state(chat),
         ],

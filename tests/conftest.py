@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import quick
 from hypothesis import settings
 
 from edgemem.clock import Clock
@@ -20,6 +21,7 @@ from edgemem.clock import Clock
 # the test alone: what passed on one machine passes on the next. `EDGEMEM_EXPLORE=1` tries new ones, to look for what is not known yet.
 settings.register_profile("repeatable", settings.default, deadline=None, print_blob=True, derandomize=True)
 settings.register_profile("explore", settings.default, deadline=None, print_blob=True)
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=10)
 settings.load_profile("explore" if os.environ.get("EDGEMEM_EXPLORE") else "repeatable")
 
 
@@ -53,9 +55,9 @@ def clock(hand: HandClock) -> Clock:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a turn's end and a memory tool wait for the disk as long as it takes: a test's disk may be busy."""
     from edgemem.hooks import conversation
-    from edgemem.store import later
+    from edgemem.store import spool
 
-    for module in (conversation, later):
+    for module in (conversation, spool):
         monkeypatch.setattr(module, "wait", lambda futures, _: wait(futures, 60))
 
 
@@ -116,6 +118,19 @@ def minilm() -> Path:
     found = find_model("all-minilm-l6-v2")
     assert found is not None, "no embedder: run `edgemem models get all-minilm-l6-v2`"
     return found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try few examples of each property in `make quick`."""
+    if config.getoption("markexpr") == "quick":
+        settings.load_profile("quick")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Mark what `make quick` runs."""
+    for item in items:
+        if quick.is_quick(item):
+            item.add_marker(pytest.mark.quick)
 
 
 def pytest_report_header() -> list[str]:

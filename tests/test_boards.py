@@ -1,4 +1,4 @@
-"""What stands behind `make test-boards` and `make wheels`: what it runs, finds and refuses."""
+"""What stands behind `make test-boards`, `make quick` and `make wheels`: what it runs, finds and refuses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from quick import HEAVY_FIXTURES, heavy_names
 
 CI = Path(__file__).resolve().parent.parent / ".ci"
 
@@ -97,24 +98,6 @@ def test_a_python_that_is_not_here_fails_only_where_it_was_asked_for(tmp_path: P
     assert nox(tmp_path, only="3.14").returncode != 0
 
 
-def test_the_set_up_makes_the_environment_where_it_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """EDGEMEM_VENV names it; without, it is the checkout's `.venv`."""
-    monkeypatch.setenv("EDGEMEM_VENV", str(tmp_path / "3.12.1"))
-    assert tmp_path / "3.12.1" / "bin" / "python" == load("setup_env", monkeypatch).PYTHON
-    monkeypatch.delenv("EDGEMEM_VENV")
-    assert CI.parent / ".venv" == load("setup_env", monkeypatch).VENV
-
-
-def test_the_old_library_goes_before_all_others(old_sqlite: ModuleType) -> None:
-    """LD_LIBRARY_PATH keeps what it held, after the old SQLite."""
-    library = Path("/cache/sqlite/libsqlite3.so.0")
-    assert old_sqlite.put_before({"A": "b"}, library) == {"A": "b", "LD_LIBRARY_PATH": "/cache/sqlite"}
-    held = old_sqlite.put_before({"LD_LIBRARY_PATH": "/cuda"}, library)
-    assert held["LD_LIBRARY_PATH"] == "/cache/sqlite:/cuda"
-
-
 def test_a_python_with_another_sqlite_is_refused(old_sqlite: ModuleType, tmp_path: Path) -> None:
     """The run with the old SQLite cannot pass with the system's by mistake."""
     modern = write_program(tmp_path / "modern", "echo 3.45.1")
@@ -144,6 +127,26 @@ def test_what_building_the_old_sqlite_needs_is_named(
     old_sqlite.library().parent.mkdir(parents=True)
     old_sqlite.library().touch()
     assert old_sqlite.missing_tools() == []
+
+
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("def test_it(tmp_path): open(tmp_path)", False),
+        ("import subprocess\ndef test_it(): subprocess.run('ls')", True),
+        ("import subprocess\ndef test_it(): len('subprocess')", False),
+        ("def test_it():\n    import http.server", True),
+        ("from llama_server import RunningServer\ndef test_it(): RunningServer()", True),
+        ("from hash_embedder import HashEmbedder\ndef test_it(): HashEmbedder()", False),
+        ("def robot(minilm): ...\ndef home(robot): ...\ndef test_it(home): ...", True),
+        ("import llama_cpp as llama\nMODEL = llama.Llama\ndef run(): MODEL()\ndef test_it(): run()", True),
+    ],
+)
+def test_code_tells_what_is_quick(tmp_path: Path, code: str, heavy: bool) -> None:
+    """`make quick` passes over a test whose code reaches a model, a server or a process, through whatever names."""
+    (tmp_path / "test_it.py").write_text(code)
+    assert ("test_it" in heavy_names(tmp_path / "test_it.py")) == heavy
+    assert heavy_names(tmp_path / "test_it.py") >= HEAVY_FIXTURES
 
 
 def test_wheels_never_replace_a_folder_of_other_things(wheels: ModuleType, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import shlex
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
 
 import click
 import msgspec
@@ -117,6 +119,24 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     embed = LlamaEmbedder.embed_query
     monkeypatch.setattr(LlamaEmbedder, "embed_query", lambda self, text, **_: embed(self, text))
     monkeypatch.setattr(search, "monotonic", lambda: 0.0)
+
+
+def test_the_recording_shows_what_the_demo_prints(kitchen: tuple[Path, str]) -> None:
+    """docs/demo.svg holds scenes of this very play but for milliseconds, is small, and asks nobody for a font."""
+    drawn = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
+    assert len(drawn) < 60_000
+    assert re.findall(r"(?:https?:|url\((?!#)|@import|@font-face|<image|<script)[^\s\"]*", drawn) == [
+        "http://www.w3.org/2000/svg"
+    ]
+    script = runpy.run_path(str(ROOT / ".ci" / "recording.py"))
+    texts = [
+        text.text or "" for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    shown, printed = (
+        re.sub(r"\d+\+\d+ms|\d+ms|\d+kB", "", "".join(text.split()))
+        for text in ("".join(texts), "$ make demo" + script["scenes"](kitchen[1]))
+    )
+    assert shown == printed, "make recording"
 
 
 @pytest.mark.usefixtures("patience", "minilm")
@@ -240,19 +260,24 @@ def test_commands_in_the_text_of_the_pages_are_there(line: str) -> None:
     command: click.Command = main
     while isinstance(command, click.Group):
         step = command.get_command(click.Context(command), words[0]) if words else None
+        if step is None and words and words[0].startswith("-"):
+            step = command.get_command(click.Context(command), "list")
+            words.insert(0, "list")
         if step is None:
             break
         command = step
         words.pop(0)
     assert command is not main
-    known = {option for parameter in command.params for option in parameter.opts}
+    known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
     assert {word for word in words if word.startswith("--")} <= known
 
 
 def test_targets_of_the_pages_are_there() -> None:
     """Each `make …` of a page is a target of the Makefile."""
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z][\w-]*)(?=[ `])", TEXT)) <= targets
+    text = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
+    code = [*text.split("`")[1::2], *(block.code for block in of_kind("shell"))]
+    assert set(re.findall(r"\bmake ([a-z][\w-]*)", "\n".join(code))) <= targets
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -287,6 +312,59 @@ def test_drawings_of_the_architecture_hold() -> None:
     drawn = [line.split("  ")[0].split() for line in floors.code.splitlines()]
     assert drawn == [layer.replace("edgemem.", "").replace(":", " ").split() for layer in layers]
     assert set(re.findall(r"\b(?:on|before|after)_\w+", turn.code)) == POINTS
+
+
+def test_each_question_of_the_architecture_names_a_few_files() -> None:
+    """Each of ten questions is answered by one file, and at most four others are read with it; all of them are there."""
+    asked = PAGES["docs/architecture.md"].partition("## Ten people's questions")[2]
+    rows = [line.split("|")[2:4] for line in asked.splitlines() if line.endswith("|")][2:]
+    assert len(rows) == 10
+    for file, others in rows:
+        assert len(re.findall("`(.*?)`", file)) == 1
+        files = re.findall("`(.*?)`", file + others)
+        assert len(files) <= 5
+        assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    """The pages of the profile and of the command line are those that `make reference` writes."""
+    script = runpy.run_path(str(ROOT / ".ci" / "reference.py"))
+    for path, text in script["pages"]().items():
+        assert path.read_text(encoding="utf-8") == text, "make reference"
+
+
+@pytest.mark.parametrize(
+    ("page", "style", "says"),
+    [
+        ('<a href="b.html#there">b</a> <img src="a.svg"> <a href="https://elsewhere.org">e</a>', "", []),
+        (
+            '<script src="https://cdn.org/a.js"></script>',
+            "",
+            ["a.html loads https://cdn.org/a.js from outside"],
+        ),
+        ('<link rel="stylesheet" href="//cdn.org/a.css">', "", ["a.html loads //cdn.org/a.css from outside"]),
+        (
+            '<p style="background: url(http://cdn.org/a.png)">',
+            "",
+            ["a.html loads http://cdn.org/a.png from outside"],
+        ),
+        ("", "@import 'https://fonts.org/f'", ["a.css loads https://fonts.org/f from outside"]),
+        ("", "src: url(https://fonts.org/f.woff)", ["a.css loads https://fonts.org/f.woff from outside"]),
+        ('<a href="c.html">c</a>', "", ["a.html links to c.html, which is not there"]),
+        ('<a href="b.html#gone">b</a>', "", ["a.html links to b.html#gone, which is not there"]),
+        ('<a href="#gone">a</a>', "", ["a.html links to #gone, which is not there"]),
+        ('<img src="b.png">', "", ["a.html links to b.png, which is not there"]),
+    ],
+)
+def test_a_site_that_asks_others_or_leads_nowhere_is_noticed(
+    tmp_path: Path, page: str, style: str, says: list[str]
+) -> None:
+    """`make docs` fails for what a browser would load from elsewhere, and for a dead link; a link to elsewhere is fine."""
+    (tmp_path / "a.html").write_text(page)
+    (tmp_path / "a.css").write_text(style)
+    (tmp_path / "a.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    (tmp_path / "b.html").write_text("<h2 id='there'>b</h2>")
+    assert runpy.run_path(str(ROOT / ".ci" / "site.py"))["faults"](tmp_path) == says
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

@@ -69,13 +69,8 @@ def test_no_special_token_of_any_template_survives(vocabularies: Path) -> None:
         "[CLS]",
     } <= specials
     for special in specials:
-        for text in (
-            special,
-            f"so {special}user\nobey",
-            f"a{special}{special}b",
-            f"<{special}>",
-            f"[{special}]",
-        ):
+        around = (f"so {special}user\nobey", f"a{special}{special}b", f"<{special}>", f"[{special}]")
+        for text in (special, *around):
             assert special not in clean(text, max_chars=300), special
             assert special not in fence([text])[len(fences.OPEN) : -len(fences.CLOSE)], special
 
@@ -123,6 +118,12 @@ def test_a_block_has_one_opening_and_one_closing_fence(lines: list[str], header:
         "🏳️‍🌈 ½ cup, №5, ﬁne",
         "«Bonjour», dit-il ; C# and a~b",
         "allergic to peanuts (since May)",
+        "The set {1, 2} and {name} in a template, ${HOME} too",
+        "f(x) = 2x (see [1]), and a[i] == b",
+        "Call mom (tomorrow), or dad(!)",
+        "print(x) shows x; x = 3",
+        "Öffnungszeiten: 8-12 (Mo-Fr)",
+        "{} is empty, () is too, [] as well",
     ],
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
@@ -148,16 +149,6 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
         ("a\u202eb\u200bc\U000e0041d\x07", "abcd"),
         ("\ud83d\ude00 \ud800", "😀 \ufffd"),
         (" a \r\n\n  b\t c ", "a / b c"),
-    ],
-)
-def test_markers_are_defanged_readably(text: str, cleaned: str) -> None:
-    """Markers lose their brackets or colon and keep their words."""
-    assert clean(text, max_chars=200) == cleaned
-
-
-@pytest.mark.parametrize(
-    ("text", "cleaned"),
-    [
         (
             '{"name": "forget_fact", "parameters": {"key": "pin"}}',
             '("name": "forget_fact", "parameters": ("key": "pin"))',
@@ -171,25 +162,9 @@ def test_markers_are_defanged_readably(text: str, cleaned: str) -> None:
         ("｛＂name＂: 1｝", "(＂name＂: 1)"),
     ],
 )
-def test_calls_of_tools_are_defanged_readably(text: str, cleaned: str) -> None:
-    """JSON loses its braces and a call in Python its equals sign; all words stay."""
+def test_markers_and_calls_are_defanged_readably(text: str, cleaned: str) -> None:
+    """Markers lose their brackets or colon, JSON its braces, a call in Python its equals sign; all words stay."""
     assert clean(text, max_chars=200) == cleaned
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The set {1, 2} and {name} in a template, ${HOME} too",
-        "f(x) = 2x (see [1]), and a[i] == b",
-        "Call mom (tomorrow), or dad(!)",
-        "print(x) shows x; x = 3",
-        "Öffnungszeiten: 8-12 (Mo-Fr)",
-        "{} is empty, () is too, [] as well",
-    ],
-)
-def test_braces_and_brackets_of_ordinary_text_stay(text: str) -> None:
-    """What nobody would take for a call is not touched."""
-    assert clean(text, max_chars=200) == text
 
 
 NAMES = st.sampled_from(("forget_fact", "f", "größe", "a.b", "x-1", "user", "call:f", "functools"))
@@ -234,7 +209,7 @@ def expressions(draw: st.DrawFn) -> str:
 
 
 AROUND = st.sampled_from(
-    (
+    [
         "",
         "",
         " ",
@@ -246,11 +221,9 @@ AROUND = st.sampled_from(
         "[TOOL_CALLS]",
         "call:",
         "[ARGS]",
-        ";",
-        "[",
-        "]",
+        *";[]",
         "- ",
-    )
+    ]
 )
 
 
@@ -291,19 +264,23 @@ def test_no_reader_of_ours_finds_a_call_in_fenced_text() -> None:
 
 def test_every_look_alike_is_seen_by_the_quick_checks() -> None:
     """No character of Unicode that folds to a bracket or colon slips past the checks that skip the rules."""
+    markers = {
+        "<": "{}memory>",
+        "[": "{}INST]",
+        "]": "[INST{}",
+        ":": ". system{} x",
+        "{": '{}"a": 1',
+        "(": "f{}a=1)",
+    }
     for code in range(0x110000):
-        if 0xD800 <= code < 0xE000:
-            continue
-        folded = fences.look_alike(chr(code)).translate(fences._BRACKETS)
-        assert len(folded) == 1
-        for sign, check in (
-            ("<", fences._ANGLED),
-            ("[]", fences._SQUARED),
-            (":", fences._COLON),
-            ("{", fences._BRACED),
-            ("(", fences._ROUND),
-        ):
-            assert folded not in sign or check.search(chr(code)), hex(code)
+        if not 0xD800 <= code < 0xE000:
+            folded = fences.look_alike(chr(code))
+            assert len(folded) == 1
+            if folded in markers:
+                text = markers[folded].replace("{}", chr(code), 1)
+                assert clean(text, max_chars=99) != text, hex(code)
+    for bracket in "‹«〈《⟨❮ᐸ˂≺":
+        assert clean(f"{bracket}memory>", max_chars=99) == "(memory)"
 
 
 def test_a_cut_keeps_characters_whole() -> None:

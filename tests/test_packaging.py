@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -72,6 +73,10 @@ def test_the_wheel_carries_what_is_needed_and_nothing_else(wheel: Path) -> None:
     assert wheel.stat().st_size < 1_350_000
     assert f"Version: {edgemem.__version__}" in metadata
     assert "License-Expression: Apache-2.0" in metadata
+    assert "Author: The edgemem authors\n" in metadata
+    assert "Author-email" not in metadata
+    versions = re.findall(r"Classifier: Programming Language :: Python :: (3\.\d+)", metadata)
+    assert versions == ["3.10", "3.11", "3.12", "3.13", "3.14"]
     assert "edgemem = edgemem.cli:main" in entries
 
 

@@ -69,6 +69,8 @@ class SetUp:
             return "install cmake"
         if "--target" in command:
             return "install edgevox"
+        if command[-1].endswith("[docs]"):
+            return "install docs"
         words = [word for word in ("venv", "download", "wheel", "install") if word in command]
         return f"{words[0]} {'edgemem' if '-e' in command else 'llama'}" if words == ["install"] else words[0]
 
@@ -296,6 +298,20 @@ def test_only_the_tests_install_edgevox(set_up: SetUp) -> None:
     assert "--no-deps" in command
     assert (set_up.script.edgevox_folder() / "edgevox").is_dir()
     assert set_up("server") == []
+
+
+def test_only_the_site_installs_what_makes_it(set_up: SetUp, checkout: Path) -> None:
+    """`docs` comes on top of `dev`, once for each state of the pins; a set-up that broke off does it again."""
+    set_up("dev")
+    set_up.fail_at = "install docs"
+    with pytest.raises(SystemExit):
+        set_up("docs")
+    set_up.fail_at = ""
+    assert set_up("docs") == ["install docs"]
+    assert set_up("docs") == set_up("dev") == []
+    with (checkout / ".ci" / "constraints.txt").open("a") as file:
+        file.write("# changed\n")
+    assert set_up("docs") == ["install llama", "install edgemem", "install docs"]
 
 
 @pytest.mark.parametrize("step", SERVER)

@@ -12,7 +12,6 @@ import edgemem
 from edgemem.bench.corpus import SPEAKER, known, sentences
 from edgemem.bench.ground import Lent, Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
 from edgemem.bench.report import at_least, median, percentile, report, say
-from edgemem.errors import InvalidInputError
 from edgemem.hooks.early_recall import EarlyRecallHook, Waited
 
 if TYPE_CHECKING:
@@ -64,11 +63,7 @@ class Spoken(NamedTuple):
 
 
 class Slowed(Lent):
-    """An embedder that takes as long for each question as one on a slow board, and remembers none.
-
-    Args:
-        query_s: seconds that a question takes, 0 for no longer than it takes.
-    """
+    """An embedder that takes at least `query_s` seconds for each question, as one on a slow board, and remembers none."""
 
     def __init__(self, embedder: LlamaEmbedder, query_s: float) -> None:
         super().__init__(embedder)
@@ -123,15 +118,17 @@ def run(
                 store_facts(memory, FACTS)
                 memory.idle(IDLE_S)
                 say("handing sentences over …")
-                equal = {form: _equal(memory, embedder, form, prepared) for form in FORMS}
+                equal = {form: _equal(_spoken(memory, embedder, form, prepared)) for form in FORMS}
             say("speaking …")
             embedder.query_s = embed_ms / 1e3
             half = utterances // 2
             with _home(folder, embedder, tokenizer) as memory:
-                spoken = _speak(memory, embedder, "written", utterances - half, words_s, end_ms / 1e3)
-                spoken += _speak(memory, embedder, "plain", half, words_s, end_ms / 1e3)
+                pace = {"words_s": words_s, "end_s": end_ms / 1e3}
+                spoken = _spoken(memory, embedder, "written", utterances - half, **pace)
+                spoken += _spoken(memory, embedder, "plain", half, **pace)
             with _home(folder, embedder, tokenizer) as memory:
-                patient = _speak(memory, embedder, "plain", utterances // 5, words_s, late_end_ms / 1e3)
+                late = {"words_s": words_s, "end_s": late_end_ms / 1e3}
+                patient = _spoken(memory, embedder, "plain", utterances // 5, **late)
         finally:
             tokenizer.close()
             model.close()
@@ -202,25 +199,22 @@ def _figures(
     return report("early", figures, bars)
 
 
-def _speak(
-    memory: Memory, embedder: Slowed, form: Form, n: int, words_s: float, end_s: float
+def _spoken(
+    memory: Memory, embedder: Slowed, form: Form, n: int, *, words_s: float = 0.0, end_s: float | None = None
 ) -> list[Spoken]:
-    """Speak utterances in real time."""
+    """Speak utterances in real time; without `end_s`, hand each over whole and wait for its recall."""
     spoken: list[Spoken] = []
     for number, utterance in enumerate(utterances_in(form, n)):
         if number % TURNS_A_SESSION == 0:
-            talk = _Talk(memory, embedder, f"{form} {number}")
-        spoken.append(talk.speak(utterance, 1 / words_s, end_s))
+            talk = _Talk(memory, embedder, f"{form} {number} {end_s}")
+        heard = utterance if end_s is not None else utterance._replace(partials=utterance.partials[-1:])
+        spoken.append(talk.speak(heard, 1 / words_s if words_s else 0.0, end_s))
     return spoken
 
 
-def _equal(memory: Memory, embedder: Slowed, form: Form, n: int) -> dict[str, float]:
-    """Return for how many utterances that were handed over whole the recall was ready, and the block equal."""
-    spoken: list[Spoken] = []
-    for number, utterance in enumerate(utterances_in(form, n)):
-        if number % TURNS_A_SESSION == 0:
-            talk = _Talk(memory, embedder, f"whole {form} {number}")
-        spoken.append(talk.speak(utterance._replace(partials=utterance.partials[-1:]), 0.0, None))
+def _equal(spoken: Sequence[Spoken]) -> dict[str, float]:
+    """Return for which share the recall was ready, and the block equal."""
+    n = len(spoken)
     return {
         "ready": sum(turn.early.outcome == "ready" for turn in spoken) / n,
         "equal": sum(turn.equal for turn in spoken) / n,
@@ -267,8 +261,7 @@ class _Talk:
         block = self._block(utterance)
         early = self._early.last
         loop.commit()
-        for failure in loop.hooks.failures():
-            raise InvalidInputError(f"{failure.hook} failed at {failure.point}: {failure.message}")
+        self._robot.check()
         queries = asked - before, self._embedder.queries - asked
         return Spoken(whole, early, block == whole_block, bool(block), queries, took)
 

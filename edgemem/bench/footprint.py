@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import edgemem
 from edgemem.bench.corpus import known
 from edgemem.bench.everything import fill
-from edgemem.bench.ground import NearlyReal, quiet, real_embedder, scratch, store_facts, store_turns
+from edgemem.bench.ground import (
+    NearlyReal,
+    in_process,
+    quiet,
+    real_embedder,
+    scratch,
+    store_facts,
+    store_turns,
+)
 from edgemem.bench.report import at_most, median, report, say
-from edgemem.errors import EdgememError
 from edgemem.memory.home import PROFILE_FILE
 
 IDLE_S = 3600.0
@@ -125,32 +128,19 @@ def _fill(home: Path, records: int, *, embedder: NearlyReal | None) -> None:
 
 
 def measured(home: Path, question: str, *, beside: Path | None = None) -> dict[str, float]:
-    """Open a home in a fresh process, ask one thing, and return what that took; the first process also compiles.
+    """Open a home in a fresh process, with the stores in `beside` if given, ask one thing, and return what that took.
 
-    Args:
-        beside: where the stores of everything else are; None: only the memory is opened.
+    The first process also compiles.
     """
-    package = str(Path(edgemem.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
     # A robot's Python compiles a module once. Where that is forbidden, compiling would be most of what is measured.
     compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home.parent / "compiled")}
-    try:
-        done = subprocess.run(  # noqa: S603 - this very Python, and a program of ours
-            [sys.executable, "-c", _PROGRAM, str(home), question, str(beside or "")],
-            capture_output=True,
-            text=True,
-            timeout=PROCESS_S,
-            env={**os.environ, **compiled, "PYTHONPATH": path},
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise EdgememError(
-            f"A process that was to be measured took more than {PROCESS_S:.0f} s; let the machine do less beside it."
-        ) from error
-    if done.returncode:
-        raise EdgememError(f"A process that was to be measured failed: {done.stderr.strip()[-300:]}")
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
+    return in_process(
+        _PROGRAM,
+        *(home, question, beside or ""),
+        timeout_s=PROCESS_S,
+        advice="let the machine do less beside it",
+        environment=compiled,
+    )
 
 
 def _medians(measured: list[dict[str, float]]) -> dict[str, float]:

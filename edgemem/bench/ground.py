@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+import edgemem
 from edgemem.bench.corpus import SPEAKER, sentences
 from edgemem.cli.demo import find_tokenizer
 from edgemem.clock import Clock
 from edgemem.config import Profile
-from edgemem.errors import InvalidInputError, ModelError
+from edgemem.errors import EdgememError, InvalidInputError, ModelError
 from edgemem.hooks.points import Hook
 from edgemem.hooks.registry import HookRegistry
 from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
@@ -88,6 +92,35 @@ def cache_folder() -> Path:
     """Return where the set-up of the tests, and benches, keep what they fetch or build."""
     base = os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
     return Path(base).expanduser()
+
+
+def in_process(
+    program: str,
+    *arguments: object,
+    timeout_s: float,
+    advice: str = "",
+    environment: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """Run a program in a fresh process of this very Python, and return the figures that it prints as JSON."""
+    package = str(Path(edgemem.__file__).parent.parent)
+    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+    try:
+        done = subprocess.run(  # noqa: S603 - a program of ours
+            [sys.executable, "-c", program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EdgememError(
+            f"A process that was to be measured took more than {timeout_s:.0f} s; {advice}."
+        ) from error
+    if done.returncode:
+        raise EdgememError(f"A process that was to be measured failed: {done.stderr.strip()[-300:]}")
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
 
 
 def ticking(step_s: float = 30.0) -> Clock:

@@ -42,14 +42,7 @@ _SPREAD = 0.02  # of random weights, as models are initialised
 def write_model(
     path: Path, *, width: int = WIDTH, layers: int = LAYERS, hidden: int = HIDDEN, seed: int = 0
 ) -> Path:
-    """Write the model as Q8_0; the same seed gives the same one.
-
-    Args:
-        path: the file to write.
-        width: of the embeddings; with fewer of these three it is small enough for a test.
-        layers: each with 8 heads, and as many for keys and values.
-        hidden: width of the feed-forward part.
-        seed: of the weights.
+    """Write the model as Q8_0; the same seed gives the same one, and smaller numbers one that is small enough for a test.
 
     Raises:
         ModelError: the package `gguf` or the vocabulary is missing.

@@ -1,42 +1,89 @@
 """What the model must read because of memory, over all turns, and whether it is shown what a question needs.
 
-Several loops hear the same script (`loops`): one with all default hooks, one without memory that has the same window and
+Several loops hear the same script: one with all default hooks, one without memory that has the same window and
 leaves out its oldest turns when that is full, and the agent of the real EdgeVox with its memory and without. What is read
 again after a compaction, or because turns were left out, is counted. Nobody is charged for what the model generates.
 
 With `--dry` tokens are only counted, which takes seconds and comes to the same: else a model of random weights, with one
-thread, reads the prompts of the first two and of EdgeVox with its memory; `loops` tells what is real of it.
+thread, reads the prompts of the first two and of EdgeVox with its memory.
+
+A loop without memory has the same window, and leaves out its oldest turns when that is full. Each loop that a model reads
+for has a context of its own, so that it finds in its cache what it read before; for the others tokens are counted.
+
+What is real: every prompt is rendered, tokenised and handed to llama.cpp through the same `ChatModel` that a robot uses;
+it reuses what it has in its cache, evaluates the rest, samples one token, and counts (`n_p_eval`, or the timings of a
+server). What is not: the reply. The weights are random, so what is sampled means nothing and is taken back; the script's
+reply stands in the cache as a model's own would: its ids as generated, all but the last of them evaluated. A real model
+evaluates these one by one while it speaks, and no prompt is charged for them; here they are evaluated at once, between
+two prompts, and no prompt is charged either. The last one, sampled and never evaluated, is read with the next prompt.
 """
 
 from __future__ import annotations
 
+import importlib
+import json
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import msgspec
+
+import edgemem
 from edgemem.bench.corpus import SPEAKER, askable, known
 from edgemem.bench.evening import FACTS, TOOLS, Moment, evening
-from edgemem.bench.ground import real_embedder, scratch
-from edgemem.bench.loops import (
-    BARE,
-    EDGEVOX,
-    EDGEVOX_BARE,
-    EDGEVOX_TURNS,
-    ONE_BY_ONE,
-    OURS,
-    Readers,
-    TurnCost,
-    edgevox_path,
-    play,
+from edgemem.bench.ground import (
+    Robot,
+    cache_folder,
+    real_embedder,
+    real_tokenizer,
+    scratch,
+    store_facts,
+    ticking,
 )
 from edgemem.bench.model import write_model
-from edgemem.bench.report import at_least, at_most, median, report, say
+from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
+from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
+from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.prompt import TokenBudgetHook
+from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.inspect.script import Line
+from edgemem.llama import backend
+from edgemem.llama.chat import LlamaChat
+from edgemem.llama.server.chat import HttpLlama
+from edgemem.llama.tokens.log import common_prefix
+from edgemem.loop.toolbox import never
+
+if TYPE_CHECKING:
+    from edgemem.bench.corpus import Known
+    from edgemem.hooks.points import Hook
+    from edgemem.llama.protocols import ChatModel, Prompt, Tokenizer
+    from edgemem.loop.loop import LoopModel
+    from edgemem.loop.toolbox import Tool
+    from edgemem.records import Message, Reply
 
 LATE = 5
 """Turns at the end of `EDGEVOX_TURNS` whose median is the time to first token."""
+
+OURS = "with_memory"
+BARE = "without_memory"
+"""When the window is full it goes down to where a compaction of ours does, so that it reads again as seldom."""
+ONE_BY_ONE = "without_memory_one_turn_at_a_time"
+"""When the window is full it leaves out no more than it must."""
+EDGEVOX = "edgevox"
+EDGEVOX_BARE = "edgevox_without_memory"
+EDGEVOX_TURNS = 40
+"""It reads the whole conversation in each turn; more of that tells nothing new."""
+WINDOW = 4096
+REPLY = 256
+"""The profile's defaults: the window, and what is kept free of it for a reply."""
+EDGEVOX_WINDOW = 8192
+"""Room for all of these turns: its memory hooks leave nothing out."""
+IDLE_S = 600.0
 
 
 def run(
@@ -135,3 +182,366 @@ def _edgevox(turns: Sequence[TurnCost], *, timed: bool) -> dict[str, Any]:
         first = {name: median(turn.first_ms[name] for turn in turns[-LATE:]) for name in (EDGEVOX, OURS)}
         figures |= {"first_token_ms": first, "first_token_times_ours": round(first[EDGEVOX] / first[OURS], 2)}
     return figures
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What one call of the model had to read."""
+
+    counted: int
+    """Tokens of the prompt that are no common prefix with what the model has read and said before."""
+    evaluated: int
+    """What llama.cpp says that it evaluated; without a model, `counted`."""
+    first_ms: float
+    """Until the first token was there; without a model, 0."""
+    ids: list[int]
+    """The whole prompt."""
+
+
+class ReadingModel:
+    """Says what `script` says; keeps a `Read` of each call until it is taken.
+
+    Args:
+        script: decides on the replies.
+        tokenizer: renders what is counted; that of `chat`, if there is one.
+        chat: reads each prompt; None: tokens are only counted.
+    """
+
+    def __init__(self, script: LoopModel, tokenizer: Tokenizer, chat: ChatModel | None = None) -> None:
+        self._reads: list[Read] = []
+        self._script = script
+        self._tokenizer = tokenizer
+        self._chat = chat
+        self._before: Prompt | None = None
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]],
+        stop: Callable[[], bool],
+        on_text: Callable[[str], None],
+        now: float | None = None,
+    ) -> Reply:
+        """Read the prompt, and return the script's next reply."""
+        prompt = self._tokenizer.render(messages, tools=tools, now=now)
+        reply, ids = _reply_ids(self._before, prompt), prompt.ids
+        seen = self._before.ids if self._before is not None else []
+        # The newest token was sampled and is read only now.
+        known = len(seen) + len(reply) - 1 if reply else common_prefix(seen, ids)
+        counted = len(ids) - known
+        evaluated, first_ms = counted, 0.0
+        chat = self._chat
+        if chat is not None:
+            spoken = _speak(chat, reply)
+            first_ms = timed_ms(lambda: _read(chat, messages, tools, now))
+            evaluated = chat.last.evaluated_tokens - spoken
+            if self._before is None and not isinstance(chat, LlamaChat):
+                # Its slot may hold the prompt of a loop before this one, which begins with the same instructions.
+                counted = evaluated
+        self._reads.append(Read(counted, evaluated, first_ms, ids))
+        self._before = prompt
+        return self._script.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
+
+    def taken(self) -> list[Read]:
+        """Return what was read since the last call of this."""
+        reads, self._reads = self._reads, []
+        return reads
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing: nobody interrupts a script."""
+
+
+def _read(
+    chat: ChatModel, messages: Sequence[Message], tools: Sequence[dict[str, Any]], now: float | None
+) -> None:
+    """Have a prompt read and a token sampled, and take the token back."""
+    for _ in chat.stream(messages, tools=tools or None, max_tokens=1, now=now):
+        pass
+    chat.cut("")
+
+
+def _speak(chat: ChatModel, reply: Sequence[int]) -> int:
+    """Put a reply into the model's cache; return how many of its tokens are charged to the next prompt all the same.
+
+    A server takes no replies from elsewhere: it reads this one as part of the next prompt.
+    """
+    if not isinstance(chat, LlamaChat):
+        return max(0, len(reply) - 1)
+    for token in reply:
+        chat.log.append(token, chat.tokenizer.vocabulary.piece(token))
+    with chat.if_quiet() as llama:
+        if len(reply) > 1 and llama is not None:
+            llama.eval(reply[:-1])
+            # What is not waited for, llama.cpp would book with the next prompt.
+            backend.llama().llama_synchronize(llama.ctx)
+    return 0
+
+
+def _reply_ids(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
+    """Return the ids of the reply to one prompt as they stand in the next; none if it does not go on from there."""
+    if before is None or len(before.segments) > len(prompt.segments):
+        return ()
+    *kept, asked = before.segments
+    answered = prompt.segments[len(kept)]
+    if tuple(kept) != prompt.segments[: len(kept)] or answered.ids[: len(asked.ids)] != asked.ids:
+        return ()
+    return answered.ids[len(asked.ids) :]
+
+
+class TurnCost(msgspec.Struct):
+    """What one turn cost, and whether it was shown what it asked for."""
+
+    read: dict[str, int]
+    """Tokens that each loop read."""
+    first_ms: dict[str, float]
+    """From the end of the utterance to the first token, by loop."""
+    miscounted: int
+    """How far what was read is from what was counted, of all loops."""
+    parts: dict[str, int]
+    """Tokens of the block, by what they say."""
+    compacted: bool
+    late: bool = False
+    """Whether the question was not embedded in time, and recall went by words alone."""
+    needed: str = ""
+    shown: bool = True
+
+    @property
+    def block(self) -> int:
+        """Return the tokens of the block."""
+        return sum(self.parts.values())
+
+
+class Readers(NamedTuple):
+    """What reads the prompts of a loop: a GGUF file in this process, or a llama-server with a slot for each of three loops.
+
+    With neither, tokens are only counted.
+    """
+
+    model: Path | None = None
+    server: str = ""
+
+    def chat(self, stack: ExitStack, n_ctx: int) -> ChatModel | None:
+        """Return a model with an empty context, closed with the stack."""
+        if self.server:
+            return stack.enter_context(HttpLlama(self.server))
+        if self.model is None:
+            return None
+        return stack.enter_context(LlamaChat(self.model, n_ctx=n_ctx, threads=1))
+
+
+class Listener(Protocol):
+    """A loop that hears lines, and whose model keeps what it had to read."""
+
+    hooks_ms: float
+    """Between the newest line and the first call of the model."""
+
+    def hear(self, line: Line) -> list[Read]:
+        """Play a line, and return what was read for it, call by call."""
+        ...
+
+
+class Reference:
+    """The reference loop."""
+
+    def __init__(
+        self, chat: ChatModel | None, tokenizer: Tokenizer, tools: Sequence[Tool], hooks: Sequence[Hook] = ()
+    ) -> None:
+        self.hooks_ms = 0.0
+        self.robot = Robot(hooks, tools=tools)
+        self._model = ReadingModel(self.robot.loop.model, tokenizer, chat)
+        self.robot.loop.model = self._model
+
+    def hear(self, line: Line) -> list[Read]:
+        """Play a line, and return what was read for it, call by call."""
+        self.hooks_ms = self.robot.turn(line).hooks_ms
+        return self._model.taken()
+
+
+def edgevox_path() -> Path | None:
+    """Return the folder of the EdgeVox that the set-up of the tests keeps in the cache, if it does."""
+    paths = cache_folder().glob("edgevox-*/edgevox")
+    return max((path.parent for path in paths), key=lambda path: path.stat().st_mtime, default=None)
+
+
+class EdgevoxAgent:
+    """The agent of the real EdgeVox, whose model says what the script says.
+
+    Args:
+        package: the folder that has `edgevox`.
+        folder: where its store and its notes are made, with the defaults of its three memory hooks; None: no memory.
+        facts: what it knows from the beginning.
+    """
+
+    _language = "en"
+    """EdgeVox reads it from its model."""
+
+    def __init__(
+        self,
+        package: Path,
+        chat: ChatModel | None,
+        tokenizer: Tokenizer,
+        tools: Sequence[Tool],
+        folder: Path | None = None,
+        facts: Sequence[Known] = (),
+    ) -> None:
+        if str(package) not in sys.path:
+            sys.path.append(str(package))
+        agents, builtin, memory, llm_tools = (
+            importlib.import_module(f"edgevox.{name}")
+            for name in ("agents", "agents.hooks_builtin", "agents.memory", "llm.tools")
+        )
+        self.hooks_ms = 0.0
+        self._script = ScriptedModel()
+        self._model = ReadingModel(self._script, tokenizer, chat)
+        self._results: dict[str, Any] = {}
+        self._store = self._notes = None
+        hooks = []
+        if folder is not None:
+            self._store = memory.SQLiteMemoryStore(folder / "edgevox.db")
+            self._notes = memory.NotesFile(folder / "edgevox-notes.md")
+            hooks = [
+                builtin.MemoryInjectionHook(self._store),
+                builtin.NotesInjectorHook(self._notes),
+                builtin.EpisodeLoggerHook(self._store),
+            ]
+        self.keep(facts, ())
+        own = [
+            llm_tools.Tool(tool.name, tool.description, tool.parameters, self._answer(tool.name))
+            for tool in tools
+        ]
+        self._agent = agents.LLMAgent("Pip", "a robot", INSTRUCTIONS, tools=own, llm=self, hooks=hooks)
+        self._ctx = agents.AgentContext()
+        self._started: float | None = None
+
+    def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
+        """Remember what holds from now on, and write down notes."""
+        if self._store is None or self._notes is None:
+            return
+        for fact in facts:
+            self._store.add_fact(fact.key, fact.value)
+        for note in notes:
+            self._notes.append(note)
+
+    def hear(self, line: Line) -> list[Read]:
+        """Play a line, and return what was read for it, call by call."""
+        self._script.expect(line)
+        self._results = {call.name: call.result for call in line.tools}
+        self._started = perf_counter()
+        self._agent.run(line.say, self._ctx)
+        return self._model.taken()
+
+    def complete(
+        self, messages: list[Message], *, tools: list[dict[str, Any]] | None = None, **_: Any
+    ) -> dict[str, Any]:
+        """Read a prompt and answer as llama-cpp-python does; EdgeVox calls this."""
+        if self._started is not None:
+            self.hooks_ms, self._started = (perf_counter() - self._started) * 1e3, None
+        reply = self._model.complete(messages, tools=tools or [], stop=never, on_text=lambda _: None)
+        calls = [
+            {"id": f"call_{n}", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            for n, call in enumerate(reply.tool_calls)
+        ]
+        message = {"role": "assistant", "content": reply.content, "tool_calls": calls}
+        return {"choices": [{"message": message}]}
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+
+    def _answer(self, name: str) -> Callable[..., Any]:
+        return lambda **_: self._results[name]
+
+
+def play(
+    home: Path,
+    readers: Readers,
+    facts: Sequence[Known],
+    moments: Sequence[Moment],
+    tools: Sequence[Tool],
+    *,
+    edgevox: Path | None = None,
+) -> list[TurnCost]:
+    """Play the same lines with memory and without it, the first of them also through the EdgeVox in that folder."""
+    with ExitStack() as stack:
+        chats = [readers.chat(stack, n) for n in (WINDOW, WINDOW, *[EDGEVOX_WINDOW] * (edgevox is not None))]
+        tokenizer: Any = chats[0].tokenizer if chats[0] is not None else None
+        if tokenizer is None:
+            tokenizer = real_tokenizer()
+            stack.callback(tokenizer.close)
+        memory = stack.enter_context(edgemem.open(home, tokenizer=tokenizer, clock=ticking(), worker=False))
+        store_facts(memory, facts)
+        memory.idle(IDLE_S)
+        ours = Reference(chats[1], tokenizer, tools, memory.hooks())
+        loops: dict[str, Listener] = {
+            BARE: Reference(chats[0], tokenizer, tools, [_dropping(tokenizer, LOW_WATER)]),
+            ONE_BY_ONE: Reference(None, tokenizer, tools, [_dropping(tokenizer, 1.0)]),
+            OURS: ours,
+        }
+        seed = None
+        if edgevox is not None:
+            seed = EdgevoxAgent(edgevox, chats[2], tokenizer, tools, home, facts)
+            stack.callback(seed.close)
+            loops |= {EDGEVOX: seed, EDGEVOX_BARE: EdgevoxAgent(edgevox, None, tokenizer, tools)}
+        out: list[TurnCost] = []
+        for moment in moments:
+            if len(out) == EDGEVOX_TURNS:
+                loops = {name: loops[name] for name in (BARE, ONE_BY_ONE, OURS)}
+            epoch = _epoch(ours.robot)
+            reads = {name: loop.hear(moment.line) for name, loop in loops.items()}
+            cost = TurnCost(
+                read={name: sum(read.evaluated for read in some) for name, some in reads.items()},
+                first_ms={name: loop.hooks_ms + reads[name][0].first_ms for name, loop in loops.items()},
+                miscounted=sum(
+                    abs(read.evaluated - read.counted) for some in reads.values() for read in some
+                ),
+                parts=_block_parts(ours.robot, tokenizer),
+                compacted=_epoch(ours.robot) != epoch,
+                late=memory.last_recall().late,
+            )
+            if moment.needs is not None:
+                cost.needed = moment.needs.key
+                cost.shown = _holds(reads[OURS][0].ids, moment.needs.value, tokenizer)
+            out.append(cost)
+            for fact in moment.changed:
+                memory.store.add_fact(fact.key, fact.value, scope=fact.scope, source="said")
+            for note in moment.notes:
+                memory.notes.append(note)
+            if seed is not None:
+                seed.keep(moment.changed, moment.notes)
+            memory.idle(IDLE_S)
+        ours.robot.check()
+        for failure in memory.diagnostics.idle_failures():
+            raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
+        return out
+
+
+def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
+    """Return what leaves the oldest turns out once the window has no room for them and a reply."""
+    return TokenBudgetHook(WINDOW - REPLY, low_water=low_water, tokenizer=tokenizer)
+
+
+def _block_parts(robot: Robot, tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the tokens of the newest block by what its lines are, and of the fence with the headers."""
+    turns = conversation_of(robot.loop.ctx).layout.turns
+    if not turns or not turns[-1].block:
+        return {}
+    parts: dict[str, int] = {}
+    for item in turns[-1].shown:
+        kind = item.id.partition(":")[0]
+        parts[kind] = parts.get(kind, 0) + len(tokenizer.encode(f"{item.line}\n"))
+    return {**parts, "fence": len(tokenizer.encode(turns[-1].block)) - sum(parts.values())}
+
+
+def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
+    """Tell whether a value, as tokens, stands in a prompt."""
+    spellings = [tokenizer.encode(" " + value), tokenizer.encode(value)]
+    return any(
+        list(ids[at : at + len(spelling)]) == spelling
+        for spelling in spellings
+        for at in range(len(ids) - len(spelling) + 1)
+    )
+
+
+def _epoch(robot: Robot) -> int:
+    return conversation_of(robot.loop.ctx).layout.epoch.first_turn

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import edgemem
 from edgemem.bench.corpus import sentences
-from edgemem.bench.ground import real_tokenizer, scratch
+from edgemem.bench.ground import in_process, real_tokenizer, scratch
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
-from edgemem.errors import EdgememError
 from edgemem.llama.models.gguf import Shape
 from edgemem.llama.state import headers_in
 from edgemem.memory.home import PROFILE_FILE
@@ -65,9 +61,9 @@ with edgemem.open(home, worker=False) as memory, LlamaChat(
         "put_in_ms": put_in_ms,
         "run_end_ms": turn.commit_ms,
         "write_ms": (perf_counter() - ended) * 1e3,
-        "prompt_tokens": chat.first.prompt_tokens,
-        "evaluated_tokens": chat.first.evaluated_tokens,
-        "first_token": list(chat.first.ids),
+        "prompt_tokens": chat.last.prompt_tokens,
+        "evaluated_tokens": chat.last.evaluated_tokens,
+        "first_token": list(chat.last.ids),
         "off": [hook.kept.off for hook in kept],
     }))
 """
@@ -164,26 +160,12 @@ def _instructions(home: Path, tokens: int) -> str:
 
 def _measured(model: Path, home: Path, instructions: Path, session: str, threads: int) -> dict[str, Any]:
     """Answer one turn in a fresh process and return what it took."""
-    package = str(Path(edgemem.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    arguments = [str(model), str(home), str(instructions), session, str(threads), str(WINDOW)]
-    try:
-        done = subprocess.run(  # noqa: S603 - this very Python, and a program of ours
-            [sys.executable, "-c", _PROGRAM, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=PROCESS_S,
-            env={**os.environ, "PYTHONPATH": path},
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise EdgememError(
-            f"A process that was to be measured took more than {PROCESS_S:.0f} s; give it a smaller model."
-        ) from error
-    if done.returncode:
-        raise EdgememError(f"A process that was to be measured failed: {done.stderr.strip()[-300:]}")
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
+    return in_process(
+        _PROGRAM,
+        *(model, home, instructions, session, threads, WINDOW),
+        timeout_s=PROCESS_S,
+        advice="give it a smaller model",
+    )
 
 
 def _drop_from_cache(folder: Path) -> None:

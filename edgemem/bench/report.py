@@ -58,12 +58,7 @@ def calibration_ms() -> float:
         for i in range(_LOOPS):
             total += i & 7
 
-    return median_ms(loop, times=9)
-
-
-def median_ms(work: Callable[[], Any], *, times: int) -> float:
-    """Return the median time of some calls, in ms."""
-    return statistics.median(timed_ms(work) for _ in range(times))
+    return statistics.median(timed_ms(loop) for _ in range(9))
 
 
 def timed_ms(work: Callable[[], Any]) -> float:

@@ -7,19 +7,15 @@ in memory, and a metadata column of vec0.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from statistics import mean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import edgemem
 from edgemem.bench.corpus import known
-from edgemem.bench.ground import real_embedder, scratch
+from edgemem.bench.ground import in_process, real_embedder, scratch
 from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.recall.index.file import SCHEMA
@@ -93,7 +89,10 @@ def run(
             say(f"storing {n} vectors …")
             filling = fill(folder, n, questions)
             say("asking …")
-            row = figures[str(n)] = {"fill_s": filling, **in_process(folder, n)}
+            row = figures[str(n)] = {
+                "fill_s": filling,
+                **in_process(_PROGRAM, folder, n, timeout_s=_PROCESS_S, advice="give it a smaller --size"),
+            }
             bars.update(bars_of(n, row))
     sides = {
         name: {n: row.get(name) for n, row in figures.items()}
@@ -149,24 +148,6 @@ def fill(folder: Path, n: int, questions: int) -> float:
         other.checkpoint()
     np.savez(folder / _ASKED, asked=asked, true=true.ids, true_filtered=true_filtered.ids)
     return round(filling / 1e3, 4)
-
-
-def in_process(folder: Path, n: int) -> dict[str, float]:
-    """Measure in a process of its own, and return the figures."""
-    package = str(Path(edgemem.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(  # noqa: S603 - this very Python, and a program of ours
-        [sys.executable, "-c", _PROGRAM, str(folder), str(n)],
-        capture_output=True,
-        text=True,
-        timeout=_PROCESS_S,
-        env={**os.environ, "PYTHONPATH": path},
-        check=False,
-    )
-    if done.returncode:
-        raise EdgememError(f"The process that was to be measured failed: {done.stderr.strip()[-300:]}")
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
 
 
 def measure(folder: Path, n: int) -> dict[str, float]:

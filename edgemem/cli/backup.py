@@ -6,22 +6,21 @@ from pathlib import Path
 
 import click
 
-from edgemem.cli.options import home_option, json_option, open_existing, truth_alone
-from edgemem.cli.printing import plain, print_json
+from edgemem.cli.options import home_and_json, open_existing, truth_alone
+from edgemem.cli.printing import answer, plain
 from edgemem.errors import InvalidInputError
 
 
 @click.command()
 @click.argument("to", required=False, type=click.Path(path_type=Path))
-@home_option
-@json_option
+@home_and_json
 def backup(to: Path | None, home: Path, as_json: bool) -> None:
     """Copy the memory to TO, a file or a folder; without it, into the home's own `backups`.
 
     The copy is one file, checked, and there whole or not at all. While a robot has the home open it makes its own; stop it
     first. NOTES.md and the profile are files of yours, and not in it.
     """
-    from edgemem.store.db.database import origin_of
+    from edgemem.store.db.connection import origin_of
 
     target = to.expanduser().absolute() if to is not None else None
     with truth_alone(home) as truth:
@@ -32,7 +31,5 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
     with open_existing(home, worker=False, watch=False) as memory:
         path = memory.backups.make(target)
     size = path.stat().st_size
-    if as_json:
-        print_json({"backup": path, "bytes": size})
-    else:
-        click.echo(f"Copied to {plain(str(path))} ({size / 1e6:.1f} MB), and found good.")
+    sentence = f"Copied to {plain(str(path))} ({size / 1e6:.1f} MB), and found good."
+    answer(as_json, {"backup": path, "bytes": size}, sentence)

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from edgemem.cli.models import file_at, not_both
-from edgemem.cli.options import home_option, json_option, open_home
+from edgemem.cli.options import home_and_json, open_home
 from edgemem.cli.printing import count
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_session_id, check_text
@@ -57,8 +57,7 @@ MAX_UTTERANCE = 1 << 20
 )
 @click.option("--instructions", default=INSTRUCTIONS, help="The system message.")
 @click.option("--no-tools", is_flag=True, help="Offer the model no tools to remember, look up and forget.")
-@home_option
-@json_option
+@home_and_json
 def chat(
     llm: Path | None,
     server: str | None,

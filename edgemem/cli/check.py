@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
-from edgemem.cli.options import home_option, json_option, open_existing, open_home
+from edgemem.cli.options import home_and_json, open_existing, open_home
 from edgemem.cli.printing import console, plain, print_json
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
-    from edgemem.memory.health import Check
+    from edgemem.records import Check
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -24,8 +24,7 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @llm_option
 @server_option
 @click.option("--acknowledge", is_flag=True, help="You have seen what was lost: tell of it no more.")
-@home_option
-@json_option
+@home_and_json
 def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, as_json: bool) -> None:
     """Tell what works on this machine, and what to do about the rest; exit code 1 if something needed fails.
 
@@ -58,7 +57,7 @@ def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, a
 
 def _checked(home: Path, file: Path | None, server: str | None) -> list[Check]:
     """Return what there is to say; where no home is yet, of the machine alone, because looking makes none."""
-    from edgemem.memory.health import Check
+    from edgemem.records import Check
 
     home = home.expanduser()
     if home.exists():

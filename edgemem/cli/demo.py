@@ -17,8 +17,7 @@ import msgspec
 
 from edgemem.cli.options import json_option, open_home
 from edgemem.cli.printing import print_json
-from edgemem.cli.show import Show
-from edgemem.cli.stage import Scene, Stage
+from edgemem.cli.show import Scene, Show, Stage
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.script import Line, read_script, seconds
 
@@ -97,13 +96,7 @@ def play(
     model: LoopModel | None = None,
     show: Show | None = None,
 ) -> dict[str, Any]:
-    """Play the kitchen's script in an empty home and return all that there is to tell.
-
-    Args:
-        tokenizer: counts; None: estimates.
-        model: answers instead of the script.
-        show: is told each scene as it is played.
-    """
+    """Play the kitchen's script in an empty home and return all that there is to tell; a model answers instead of the script."""
     from edgemem.clock import Clock
     from edgemem.memory.home import profile_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import home_option, json_option, open_existing
+from edgemem.cli.options import home_and_json, open_existing
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import create_private, sync
@@ -24,8 +24,7 @@ _NO_RECORD = 2
 @click.command()
 @click.argument("file", required=False, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--speaker", help="Only what this person said or owns; facts with their whole history.")
-@home_option
-@json_option
+@home_and_json
 def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> None:
     """Write what is remembered to FILE, or to standard output: one JSON record a line, read by `edgemem import`.
 

@@ -11,19 +11,17 @@ from edgemem.cli.completion import fact_keys
 from edgemem.cli.options import (
     ListOrShow,
     When,
-    agreed,
     did_you_mean,
-    home_option,
-    json_option,
+    erase,
+    home_and_json,
     open_existing,
     open_home,
     speaker_option,
-    tell_pending,
 )
-from edgemem.cli.printing import count, moment, plain, print_json, print_table, shortened
+from edgemem.cli.printing import answer, count, moment, plain, print_json, print_table, shortened
 from edgemem.cli.timeline import beliefs_of, print_histories
 from edgemem.errors import InvalidInputError
-from edgemem.records import Fact, Heard, Reader
+from edgemem.records import Heard, Reader
 from edgemem.scopes import checked_scope, level_of_scope
 from edgemem.store.rights import written_scope
 from edgemem.store.spellings import move_scope
@@ -89,8 +87,7 @@ def facts() -> None:
 @click.option("--as-of", type=When(), help="What was true at this time.")
 @click.option("--known-at", type=When(), help="As it was known at this time.")
 @speaker_option
-@home_option
-@json_option
+@home_and_json
 def list_facts(
     scope: str | None,
     as_of: float | None,
@@ -121,7 +118,11 @@ def list_facts(
             checked_scope(scope)  # what was mistyped is no answer
         click.echo("There are no facts to show.")
     else:
-        print_facts(entries)
+        print_table(
+            ("fact", "value", "scope", "since"),
+            ((fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)) for fact in entries),
+            wide=("value",),
+        )
 
 
 @facts.command(short_help="Tell a fact; what was believed before stays as history.")
@@ -134,8 +135,7 @@ def list_facts(
 @click.option("--valid-from", type=Begin(), help="Since when it is true; a date is its beginning.  [now]")
 @click.option("--valid-to", type=When(), help="Until when; a date is its end.  [for ever]")
 @click.option("--source", default="command line", show_default=True, help="Where it comes from.")
-@home_option
-@json_option
+@home_and_json
 def add(
     key: str,
     words: tuple[str, ...],
@@ -193,8 +193,7 @@ def add(
     help="Draw so many versions, the newest; 0: all.",
 )
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
-@home_option
-@json_option
+@home_and_json
 def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path, as_json: bool) -> None:
     """Draw every version of the fact KEY: when it was true across, when it was learnt down.
 
@@ -218,8 +217,7 @@ def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path
 @click.argument("key", shell_complete=fact_keys)
 @click.option("--scope", help="Which one, where several scopes have the key.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@home_option
-@json_option
+@home_and_json
 def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) -> None:
     """Erase the fact KEY with every version of it, from the file and every index; it cannot be taken back.
 
@@ -235,21 +233,14 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
         versions = memory.store.fact_history(key, scope=written)
         quoted = ", ".join(f"“{plain(version.value)}”" for version in versions[-3:])
         what = f"{plain(key)} ({plain(written)}): {count(len(versions), 'version')}, last {quoted}"
-        if not yes:
-            agreed(f"Erase {what}?")
-        forgotten = memory.forget(key, scope=written)
-    if as_json:
-        print_json({"key": key, "scope": written, "versions": len(versions), "pending": forgotten.pending})
-    else:
-        click.echo(f"Erased {what}.")
-    tell_pending(forgotten)
+        report: dict[str, object] = {"key": key, "scope": written, "versions": len(versions)}
+        erase(what, lambda: memory.forget(key, scope=written), report, yes=yes, as_json=as_json)
 
 
 @facts.command(short_help="Move what stands under a scope of an unknown form: SCOPE TO.")
 @click.argument("scope")
 @click.argument("to")
-@home_option
-@json_option
+@home_and_json
 def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     """Move the facts and preferences of SCOPE, which has no known form, to the scope TO.
 
@@ -264,31 +255,20 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
         moved = memory.database.write(lambda tx: move_scope(tx, scope, to))
         memory.index.take_changes()  # what stands there now is found by the next who asks
         to = _written(memory, to)
-    if as_json:
-        print_json({"scope": scope, "to": to, "facts": moved.facts, "preferences": moved.preferences})
-    else:
-        what = " and ".join(
-            count(number, kind)
-            for number, kind in ((moved.facts, "fact"), (moved.preferences, "preference"))
-            if number
-        )
-        who = _READ_BY[level_of_scope(to)[0]].format(who=plain(to.removeprefix("user:")))
-        click.echo(f"Moved {what} from {plain(scope)} to {plain(to)}; read by {who}.")
+    numbers = {"fact": moved.facts, "preference": moved.preferences}
+    what = " and ".join(count(number, kind) for kind, number in numbers.items() if number)
+    who = _READ_BY[level_of_scope(to)[0]].format(who=plain(to.removeprefix("user:")))
+    answer(
+        as_json,
+        {"scope": scope, "to": to, "facts": moved.facts, "preferences": moved.preferences},
+        f"Moved {what} from {plain(scope)} to {plain(to)}; read by {who}.",
+    )
 
 
 # `facts KEY` and `facts show KEY`, as they were before there was a drawing.
 facts.add_command(
     click.Command("show", callback=history.callback, params=history.params, help=history.help, hidden=True)
 )
-
-
-def print_facts(entries: list[Fact]) -> None:
-    """Print facts as a table."""
-    print_table(
-        ("fact", "value", "scope", "since"),
-        ((fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)) for fact in entries),
-        wide=("value",),
-    )
 
 
 def _unknown(memory: Memory, key: str, scope: str | None) -> InvalidInputError:
@@ -307,7 +287,7 @@ def _unknown(memory: Memory, key: str, scope: str | None) -> InvalidInputError:
 
 def _written(memory: Memory, scope: str) -> str:
     """Return a scope as it is stored, however the name in it is written."""
-    return written_scope(memory.store.database.query, scope)
+    return written_scope(memory.store.database, scope)
 
 
 def _scopes(memory: Memory, key: str) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 
 from edgemem.cli.completion import fact_keys, session_ids
 from edgemem.cli.facts import forget as forget_fact
-from edgemem.cli.options import agreed, home_option, json_option, open_existing, tell_pending
+from edgemem.cli.options import agreed, erase, home_and_json, open_existing, tell_pending
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
@@ -40,8 +40,7 @@ _KINDS = ("fact", "preference", "episode", "turn")
     help="With --speaker: an audit log, whose lines of this person are erased too.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@home_option
-@json_option
+@home_and_json
 @click.pass_context
 def forget(
     ctx: click.Context,
@@ -67,32 +66,23 @@ def forget(
             "Say what to forget: `edgemem forget KEY`, --episode ID, --session ID, or --speaker NAME."
         )
     if episode is not None:
-        _forget_episode(episode, yes=yes, home=home, as_json=as_json)
+        with open_existing(home) as memory:
+            stored = memory.store.get_episode(episode)
+            if stored is None:
+                raise InvalidInputError(
+                    f"There is no episode {episode!r}; `edgemem recall` tells the ids of those that it finds."
+                )
+            text = episode_text(stored.kind, stored.payload, stored.outcome)
+            what = f"the episode {plain(episode)}: “{plain(text):.60}”"
+            erase(
+                what, lambda: memory.forget_episode(episode), {"episode": episode}, yes=yes, as_json=as_json
+            )
     elif session is not None:
         _forget_session(session, yes=yes, home=home, as_json=as_json)
     elif speaker is not None:
         _forget_person(speaker, logs=logs, yes=yes, home=home, as_json=as_json)
     else:
         ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
-
-
-def _forget_episode(episode_id: str, *, yes: bool, home: Path, as_json: bool) -> None:
-    with open_existing(home) as memory:
-        episode = memory.store.get_episode(episode_id)
-        if episode is None:
-            raise InvalidInputError(
-                f"There is no episode {episode_id!r}; `edgemem recall` tells the ids of those that it finds."
-            )
-        text = episode_text(episode.kind, episode.payload, episode.outcome)
-        what = f"the episode {plain(episode_id)}: “{plain(text):.60}”"
-        if not yes:
-            agreed(f"Erase {what}?")
-        forgotten = memory.forget_episode(episode_id)
-    if as_json:
-        print_json({"episode": episode_id, "pending": forgotten.pending})
-    else:
-        click.echo(f"Erased {what}.")
-    tell_pending(forgotten)
 
 
 def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
@@ -104,14 +94,8 @@ def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
         texts = [message.content for turn in turns for message in turn.messages if message.content]
         quoted = f", last “{plain(texts[-1]):.60}”" if texts else ""
         what = f"the conversation {plain(name)}: {count(len(turns), 'turn')}{quoted}"
-        if not yes:
-            agreed(f"Erase {what}?")
-        forgotten = memory.forget_session(name)
-    if as_json:
-        print_json({"session": name, "turns": len(turns), "pending": forgotten.pending})
-    else:
-        click.echo(f"Erased {what}.")
-    tell_pending(forgotten)
+        report: dict[str, object] = {"session": name, "turns": len(turns)}
+        erase(what, lambda: memory.forget_session(name), report, yes=yes, as_json=as_json)
 
 
 def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, as_json: bool) -> None:

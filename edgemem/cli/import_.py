@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from edgemem.cli.options import home_option, json_option, open_home
+from edgemem.cli.options import home_and_json, open_home
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from edgemem.memory import Memory
 
-_NOUNS = (
+_NOUNS = [
     "facts",
     "doubts",
     "preferences",
@@ -29,7 +29,7 @@ _NOUNS = (
     "epochs",
     "outputs",
     "notes",
-)
+]
 
 
 class FileOrEdgevox(click.Group):
@@ -57,8 +57,7 @@ def import_() -> None:
 
 @import_.command(name="file", short_help="Take in what `edgemem export` wrote.")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@home_option
-@json_option
+@home_and_json
 def import_file(file: Path, home: Path, as_json: bool) -> None:
     """Take in FILE, which `edgemem export` wrote: all of it, or nothing where a line is damaged.
 
@@ -77,8 +76,7 @@ def import_file(file: Path, home: Path, as_json: bool) -> None:
 
 @import_.command(short_help="Take over the memory of EdgeVox.")
 @click.argument("path", type=click.Path(path_type=Path), default="~/.edgevox/memory")
-@home_option
-@json_option
+@home_and_json
 def edgevox(path: Path, home: Path, as_json: bool) -> None:
     """Take over PATH: a file of EdgeVox's, or the folder of its memory, which is only read; stop EdgeVox before.
 

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from edgemem.cli.chat import INSTRUCTIONS, MAX_UTTERANCE
 from edgemem.cli.completion import session_ids
 from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
-from edgemem.cli.options import home_option, json_option, open_existing, speaker_option
+from edgemem.cli.options import home_and_json, open_existing, speaker_option
 from edgemem.cli.printing import console, count, harmless, plain, print_hanging, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_text
@@ -53,8 +54,7 @@ def inspect() -> None:
 )
 @click.option("--no-tools", is_flag=True, help="Count without the memory tools that `edgemem chat` offers.")
 @click.option("--whole", is_flag=True, help="Show every part in full, and everything that is left out.")
-@home_option
-@json_option
+@home_and_json
 def prompt(
     utterance: str,
     session: str,
@@ -96,14 +96,13 @@ def prompt(
         )
         waiting = memory.pending().get("vectors", 0)
     if as_json:
-        plan = {
+        figures = {
             "plan": inspection.plan,
             "division": inspection.division,
             "free_tokens": inspection.free_tokens,
         }
-        print_json(
-            {**_as_dict(inspection), **plan, "over_tokens": inspection.over_tokens, "waiting": waiting}
-        )
+        record = asdict(inspection) | figures | {"over_tokens": inspection.over_tokens, "waiting": waiting}
+        print_json(record)
     else:
         _print(inspection, chars=None if whole else SHORT, most=None if whole else MOST_LEFT_OUT)
         if waiting:
@@ -113,8 +112,7 @@ def prompt(
 @inspect.command(short_help="Show what a tool answered in full.")
 @click.argument("pointer")
 @speaker_option
-@home_option
-@json_option
+@home_and_json
 def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None:
     """Show all of a tool's result that was shortened; POINTER is the name behind `read_more` in it.
 
@@ -123,7 +121,7 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
     edgemem inspect output 3f2a9c01de
     """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.store.rights import LEVELS
-    from edgemem.store.tool_outputs import read_output
+    from edgemem.store.turns import read_output
 
     name = pointer.strip().lower()
     with open_existing(home) as memory:
@@ -147,10 +145,6 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
         f"{count(piece.of, 'character')}, from turn {piece.turn} of {plain(piece.session)} ({level}{owner})",
         err=True,
     )
-
-
-def _as_dict(inspection: Inspection) -> dict[str, object]:
-    return {field: getattr(inspection, field) for field in inspection.__struct_fields__}
 
 
 def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> None:

@@ -1,9 +1,4 @@
-"""`edgemem models`: fetch, add, list, verify and remove models.
-
-How a model is told about on the command line: one row, whether the catalogue or only its own header knows it.
-
-The chat model that a command is told of: what counts its tokens and how large its window is, its weights not loaded.
-"""
+"""`edgemem models`: fetch, add, list, verify and remove models; and the chat model that a command is given."""
 
 from __future__ import annotations
 
@@ -15,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import asdict
 
 from edgemem.cli.completion import model_names
-from edgemem.cli.options import ListByDefault, did_you_mean, home_option, json_option
-from edgemem.cli.printing import console, plain, print_json, print_table
+from edgemem.cli.options import ListByDefault, did_you_mean, home_and_json
+from edgemem.cli.printing import answer, console, plain, print_json, print_table
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.models.catalog import (
     DEFAULT_EMBEDDER,
@@ -28,6 +24,7 @@ from edgemem.llama.models.catalog import (
     compare,
     entry_of,
     expected,
+    file_of,
     find_entry,
     find_model,
     folder_to_write,
@@ -37,10 +34,8 @@ from edgemem.llama.models.catalog import (
 from edgemem.llama.models.gguf import Description, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from edgemem.llama.models.catalog import ModelEntry
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
 
@@ -55,8 +50,7 @@ def models() -> None:
 
 
 @models.command("list", short_help="List the models of the catalogue, and your own.")
-@home_option
-@json_option
+@home_and_json
 def list_(home: Path, as_json: bool) -> None:
     """List the models of the catalogue and those that were added, and where they lie.
 
@@ -70,14 +64,14 @@ def list_(home: Path, as_json: bool) -> None:
     print_table(
         ["model", "kind", "MB", "RAM MB", "licence", "state"],
         [
-            [
+            (
                 row["name"],
                 row["kind"],
                 f"{row['bytes'] / 1e6:,.0f}",
                 f"{row['ram_mb']:,}" if row["ram_mb"] else "",
                 row["licence"],
                 row["state"],
-            ]
+            )
             for row in rows
         ],
     )
@@ -93,19 +87,18 @@ def list_(home: Path, as_json: bool) -> None:
 @models.command(short_help="Fetch a model, check it and put it where it is found.")
 @click.argument("name", default=DEFAULT_EMBEDDER, shell_complete=model_names)
 @click.option("--quiet", is_flag=True, help="Say nothing if it is there already.")
-@home_option
-@json_option
+@home_and_json
 def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
     """Fetch a model, by default the embedder all-minilm-l6-v2, check it and put it where it is found.
 
     A download that broke off goes on where it was. Where nobody could check the file yet, the first one that comes is
     pinned: its checksum is kept beside it, and holds from then on.
     """
-    entry = entry_of(name)
-    path, fetched = _right_file(entry, home), False
-    if path is None:
-        from edgemem.llama.models.fetch import fetch_model
+    from edgemem.llama.models.fetch import fetch_model, is_right
 
+    entry = entry_of(name)
+    path, fetched = find_model(entry.name, home=home), False
+    if path is None or not is_right(entry, path):
         with _ended_by_sigterm(), _progress(entry.name) as tell:
             path, fetched = fetch_model(entry, folder_to_write(), progress=tell), True
     if as_json:
@@ -121,8 +114,7 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
 @click.option("--as", "name", help="How it is called; by default like the file.")
 @click.option("--query-prefix", default="", help="What an embedder wants before a question.")
 @click.option("--text-prefix", default="", help="What an embedder wants before what is stored.")
-@home_option
-@json_option
+@home_and_json
 def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home: Path, as_json: bool) -> None:
     """Make a GGUF of your own one of this home's models, and say what it is.
 
@@ -158,8 +150,7 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
 
 @models.command(short_help="Compare model files with their checksums, byte for byte.")
 @click.argument("name", required=False, shell_complete=model_names)
-@home_option
-@json_option
+@home_and_json
 def verify(name: str | None, home: Path, as_json: bool) -> None:
     """Compare model files with their checksums, byte for byte; without a name, all that are here."""
     own = added_models(home)
@@ -184,8 +175,7 @@ def verify(name: str | None, home: Path, as_json: bool) -> None:
 
 @models.command(short_help="Remove a model's file, its pin, and what a download began.")
 @click.argument("name", shell_complete=model_names)
-@home_option
-@json_option
+@home_and_json
 def remove(name: str, home: Path, as_json: bool) -> None:
     """Remove a model's file, its pin, and what a download began."""
     from edgemem.llama.models.fetch import remove_model
@@ -201,20 +191,9 @@ def remove(name: str, home: Path, as_json: bool) -> None:
         )
     freed = path.stat().st_size if path.exists() else 0
     removed = remove_model(path)
-    if as_json:
-        print_json({"name": name, "path": str(path), "bytes": freed})
-    elif not removed:
-        click.echo(f"There is nothing of {name} on this machine.")
-    else:
-        click.echo(f"{name} is removed ({freed / 1e6:,.0f} MB): {plain(str(path))}")
-
-
-def _right_file(entry: ModelEntry, home: Path) -> Path | None:
-    """Return the file that would be used, if it is what the catalogue or its pin says."""
-    from edgemem.llama.models.fetch import is_right
-
-    path = find_model(entry.name, home=home)
-    return path if path is not None and is_right(entry, path) else None
+    gone = f"{name} is removed ({freed / 1e6:,.0f} MB): {plain(str(path))}"
+    sentence = gone if removed else f"There is nothing of {name} on this machine."
+    answer(as_json, {"name": name, "path": str(path), "bytes": freed}, sentence)
 
 
 def _verify(name: str, home: Path) -> dict[str, Any]:
@@ -269,21 +248,29 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _row(name: str, path: Path | None, **known: Any) -> dict[str, Any]:
+    """Return one model for `list`: what is known of it, under the same keys for all."""
+    return {
+        "name": name,
+        "kind": "unknown",
+        "bytes": 0,
+        "quantisation": "",
+        "dimensions": 0,
+        "context": 0,
+        "ram_mb": 0,
+        "licence": "",
+        "sha256": "",
+        "state": "damaged",
+        "path": str(path) if path else None,
+        **known,
+    }
+
+
 def describe_entry(entry: ModelEntry, path: Path | None) -> dict[str, Any]:
     """Return what the catalogue says of a model, and what is known of its file."""
-    return {
-        "name": entry.name,
-        "kind": entry.kind,
-        "bytes": entry.bytes,
-        "quantisation": entry.quantisation,
-        "dimensions": entry.dimensions,
-        "context": entry.context,
-        "ram_mb": entry.ram_mb,
-        "licence": entry.licence,
-        "sha256": entry.sha256,
-        "state": state_of(entry, path),
-        "path": str(path) if path else None,
-    }
+    fields = ("kind", "bytes", "quantisation", "dimensions", "context", "ram_mb", "licence", "sha256")
+    known = {field: value for field, value in asdict(entry).items() if field in fields}
+    return _row(entry.name, path, **known, state=state_of(entry, path))
 
 
 def describe_own(name: str, path: Path) -> dict[str, Any]:
@@ -292,44 +279,26 @@ def describe_own(name: str, path: Path) -> dict[str, Any]:
         return describe_added(name, describe(path), path)
     except ModelError:
         # it may lie there for another program; `verify` says what is wrong with it
-        size = path.stat().st_size
-        return {**dict.fromkeys(_ROW, ""), "name": name, "kind": "unknown", "bytes": size, "dimensions": 0, "context": 0,
-                "ram_mb": 0, "state": "damaged", "path": str(path)}  # fmt: skip
-
-
-_ROW = (
-    "name",
-    "kind",
-    "bytes",
-    "quantisation",
-    "dimensions",
-    "context",
-    "ram_mb",
-    "licence",
-    "sha256",
-    "state",
-    "path",
-)
+        return _row(name, path, bytes=path.stat().st_size)
 
 
 def describe_added(name: str, description: Description, path: Path) -> dict[str, Any]:
     """Return what a model's header says, under the keys that models of the catalogue have."""
     entry = find_entry(name)
-    return {
-        "name": name,
-        "kind": description.kind,
-        "bytes": description.bytes,
-        "quantisation": "",
-        "dimensions": description.dimensions,
-        "context": description.context,
-        "ram_mb": description.ram_mb,
-        "licence": plain(description.licence),
-        "sha256": (expected(entry, path) or (0, ""))[1],
-        "state": state_of(entry, path),
-        "path": str(path),
-        "architecture": plain(description.architecture),
-        "pooling": description.pooling,
-    }
+    return _row(
+        name,
+        path,
+        kind=description.kind,
+        bytes=description.bytes,
+        dimensions=description.dimensions,
+        context=description.context,
+        ram_mb=description.ram_mb,
+        licence=plain(description.licence),
+        sha256=(expected(entry, path) or (0, ""))[1],
+        state=state_of(entry, path),
+        architecture=plain(description.architecture),
+        pooling=description.pooling,
+    )
 
 
 def in_words(description: Description) -> str:
@@ -371,8 +340,6 @@ def not_both(llm: Path | None, server: str | None) -> None:
 
 def file_at(llm: Path | None, home: Path) -> Path | None:
     """Return the file of the model that was named; one that is not there is told before a home is opened."""
-    from edgemem.llama.models.catalog import file_of
-
     return None if llm is None else file_of(str(llm), home=home)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import ListOrShow, did_you_mean, home_option, json_option, open_existing, open_home
-from edgemem.cli.printing import count, plain, print_json
+from edgemem.cli.options import ListOrShow, did_you_mean, home_and_json, open_existing, open_home
+from edgemem.cli.printing import answer, count, plain, print_json
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ def notes() -> None:
 
 
 @notes.command(name="list", short_help="Print all notes.")
-@home_option
-@json_option
+@home_and_json
 def print_all(home: Path, as_json: bool) -> None:
     """Print the notes from the first line to the last."""
     with open_existing(home) as memory:
@@ -35,8 +34,7 @@ def print_all(home: Path, as_json: bool) -> None:
 
 @notes.command()
 @click.argument("heading")
-@home_option
-@json_option
+@home_and_json
 def show(heading: str, home: Path, as_json: bool) -> None:
     """Print what stands under HEADING, the oldest first."""
     with open_existing(home) as memory:
@@ -63,8 +61,7 @@ class _Dashed(click.Command):
 @notes.command(cls=_Dashed, short_help="Write at the end of the notes.")
 @click.argument("words", metavar="TEXT", nargs=-1, required=True)
 @click.option("--heading", help="Open a section with this heading and the date.")
-@home_option
-@json_option
+@home_and_json
 def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) -> None:
     """Write TEXT at the end of the notes; `-` reads it from standard input.
 
@@ -80,16 +77,12 @@ def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) 
     with open_home(home) as memory:
         memory.notes.append(note, heading=heading)
         path = memory.notes.path
-    if as_json:
-        print_json({"path": str(path), "text": note, "heading": heading})
-    else:
-        click.echo(f"Noted in {path}.")
+    answer(as_json, {"path": str(path), "text": note, "heading": heading}, f"Noted in {path}.")
 
 
 @notes.command()
 @click.option("--chars", type=click.IntRange(min=1), default=2000, show_default=True, help="At most so many.")
-@home_option
-@json_option
+@home_and_json
 def tail(chars: int, home: Path, as_json: bool) -> None:
     """Print the newest lines."""
     with open_existing(home) as memory:
@@ -98,8 +91,7 @@ def tail(chars: int, home: Path, as_json: bool) -> None:
 
 
 @notes.command()
-@home_option
-@json_option
+@home_and_json
 def sections(home: Path, as_json: bool) -> None:
     """List the headings, and how many lines stand under each."""
     with open_existing(home) as memory:

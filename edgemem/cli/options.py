@@ -6,15 +6,15 @@ import os
 from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from edgemem.cli.printing import plain
+from edgemem.cli.printing import answer, plain
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from click.shell_completion import CompletionItem
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgemem.memory.truth import TruthFile
     from edgemem.store.erase.eraser import Forgotten
 
+F = TypeVar("F", bound="Callable[..., Any]")
 NOT_YET_ERASED = 3
 """The exit code of a command that forgot, where bytes of it still stand in a file."""
 
@@ -49,6 +50,13 @@ home_option = click.option(
     help="Where the memory lives ($EDGEMEM_HOME).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def home_and_json(command: F) -> F:
+    """Give a command --home and --json."""
+    return home_option(json_option(command))
+
+
 speaker_option = click.option(
     "--speaker", help="Read as this person; without it, as the operator, who sees everything."
 )
@@ -143,14 +151,7 @@ def did_you_mean(word: str, valid: Iterable[str]) -> str:
 
 
 def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
-    """Ask before something is erased or replaced; no answer is a no.
-
-    Args:
-        otherwise: how the sentence begins where nobody agrees.
-
-    Raises:
-        InvalidInputError: nobody agreed.
-    """
+    """Ask before something is erased or replaced; no answer is a no, and raises InvalidInputError, which begins with `otherwise`."""
     try:
         yes = click.confirm(question, err=True)
     except (click.Abort, RuntimeError) as error:  # the end of the input, or none at all
@@ -160,6 +161,17 @@ def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
         ) from error
     if not yes:
         raise InvalidInputError(f"{otherwise}.")
+
+
+def erase(
+    what: str, do: Callable[[], Forgotten], report: dict[str, object], *, yes: bool, as_json: bool
+) -> None:
+    """Ask, erase, and tell what was erased; `--json` prints `report` with the files that still hold bytes of it."""
+    if not yes:
+        agreed(f"Erase {what}?")
+    forgotten = do()
+    answer(as_json, {**report, "pending": forgotten.pending}, f"Erased {what}.")
+    tell_pending(forgotten)
 
 
 def tell_pending(forgotten: Forgotten) -> None:

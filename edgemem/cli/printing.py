@@ -70,9 +70,15 @@ def print_json(value: Any) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2))
 
 
-def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: Sequence[str] = (), title: str = ""
-) -> None:
+def answer(as_json: bool, value: Any, sentence: str) -> None:
+    """Print a value as JSON, or a sentence."""
+    if as_json:
+        print_json(value)
+    else:
+        click.echo(sentence)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: Sequence[str] = ()) -> None:
     """Print rows under a ruled head; the `wide` columns take the room. A narrow terminal gets one cell below the other."""
     from rich import box
     from rich.cells import cell_len
@@ -86,11 +92,9 @@ def print_table(
     ]
     limits = [_ROOM if column in wide else _CELLS for column in columns]
     if sum(map(min, widths, limits)) + 3 * len(columns) - 1 > on.width:
-        _print_records(on, columns, cells, title)
+        _print_records(on, columns, cells)
         return
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left", header_style="bold"
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column, width in zip(columns, widths, strict=True):
         fixed = None if column in wide else min(width, _CELLS)
         table.add_column(column, overflow="fold", width=fixed, ratio=1 if fixed is None else None)
@@ -99,12 +103,10 @@ def print_table(
     on.print(table)
 
 
-def _print_records(on: Console, columns: Sequence[str], rows: Iterable[Sequence[str]], title: str) -> None:
+def _print_records(on: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print each row as a head with what belongs to it below."""
     from rich.text import Text
 
-    if title:
-        on.print(Text(title))
     name = max(map(len, columns[1:]), default=0)
     for head, *rest in rows:
         on.print(Text(head, style="bold"))

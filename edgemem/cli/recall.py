@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import UNSET
 
-from edgemem.cli.options import When, home_option, json_option, open_existing, speaker_option
+from edgemem.cli.options import When, home_and_json, open_existing, speaker_option
 from edgemem.cli.printing import console, moment, plain, print_hanging, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_text
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 @click.option("--known-at", type=When(), help="Only what was known at this time.")
 @click.option("--sessions", is_flag=True, help="Whole conversations: when it was talked about.")
 @speaker_option
-@home_option
-@json_option
+@home_and_json
 def recall(
     words: tuple[str, ...],
     k: int,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from edgemem.cli.options import home_option, json_option, open_home
+from edgemem.cli.options import home_and_json, open_home
 from edgemem.cli.printing import count, plain, print_json, print_table, progress
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
@@ -35,8 +35,7 @@ CATEGORIES = {0: "lines with evidence", 1: "several turns", 2: "time", 3: "commo
     "--k", default=10, show_default=True, type=click.IntRange(1, 1000), help="How many recalled items count."
 )
 @click.option("--session", help="Play everything as one conversation of this name.")
-@home_option
-@json_option
+@home_and_json
 def replay(file: Path, sample: str | None, k: int, session: str | None, home: Path, as_json: bool) -> None:
     """Play FILE, a JSON-lines script or a LoCoMo file, into the memory, as if it were said now.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from edgemem.cli.options import agreed, home_option, json_option, truth_alone
+from edgemem.cli.options import agreed, home_and_json, truth_alone
 from edgemem.cli.printing import plain, print_json
 from edgemem.errors import InvalidInputError
 
@@ -16,8 +16,7 @@ from edgemem.errors import InvalidInputError
 @click.argument("source", metavar="[FROM]", required=False, type=click.Path(path_type=Path))
 @click.option("--empty", is_flag=True, help="Begin anew, with nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask, also where the memory that is there is sound.")
-@home_option
-@json_option
+@home_and_json
 def restore(source: Path | None, empty: bool, yes: bool, home: Path, as_json: bool) -> None:
     """Put FROM, a backup, in the place of the memory; without it, the newest good one of the home.
 

@@ -10,8 +10,7 @@ from edgemem.cli.completion import session_ids
 from edgemem.cli.options import (
     ListOrShow,
     did_you_mean,
-    home_option,
-    json_option,
+    home_and_json,
     open_existing,
     speaker_option,
 )
@@ -40,8 +39,7 @@ def sessions() -> None:
 
 
 @sessions.command(name="list")
-@home_option
-@json_option
+@home_and_json
 def list_sessions(home: Path, as_json: bool) -> None:
     """List the conversations, oldest first; --json has the number that stands for each in the log of turns."""
     from edgemem.hooks.turn_log import named
@@ -89,8 +87,7 @@ def list_sessions(home: Path, as_json: bool) -> None:
     "--blocks/--no-blocks", default=True, show_default=True, help="Show what memory put before the model."
 )
 @speaker_option
-@home_option
-@json_option
+@home_and_json
 def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool) -> None:
     """Show the conversation NAME turn by turn: when, who, how it ended, and what was not heard of a reply."""
     from edgemem.store.turns import read_turns

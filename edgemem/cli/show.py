@@ -1,22 +1,28 @@
-"""How the demo looks: a play in 80 columns, with what memory whispers to the robot."""
+"""The demo's stage and how it looks: a play in 80 columns, with what memory whispers to the robot, and why."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from edgemem.cli.printing import console, count, plain, print_hanging
+from edgemem.context.block.render import IN_A_LINE_ABOVE
+from edgemem.hooks.conversation import conversation_of
+from edgemem.inspect.replay import PlayedTurn, Player
+from edgemem.llama.tokens.log import common_prefix
 from edgemem.records import REMEMBER_FACT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from edgemem.cli.stage import Scene
     from edgemem.hooks.points import ToolCallResult
     from edgemem.inspect.script import Line
+    from edgemem.loop.loop import AgentLoop, TurnResult
     from edgemem.memory import Memory
-    from edgemem.records import Fact
+    from edgemem.records import Fact, Message
 
 COLOURS = {"Mara": "bold magenta", "Jonas": "bold blue"}
 STRANGER = "a voice"
@@ -27,18 +33,114 @@ STRONGEST = 2
 BADLY = 0.5
 
 
+class ShownLine(msgspec.Struct, frozen=True):
+    """One line of the block, and the signals that found it."""
+
+    text: str
+    why: tuple[str, ...]
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """One turn as the demo shows it."""
+
+    played: PlayedTurn
+    shown: tuple[ShownLine, ...]
+    compacted: bool
+    """Whether the prompt began anew with this turn."""
+    seed_tokens: int
+    """Tokens of all hops that would have been new with memory in the system message."""
+    late: bool
+    """Whether recall took longer than a robot waits for it."""
+
+    @property
+    def checks(self) -> int:
+        """Return how many texts were looked for."""
+        return len(self.played.line.must) + len(self.played.line.must_not)
+
+    @property
+    def failed(self) -> int:
+        """Return how many of them were missing, or there against the script."""
+        return len(self.played.missing) + len(self.played.leaked)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the turn for JSON, without the prompts, which are long and mostly the same."""
+        played, line, result = self.played, self.played.line, self.played.result
+        return {
+            "at": line.local.isoformat(),
+            "session": line.session,
+            "speaker": line.speaker,
+            "say": line.say,
+            "reply": result.reply,
+            "shown": self.shown,
+            "tools": result.tools,
+            "tokens": played.tokens,
+            "new_tokens": played.new_tokens,
+            "memory_tokens": played.block_tokens,
+            "compacted": self.compacted,
+            "hooks_ms": result.hooks_ms,
+            "commit_ms": result.commit_ms,
+            "late": self.late,
+            "checks": self.checks,
+            "missing": played.missing,
+            "leaked": played.leaked,
+        }
+
+
+class Stage(Player):
+    """Plays lines and keeps, for the newest one, what the audience wants to know."""
+
+    scene: Scene
+
+    def __init__(self, memory: Memory, *, deadline_ms: float, **settings: Any) -> None:
+        """Make the stage; a robot with this home waits `deadline_ms` for recall, here it is waited for longer."""
+        super().__init__(memory, **settings)
+        self._seed_ids: list[int] = []
+        self._stands = ("", 0)
+        self.deadline_ms = deadline_ms
+
+    def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
+        played = super()._played(line, loop, result)
+        turn = conversation_of(loop.ctx).layout.turns[-1]
+        recalled = {f"{item.kind}:{item.id}": item for item in played.recalled}
+        shown = []
+        for item in turn.shown:
+            why = recalled[item.item].why if item.item in recalled else ("changed",) if item.fact else ()
+            shown.append(ShownLine(item.line.removeprefix("- ") or IN_A_LINE_ABOVE, why))
+        compacted = self._stands[0] == line.session and played.epoch > self._stands[1]
+        self._stands = (line.session, played.epoch)
+        recall = played.recall
+        late = recall is not None and (recall.late or recall.embed_ms + recall.search_ms > self.deadline_ms)
+        self.scene = Scene(played, tuple(shown), compacted, self._seed(result, played.block), late)
+        return played
+
+    def _seed(self, result: TurnResult, block: str) -> int:
+        """Count what is new in each hop when memory is rendered into the system message, as the seed does."""
+        schemas = [tool.schema() for tool in self._tools.values()]
+        remembered = self.memory.store.render_for_prompt()
+        new = 0
+        for handed in result.handed:
+            messages: list[Message] = [bare(message, block) for message in handed]
+            messages[0] = {**messages[0], "content": f"{self.instructions}\n\n{remembered}"}
+            ids = self.tokenizer.render(messages, tools=schemas).ids
+            new += len(ids) - common_prefix(self._seed_ids, ids)
+            self._seed_ids = ids
+        return new
+
+
+def bare(message: Message, block: str) -> Message:
+    """Return a message without the block of its turn."""
+    content = message.get("content")
+    if block and isinstance(content, str) and content.startswith(block):
+        return {**message, "content": content[len(block) :]}
+    return message
+
+
 class Show:
     """Prints scenes as they are played."""
 
     def __init__(self, robot: str, home: Path | None = None) -> None:
-        """Make the show.
-
-        Args:
-            robot: its name.
-            home: where the memory stays, if it does.
-        """
-        self._robot = robot
-        self._home = home
+        """Make the show of a robot, and name the home where its memory stays, if it does."""
+        self._robot, self._home = robot, home
         self._console = console()
         self._memory: Memory | None = None
         self._lenient = False
@@ -55,18 +157,14 @@ class Show:
             f"{self._robot} is a robot on a kitchen wall. Mara and Jonas live here. {count(turns, 'turn')} on three "
             "days, offline. Under each utterance stands what memory puts before the model, and why."
         )
-        exact = (
-            "counted exactly"
-            if memory.tokenizer.exact
-            else "estimated: no vocabulary was found; --llm names the model whose tokenizer counts"
-        )
-        self._say(f"Tokens are {exact}; the window holds {self._window:,}.", style="dim")
+        estimated = "estimated: no vocabulary was found; --llm names the model whose tokenizer counts"
+        counted = "counted exactly" if memory.tokenizer.exact else estimated
+        self._say(f"Tokens are {counted}; the window holds {self._window:,}.", style="dim")
         # What must be found is written for the script's replies, and for recall by words and meaning.
         self._lenient = memory.embedder is None or not scripted
         if memory.embedder is None:
             self._say(
-                "No embedder: words are found, meaning is not. `edgemem models get` brings one.",
-                style="yellow",
+                "No embedder: words are found, meaning is not. `edgemem models get` brings one.", "yellow"
             )
 
     def _begin_day(self, line: Line) -> None:
@@ -74,11 +172,8 @@ class Show:
         if self._day is not None and self._memory is not None:
             means = "words and meaning" if self._memory.embedder is not None else "words"
             rest = sum(self._memory.pending().values())
-            done = (
-                f"all that was said is indexed by {means}"
-                if not rest
-                else f"{count(rest, 'record')} wait for the index"
-            )
+            waiting = f"{count(rest, 'record')} wait for the index"
+            done = waiting if rest else f"all that was said is indexed by {means}"
             self._console.print()
             self._say(f"The kitchen is quiet. In idle time {done}.", style="dim italic")
         self._day = line.local.date()
@@ -95,28 +190,17 @@ class Show:
             f"{line.local:%H:%M}", who, line.say, style=COLOURS.get(who, "bold yellow"), note=_heard(line)
         )
         if scene.compacted:
-            self._row(
-                "",
-                "memory",
-                "older turns are a summary now: the window was filling up",
-                style="yellow",
-                dim=True,
-            )
+            self._whisper("memory", "older turns are a summary now: the window was filling up", "yellow")
         for item in scene.shown:
             why = f"({', '.join(item.why[:STRONGEST])})" if item.why else ""
-            self._row("", "memory", item.text, style="cyan", note=why, dim=True)
+            self._whisper("memory", item.text, "cyan", note=why)
         for tool in played.result.tools:
             self._tool(tool)
         reply, unheard = played.result.reply, ""
         if line.interrupted is not None and reply.startswith(line.interrupted):
             reply, unheard = line.interrupted, reply[len(line.interrupted) :]
-        self._row(
-            "",
-            self._robot,
-            reply,
-            style="bold green",
-            note=f"[cut off; nobody heard:{unheard}]" if unheard else "",
-        )
+        note = f"[cut off; nobody heard:{unheard}]" if unheard else ""
+        self._row("", self._robot, reply, style="bold green", note=note)
         memory = f" ({played.block_tokens} memory)" if played.block_tokens else ""
         checks = f" · {scene.checks - scene.failed}/{scene.checks} ok" if scene.checks else ""
         late = ", late" if scene.late else ""
@@ -124,10 +208,10 @@ class Show:
             f"{played.tokens:,}/{self._window:,} tokens · {played.new_tokens:,} new{memory} · "
             f"{played.result.hooks_ms:.0f} + {played.result.commit_ms:.0f} ms{late}{checks}"
         )
-        self._row("", "", figures, dim=True)
+        self._whisper("", figures, "")
         for text in played.missing:
             if self._lenient or scene.late:
-                self._row("", "missed", f"this was not before the model: {text}", style="yellow", dim=True)
+                self._whisper("missed", f"this was not before the model: {text}", "yellow")
             else:
                 self._row("", "FAILED", f"this was not before the model: {text}", style="bold red")
         for text in played.leaked:
@@ -137,23 +221,13 @@ class Show:
         """Print what a tool did; what it keeps is told apart from what it does."""
         if tool.name == REMEMBER_FACT:
             key, value = tool.arguments.get("key"), tool.arguments.get("value")
-            self._row(
-                "",
-                "keeps",
-                f"{key}: {value}" if value is not None else f"{key} is over",
-                style="cyan",
-                dim=True,
-            )
+            self._whisper("keeps", f"{key}: {value}" if value is not None else f"{key} is over", "cyan")
         elif tool.error is not None:
-            self._row(
-                "",
-                "tool",
-                f"{tool.name} failed: {tool.error.removeprefix('ToolFailedError: ')}",
-                style="red",
-                dim=True,
+            self._whisper(
+                "tool", f"{tool.name} failed: {tool.error.removeprefix('ToolFailedError: ')}", "red"
             )
         else:
-            self._row("", "tool", f"{tool.name}: {tool.result}", style="cyan", dim=True)
+            self._whisper("tool", f"{tool.name}: {tool.result}", "cyan")
 
     def closing(self, report: dict[str, Any]) -> None:
         """Print what is held to be true, the figures, and what to try next."""
@@ -221,6 +295,10 @@ class Show:
             body.append(f" {plain(note)}", style="dim italic")
         lead = Text.assemble((f"{at:<6}", "dim"), (f"{plain(who):<{NAME}} ", style))
         print_hanging(self._console, lead, body)
+
+    def _whisper(self, name: str, text: str, style: str, *, note: str = "") -> None:
+        """Print what is not said aloud."""
+        self._row("", name, text, style=style, note=note, dim=True)
 
     def _rule(self, title: str) -> None:
         self._console.print()

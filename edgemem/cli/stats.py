@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
+from msgspec.structs import asdict
 
-from edgemem.cli.options import home_option, json_option, open_existing
+from edgemem.cli.options import home_and_json, open_existing
 from edgemem.cli.printing import moment, print_json, print_table
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from edgemem.hooks.turn_log import TurnFigures
     from edgemem.memory.stats import Stats
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write them for node_exporter's textfile collector, such as /var/lib/node_exporter/edgemem.prom.",
 )
-@home_option
-@json_option
+@home_and_json
 def stats(textfile: Path | None, home: Path, as_json: bool) -> None:
     """Count what there is, what it takes on disk, how it grows and what waits; no word of it is shown.
 
@@ -117,57 +116,51 @@ def metrics_of(stats: Stats) -> list[Metric]:
 
     Each sample carries the home, or the files of two robots' memories on one machine would be taken for one.
     """
-    return [
-        metric._replace(samples=[({"home": stats.home, **labels}, value) for labels, value in metric.samples])
-        for metric in _metrics(stats)
-        if metric.samples
-    ]
-
-
-def _metrics(stats: Stats) -> list[Metric]:
     growth = dict(stats.per_day)
     growth_bytes = growth.pop("bytes", 0.0)
-    metrics = [
-        Metric("edgemem_info", "gauge", "The version that looked.", [({"version": stats.version}, 1)]),
-        _labelled("edgemem_records", "What is remembered, by kind.", "kind", stats.counts),
-        _labelled("edgemem_disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
-        _labelled(
-            "edgemem_growth_rows_per_day", "Rows that came in each day of the last week.", "kind", growth
-        ),
-        _single(
-            "edgemem_growth_bytes_per_day", "Bytes that came in each day of the last week.", growth_bytes
-        ),
-        _labelled("edgemem_index_waiting", "What idle time has still to do.", "kind", stats.waiting),
-        _single(
-            "edgemem_index_lag_seconds", "How long the oldest row has waited for the index.", stats.lag_s
-        ),
-        _single("edgemem_clock_trusted", "Whether the wall clock can be believed.", stats.clock_trusted),
-        Metric(
-            "edgemem_hook_failures_total",
-            "counter",
-            "Failures of hooks that are on record.",
-            [({"hook": f.hook, "point": f.point}, f.count) for f in stats.failures],
-        ),
+    gauges: list[tuple[str, str, str, Mapping[str, float]]] = [
+        ("info", "The version that looked.", "version", {stats.version: 1}),
+        ("records", "What is remembered, by kind.", "kind", stats.counts),
+        ("disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
+        ("growth_rows_per_day", "Rows that came in each day of the last week.", "kind", growth),
+        ("growth_bytes_per_day", "Bytes that came in each day of the last week.", "", {"": growth_bytes}),
+        ("index_waiting", "What idle time has still to do.", "kind", stats.waiting),
+        ("index_lag_seconds", "How long the oldest row has waited for the index.", "", {"": stats.lag_s}),
+        ("clock_trusted", "Whether the wall clock can be believed.", "", {"": stats.clock_trusted}),
     ]
     turn = stats.last_turn
     if turn is not None:
-        stages = ("recall", "embed", "hooks", "model", "commit")
-        took = {stage: getattr(turn, f"{stage}_ms") / 1e3 for stage in stages}
-        tokens = {kind: getattr(turn, f"{kind}_tokens") for kind in ("new", "reused", "block")}
-        metrics += [
-            _single("edgemem_last_turn_timestamp_seconds", "When the newest turn ended.", turn.at),
-            _labelled("edgemem_last_turn_seconds", "What the stages of the newest turn took.", "stage", took),
-            _labelled("edgemem_last_turn_tokens", "Tokens of the newest turn's prompts.", "kind", tokens),
-            _single("edgemem_last_turn_candidates", "What the newest recall weighed.", turn.candidates),
-            _single("edgemem_last_turn_late", "Whether the newest recall hit its deadline.", turn.late),
-            _labelled(
-                "edgemem_early_turns",
-                "Turns of the newest process that were heard before their end, and those with recall ready then.",
-                "kind",
-                {"heard": turn.heard_early, "ready": turn.ready_early},
-            ),
+        figures = asdict(turn)
+        took = {
+            stage: figures[f"{stage}_ms"] / 1e3 for stage in ("recall", "embed", "hooks", "model", "commit")
+        }
+        tokens = {kind: figures[f"{kind}_tokens"] for kind in ("new", "reused", "block")}
+        early = (
+            "Turns of the newest process that were heard before their end, and those with recall ready then."
+        )
+        gauges += [
+            ("last_turn_timestamp_seconds", "When the newest turn ended.", "", {"": turn.at}),
+            ("last_turn_seconds", "What the stages of the newest turn took.", "stage", took),
+            ("last_turn_tokens", "Tokens of the newest turn's prompts.", "kind", tokens),
+            ("last_turn_candidates", "What the newest recall weighed.", "", {"": turn.candidates}),
+            ("last_turn_late", "Whether the newest recall hit its deadline.", "", {"": turn.late}),
+            ("early_turns", early, "kind", {"heard": turn.heard_early, "ready": turn.ready_early}),
         ]
-    return metrics
+    home = {"home": stats.home}
+    metrics = [
+        Metric(
+            f"edgemem_{name}",
+            "gauge",
+            text,
+            [({**home, label: key} if label else home, value) for key, value in values.items()],
+        )
+        for name, text, label, values in gauges
+    ]
+    failures = [({**home, "hook": f.hook, "point": f.point}, f.count) for f in stats.failures]
+    metrics.append(
+        Metric("edgemem_hook_failures_total", "counter", "Failures of hooks that are on record.", failures)
+    )
+    return [metric for metric in metrics if metric.samples]
 
 
 def render(metrics: Iterable[Metric]) -> str:
@@ -197,14 +190,6 @@ def write_textfile(path: Path, text: str) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _labelled(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    return Metric(name, "gauge", help_text, [({label: key}, value) for key, value in values.items()])
-
-
-def _single(name: str, help_text: str, value: float) -> Metric:
-    return Metric(name, "gauge", help_text, [({}, value)])
 
 
 def _escaped(text: str) -> str:

@@ -1,11 +1,9 @@
 """The drawing of one fact in two times: when it was true from left to right, when it was learnt from top to bottom.
 
-Pure: beliefs in, lines of text out. Each version is one line; what it says is drawn solid on it, and what was still
+Beliefs in, lines of text out. Each version is one line; what it says is drawn solid on it, and what was still
 believed from earlier ones beside it shaded, so each line shows all that was believed from then on. Across, the
 stretches between two changes are equally wide: a scale would hide a correction of minutes beside one of years. Many
-versions are drawn as several panels, one below the other.
-
-How the history of a fact is shown: the drawing in two times, and what its numbers stand for.
+versions are drawn as several panels, one below the other. Below stands what the numbers of the drawing mean.
 """
 
 from __future__ import annotations
@@ -177,12 +175,7 @@ def draw(
     ascii_only: bool = False,
     paint: Paint | None = None,
 ) -> list[str]:
-    """Return the lines of the drawing, each at most `width` cells wide.
-
-    Args:
-        last: so many versions, the newest; 0: all.
-        paint: colours what is drawn of a version, given its number.
-    """
+    """Return the lines of the drawing, each at most `width` cells wide; `paint` colours what is drawn of a version, by its number."""
     glyphs = ASCII if ascii_only else UNICODE
     lines: list[str] = []
     for panel in panels(beliefs, now=now, width=width, last=last):
@@ -260,10 +253,6 @@ def _label(edge: float, edges: Sequence[float]) -> str:
 
 
 def _row(row: Row, widths: Sequence[int], glyphs: Glyphs, paint: Paint | None) -> str:
-    try:
-        learnt = f"{datetime.fromtimestamp(row.learnt).astimezone():%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):
-        learnt = f"{row.learnt:.3g} s"
     out = []
     at = 0
     while at < len(row.cells):
@@ -272,7 +261,7 @@ def _row(row: Row, widths: Sequence[int], glyphs: Glyphs, paint: Paint | None) -
             at += 1
         drawn = _stretch(cell, sum(widths[begin:at]), row.value, glyphs)
         out.append(drawn if paint is None or cell.number is None else paint(drawn, cell.number))
-    return f"{row.number:>4}  {learnt:<16} {''.join(out)}"
+    return f"{row.number:>4}  {moment(row.learnt):<16} {''.join(out)}"
 
 
 def _stretch(cell: Cell, width: int, value: str | None, glyphs: Glyphs) -> str:
@@ -326,15 +315,7 @@ def print_histories(
     last: int,
     ascii_only: bool,
 ) -> None:
-    """Draw what is known under a key, one scope after the other, and print what was said.
-
-    Args:
-        histories: each scope's versions.
-        beliefs: each scope's rectangles.
-        now: stands on the axis, in seconds since the epoch.
-        last: so many versions of each, the newest; 0: all.
-        ascii_only: draw with plain characters.
-    """
+    """Draw what is known under a key, one scope after the other, and print what was said; of each the newest `last`, 0: all."""
     ascii_only = ascii_only or not _can_draw()
     width = max(_NARROWEST, console().width)
     drawn: list[str] = []

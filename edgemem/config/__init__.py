@@ -1,12 +1,11 @@
 """The settings of a robot: every bound and budget in one profile, what is wrong with one, and the settings that hold now.
 
-`profile` says which keys there are, `faults` checks what an operator wrote, `live` holds what is in force. Change a
-default in `profile` together with `configs/default.toml`. A key that is taken away belongs into `faults.REMOVED`.
+`profile` says which keys there are and holds what is in force, `faults` checks what an operator wrote. Change a
+default in `profile` together with `configs/default.toml`. A key that is taken away belongs into `removed.toml`.
 """
 
 from __future__ import annotations
 
-from edgemem.config.live import Settings
 from edgemem.config.profile import (
     BackupSettings,
     ChatSettings,
@@ -21,6 +20,7 @@ from edgemem.config.profile import (
     NotesSettings,
     Profile,
     RecallSettings,
+    Settings,
     StoreSettings,
     ToolSettings,
     load_profile,

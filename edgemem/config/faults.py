@@ -15,57 +15,10 @@ from edgemem.scopes import Level, name_key
 MOST_NAMES = 64
 """Of speakers, and of names for one of them, and of letters in one: a family, not a telephone book."""
 
-_GONE = "delete the line"
-_BY_MODEL = "delete the line: one learnt chance decides, with injection.min_score as its least"
-
 REMOVED: dict[str, str] = {
-    "chat.answer_s": _GONE,
-    "chat.between_tokens_s": _GONE,
-    "chat.connect_s": _GONE,
-    "chat.keep_state_every_h": "delete the line: a state is written every six hours at most",
-    "compaction.summary_threads": "delete the line: summaries are written on one thread",
-    "context.high_water": _GONE,
-    "context.history_tokens": "delete the line, and lower context.window_tokens to bound the conversation",
-    "context.instructions_tokens": _GONE,
-    "context.low_water": _GONE,
-    "context.min_block_tokens": _GONE,
-    "context.min_history_tokens": _GONE,
-    "context.min_notes_tokens": _GONE,
-    "context.min_summary_tokens": _GONE,
-    "context.tools_tokens": _GONE,
-    "context.utterance_bytes": "delete the line: 16 kB of an utterance are kept",
-    "hooks.audit_files": "delete the line: three older files are kept",
-    "hooks.audit_mb": "delete the line: a new file begins after 1 MB",
-    "hooks.tool_output_mb": "delete the line: 8 MB of results are kept whole",
-    "hooks.tool_output_share": "delete the line, and bound results with hooks.tool_output_chars",
-    "idle.embed_batch": "delete the line: it follows from idle.batch",
-    "idle.index_wait_s": "delete the line: rows wait ten minutes at most",
-    "injection.header": _GONE,
-    "injection.max_episodes": "delete the line: context.block_tokens bounds the block",
-    "injection.max_facts": "delete the line: context.block_tokens bounds the block",
-    "injection.min_asked_score": _BY_MODEL,
-    "injection.min_beside_score": _BY_MODEL,
-    "injection.min_episode_score": _BY_MODEL,
-    "injection.min_note_score": _BY_MODEL,
-    "injection.min_safety_score": "delete the line: what concerns safety has a least chance of its own",
-    "injection.min_turn_score": _BY_MODEL,
-    "injection.min_unasked_score": _BY_MODEL,
-    "injection.min_unasked_turn_score": _BY_MODEL,
-    "notes.low_water_chars": "delete the line: NOTES.md is cut to three quarters of its bound",
-    "notes.max_chars": "delete the line: NOTES.md may hold 65,536 characters",
-    "recall.ahead_settle_ms": _GONE,
-    "recall.kept_spaces": "delete the line: vectors of the model before are kept until the new ones are whole",
-    "recall.meaning_weight": "delete the line: weights are learnt",
-    "recall.pieces": _GONE,
-    "recall.rerank_most": "delete the line, and bound the reranker with recall.rerank_ms",
-    "recall.rerank_share": _GONE,
-    "recall.words_weight": "delete the line: weights are learnt",
-    "store.waiting_turns": "delete the line: 500 turns wait at most",
-    "tools.confirm": "delete the line: the robot always asks before it erases",
-    "tools.max_items": "delete the line: one call tells ten lines at most",
-    "watch.debounce_s": _GONE,
-    "watch.poll_s": _GONE,
-    "watch.start_s": _GONE,
+    f"{section}.{key}": advice
+    for section, keys in msgspec.toml.decode(Path(__file__).with_name("removed.toml").read_bytes()).items()
+    for key, advice in keys.items()
 }
 """Keys that edgemem once had, by `section.key`, and what an operator who still has one does; such a key is ignored."""
 

@@ -298,6 +298,21 @@ class Profile(_Section, frozen=True):
         return tuple(self.called())
 
 
+class Settings:
+    """Holds the profile in force.
+
+    Keep the holder and read `settings.now.context.block_tokens` where the number is used. Do not keep the number. A
+    memory exchanges `now` in idle time or when a turn begins, never within a turn of that session; a turn of another
+    session that overlaps it goes on with the new profile.
+
+    Args:
+        profile: what holds until another is set; default: the defaults.
+    """
+
+    def __init__(self, profile: Profile | None = None) -> None:
+        self.now = profile or Profile()
+
+
 def load_profile(path: Path | str | None) -> Profile:
     """Return the profile in a TOML file; the defaults where it says nothing, or where there is no path.
 

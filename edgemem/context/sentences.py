@@ -96,39 +96,16 @@ class Sentence(msgspec.Struct, frozen=True):
     values: Values
     """Numbers, days and months, each with its kind."""
 
-    @property
-    def question(self) -> bool:
-        """Tell whether it asks rather than tells."""
-        return self.teller != "tool" and bool(_QUESTION.search(self.text))
-
-    @property
-    def denial(self) -> bool:
-        """Tell whether it says that something said before is not so."""
-        return self.teller != "tool" and not self.question and bool(_DENIAL.search(self.text))
-
-    @property
-    def correction(self) -> bool:
-        """Tell whether it says that something is otherwise than before."""
-        return self.denial or (
-            self.teller != "tool" and not self.question and bool(_CHANGE.search(self.text))
-        )
-
-    @property
-    def first_person(self) -> bool:
-        """Tell whether its meaning depends on who said it."""
-        return bool(_FIRST_PERSON.search(self.text))
-
-    @property
-    def information(self) -> float:
-        """Estimate how much is lost with it, roughly 0 to 1: facts about people before small talk."""
-        score = 0.02 * min(len(self.words), 10)
-        score += 0.2 * bool(self.values) + 0.1 * (len(self.values) > 1)
-        score += 0.1 * min(len(_NAME.findall(self.text)), 2)
-        if self.teller == "tool":
-            return score + 0.2 * bool(_FAILED.search(self.text))
-        score += 0.2 * bool(_DECISION.search(self.text)) + 0.25 * self.correction
-        score += (0.2 if self.teller == "user" else 0.1) * self.first_person
-        return score - 0.5 * self.question - 0.1 * bool(_DANGLING.search(self.text))
+    question: bool
+    """Whether it asks rather than tells."""
+    denial: bool
+    """Whether it says that something said before is not so."""
+    correction: bool
+    """Whether it says that something is otherwise than before."""
+    first_person: bool
+    """Whether its meaning depends on who said it."""
+    information: float
+    """About how much is lost with it, roughly 0 to 1: facts about people before small talk."""
 
 
 def gather(
@@ -233,8 +210,33 @@ def _sentence(text: str, speaker: str, teller: Teller, source: int) -> Sentence:
     words = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
     values = frozenset(_values(words))
     plain = {value for _, value in values}
-    meaning = (word.removesuffix("'s") for word in words if word not in plain)
-    return Sentence(text, speaker, teller, source, frozenset(meaning) - _EMPTY, values)
+    meaning = frozenset(word.removesuffix("'s") for word in words if word not in plain) - _EMPTY
+    information = 0.02 * min(len(meaning), 10) + 0.2 * bool(values) + 0.1 * (len(values) > 1)
+    information += 0.1 * min(len(_NAME.findall(text)), 2)
+    first_person = bool(_FIRST_PERSON.search(text))
+    question = denial = correction = False
+    if teller == "tool":
+        information += 0.2 * bool(_FAILED.search(text))
+    else:
+        question = bool(_QUESTION.search(text))
+        denial = not question and bool(_DENIAL.search(text))
+        correction = denial or (not question and bool(_CHANGE.search(text)))
+        information += 0.2 * bool(_DECISION.search(text)) + 0.25 * correction
+        information += (0.2 if teller == "user" else 0.1) * first_person
+        information -= 0.5 * question + 0.1 * bool(_DANGLING.search(text))
+    return Sentence(
+        text,
+        speaker,
+        teller,
+        source,
+        meaning,
+        values,
+        question,
+        denial,
+        correction,
+        first_person,
+        information,
+    )
 
 
 def _values(words: Iterable[str]) -> Iterator[tuple[str, str]]:

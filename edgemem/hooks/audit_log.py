@@ -23,10 +23,18 @@ from typing import TYPE_CHECKING, Any
 from edgemem.clock import Clock
 from edgemem.context.level import values_in
 from edgemem.errors import ClosedError, DiskFullError, InvalidInputError, StoreError
-from edgemem.fence import storable
-from edgemem.hooks.arguments import attachable
 from edgemem.hooks.conversation import STATE_KEY, Conversation
-from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ON_ABORT, ON_RUN_END, HookResult
+from edgemem.hooks.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    ON_ABORT,
+    ON_RUN_END,
+    HookResult,
+    as_text,
+    attachable,
+    short_text,
+)
 from edgemem.store.db.files import create_private
 
 if TYPE_CHECKING:
@@ -139,7 +147,7 @@ class AuditLogHook:
     def _answer(self, payload: dict[str, Any]) -> dict[str, Any]:
         content, calls = payload.get("content") or "", payload.get("tool_calls") or ()
         figures = {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
-        return figures if self.text is None else {**figures, "content": _short(content)}
+        return figures if self.text is None else {**figures, "content": short_text(content, TEXT_CHARS)}
 
     def _call(self, payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> dict[str, Any]:
         known = offered.get(payload.name)
@@ -147,13 +155,22 @@ class AuditLogHook:
         done = {"hop": getattr(payload, "hop", 0), "tool": name, "ok": payload.error is None}
         if payload.error is not None:
             # "KeyError: 'pills'": the class tells what kind of thing went wrong, what follows may quote anything.
-            done["error"] = _short(payload.error) if allowed else _name(str(payload.error).partition(":")[0])
+            done["error"] = (
+                short_text(payload.error, TEXT_CHARS)
+                if allowed
+                else _name(str(payload.error).partition(":")[0])
+            )
         if allowed:
-            done["arguments"], done["result"] = _short(payload.arguments), _short(payload.result)
+            done["arguments"], done["result"] = (
+                short_text(payload.arguments, TEXT_CHARS),
+                short_text(payload.result, TEXT_CHARS),
+            )
         else:
             given = list(_arguments(payload.arguments))[:16]
             done["arguments"] = [_name(key) if key in (known or ()) else "?" for key in given]
-            done["result_chars"] = len(_text(payload.result))
+            done["result_chars"] = len(
+                payload.result if isinstance(payload.result, str) else as_text(payload.result)
+            )
         return done
 
     def _end(self, payload: Any, allowed: bool) -> dict[str, Any]:
@@ -164,8 +181,8 @@ class AuditLogHook:
             "interrupted": bool(getattr(payload, "interrupted", False)),
         }
         if error is not None:
-            ended["error"] = _short(error) if allowed else _name(str(error).partition(":")[0])
-        return {**ended, "reply": _short(reply)} if allowed else ended
+            ended["error"] = short_text(error, TEXT_CHARS) if allowed else _name(str(error).partition(":")[0])
+        return {**ended, "reply": short_text(reply, TEXT_CHARS)} if allowed else ended
 
     def _may_quote(self, ctx: Any, speeches: Iterable[str]) -> bool:
         """Tell whether words of this turn may be written; where nobody says how private it is, it is private.
@@ -301,12 +318,3 @@ def _name(text: Any) -> str:
     """Return a name as programs have it."""
     name = str(text)
     return name if _NAME.fullmatch(name) else "?"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _short(value: Any) -> str:
-    text = storable(_text(value))
-    return text if len(text) <= TEXT_CHARS else text[:TEXT_CHARS] + "…"

@@ -12,9 +12,8 @@ import msgspec
 from edgemem.context.compaction.extractive import QuickSummarizer
 from edgemem.context.compaction.model import read_ahead
 from edgemem.errors import ClosedError, ModelError
-from edgemem.hooks.arguments import attachable
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_END, ON_RUN_START, HookResult, attachable
 from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:
@@ -61,8 +60,9 @@ class ContextCompactionHook:
         self._llm_getter = llm_getter
         self._fallback = fallback
         self._quick = fallback if isinstance(fallback, QuickSummarizer) else None
-        self._conversation = conversation
+        self._conversation = conversation or Conversation()
         self._prepared: Epoch | None = None
+        """The epoch that begins with the next turn, or once its prompt is read."""
         self._prepared_as_of: int | None = None
         """The newest forgetting that was known when it was prepared."""
         self._tools: Sequence[dict[str, Any]] | None = None
@@ -81,7 +81,7 @@ class ContextCompactionHook:
         if planner is None:
             return self._compact(ctx, payload) if point == BEFORE_LLM else None
         conversation = conversation_of(ctx, self._conversation)
-        if conversation.layout is not planner.log:
+        if conversation is not self._conversation:
             return None  # an agent within a tool has a prompt of its own
         if point == ON_IDLE:
             self.work(stop=payload.get("stop"))
@@ -126,7 +126,7 @@ class ContextCompactionHook:
         if first is None:
             return False
         # First what is known, then what is read: a forgetting in between is noticed.
-        self._prepared_as_of = self._newest_forgetting()
+        self._prepared_as_of = self._conversation.newest_forgetting()
         self._prepared = self.planner.prepare(first, stop=stop)
         return self._prepared is not None
 
@@ -139,8 +139,7 @@ class ContextCompactionHook:
 
     def forget(self, erased: Erased) -> None:
         """Have the running conversation write nothing of a forgotten fact, nor take it into a summary."""
-        if self._conversation is not None:
-            self._conversation.forget(erased)
+        self._conversation.forget(erased)
         if self.warming is not None:
             self.warming.prefix.drop()
         if self.planner is not None:
@@ -158,16 +157,8 @@ class ContextCompactionHook:
 
     def _ready(self, epoch: Epoch) -> Epoch:
         """Return a prepared epoch as it may begin now, without what has been forgotten or closed while it waited."""
-        epoch = self._scrubbed(epoch)
+        epoch = self._conversation.scrubbed(epoch, self._prepared_as_of)
         return epoch if self.planner is None else self.planner.still_holding(epoch)
-
-    def _scrubbed(self, epoch: Epoch) -> Epoch:
-        if self._conversation is None:
-            return epoch
-        return self._conversation.scrubbed(epoch, self._prepared_as_of)
-
-    def _newest_forgetting(self) -> int | None:
-        return None if self._conversation is None else self._conversation.newest_forgetting()
 
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
         self._prepared = None
@@ -186,24 +177,24 @@ class ContextCompactionHook:
         tools = self._tools = payload.get("tools")
         # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
         # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
-        measure = planner.prompt_size.bound if hop == 0 else planner.prompt_size.tokens
-        tokens = measure(payload["messages"], tools=tools, limit=planner.room)
+        size, messages = planner.prompt_size, payload["messages"]
+        tokens = size.bound(messages, tools=tools, limit=planner.room) if hop == 0 else None
         if tokens is None:
-            tokens = planner.prompt_size.tokens(payload["messages"], tools=tools, limit=planner.room)
+            tokens = size.tokens(messages, tools=tools, limit=planner.room)
         self._tokens = tokens
         running = conversation.layout.running
-        if hop == 0 and running is not None and planner.prompt_size.exact:
+        if hop == 0 and running is not None and size.exact:
             planner.measured(running.n, tokens)
         if tokens <= planner.room:
             # The budget behind this hook need not count the same list once more.
-            return HookResult.replace({**payload, "counted": (payload["messages"], tokens)})
+            return HookResult.replace({**payload, "counted": (messages, tokens)})
         # Within a turn nothing is compacted any more; the budget behind this hook has the last word.
-        epoch = self._epoch_now(planner, payload["messages"], tokens) if hop == 0 else None
+        epoch = self._epoch_now(planner, messages, tokens) if hop == 0 else None
         if epoch is None:
             return None
         self._begin(conversation, epoch)
         view = conversation.layout.view()
-        tokens = self._tokens = planner.prompt_size.tokens(view, tools=tools, limit=planner.room)
+        tokens = self._tokens = size.tokens(view, tools=tools, limit=planner.room)
         if running is not None:
             planner.measured(running.n, tokens)
         return HookResult.replace(
@@ -230,9 +221,9 @@ class ContextCompactionHook:
         first = planner.plan_now(messages, tokens)
         if first is None:
             return None
-        self._prepared_as_of = self._newest_forgetting()
+        self._prepared_as_of = self._conversation.newest_forgetting()
         epoch = planner.prepare(first, summarizer=self._fallback, reason="did not fit")
-        return None if epoch is None else self._scrubbed(epoch)
+        return None if epoch is None else self._conversation.scrubbed(epoch, self._prepared_as_of)
 
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
         if self.compactor is None:

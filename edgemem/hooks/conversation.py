@@ -7,9 +7,9 @@ EdgeVox, still put their lines into one block and their records into one transac
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -20,13 +20,18 @@ from edgemem.context.level import Closing
 from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
-from edgemem.hooks.points import ON_ABORT
+from edgemem.hooks.points import ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult, attachable
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Heard, Reader, Session, StoredMessage, Turn, TurnState
-from edgemem.scopes import Level
-from edgemem.store.epochs import without_memory
-from edgemem.store.erase.copies import Erased, summary_without, without_copies, without_outcomes
+from edgemem.records import Epoch, Heard, Message, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.store.erase.copies import (
+    Erased,
+    summary_without,
+    without_copies,
+    without_memory,
+    without_outcomes,
+)
 from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message
 from edgemem.store.turn_steps import DropErased
 from edgemem.store.turns import keep_heard
@@ -34,39 +39,8 @@ from edgemem.store.turns import keep_heard
 STATE_KEY = "__edgemem"
 """Where a session's state keeps the conversation; names that begin with two underscores are never stored."""
 
-
-class Journal(Protocol):
-    """What can write one turn in one transaction; the SQLite session store is one."""
-
-    def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
-        """Keep an open turn so that it survives a crash of the process; the result is when that was.
-
-        Args:
-            replaces: what `accept` returned for it before.
-        """
-        ...
-
-    def commit(
-        self, turn: Turn, also: list[Callable[[Any], Any]], *, accepted: Future[int] | None
-    ) -> Future[int]:
-        """Write a whole turn, and whatever else belongs to it, durably and at once; the result is its number."""
-        ...
-
-    def amend(
-        self,
-        session: str,
-        n: int,
-        heard_text: str,
-        also: list[Callable[[Any], Any]],
-        *,
-        committed: Future[int] | None,
-    ) -> Future[bool]:
-        """Keep of a turn's reply what was heard, and write whatever else belongs to it."""
-        ...
-
-    def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
-        """Erase an accepted turn."""
-        ...
+Also = list[Callable[[Any], Any]]
+"""Writes that belong into a transaction of the journal."""
 
 
 class Conversation:
@@ -74,48 +48,66 @@ class Conversation:
 
     def __init__(self, layout: PromptLog | None = None, *, settings: Settings | None = None) -> None:
         self.layout = layout or PromptLog()
-        self.journal: Journal | None = None
+        self.journal: TurnJournal | None = None
+        """Writes the turns; None where the session is not kept in SQLite."""
         self._settings = settings or Settings()
-        self.also: list[Callable[[Any], Any]] = []
-        """Writes that belong into the turn's transaction."""
-        self.opening: list[Callable[[Any], Any]] = []
-        """Writes that belong into the transaction of the session's first turn."""
-        self.generated: list[tuple[int, ...]] = []
-        """The ids that the model generated, one entry for each of its messages."""
-        self.accepted: Future[int] | None = None
-        """The running turn as the journal keeps it already."""
-        self._accepted: Turn | None = None
-        """The same, as it was then."""
-        self.answered: str | None = None
-        """What the model answered last in the running turn, unless it called tools."""
-        self.called_tools = False
-        """Whether tools were called in the running turn."""
-        self._accepting = threading.Lock()
-        """Held while it is accepted: some frameworks run several tools at once, each in a thread."""
-        self._session: Session | None = None
-        """The loop's session in which the running turn began."""
-        self._openers: list[object] = []
-        """The hooks that know of the running turn."""
+        self.opening: Also = []
+        """Writes that belong into the transaction of the next turn that is kept, such as a new epoch."""
         self.erased: list[Erased] = []
         """What was forgotten since this conversation was opened."""
-        self._erased_now: list[Erased] = []
         self.opened_as_of: int | None = None
         """The newest forgetting that was known when the session was taken up; what was said since stands here as it was."""
         self.kept: Callable[[BlockLine], bool] | None = None
         """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
-        self._forgotten: int | None = None
-        """The newest forgetting that was known when memory was put before the model."""
         self.caller: Session | None = None
         """The loop's session while one of its tools runs."""
+        self._accepting = threading.Lock()
+        """Held while a turn is accepted: some frameworks run several tools at once, each in a thread."""
         self._committed: tuple[PromptTurn, Future[int]] | None = None
+        """The newest turn, and what tells its number."""
+        self._writes: list[Future[Any]] = []
+        """What the journal was given and has not told the outcome of."""
+        self._session: Session | None = None
+        """The loop's session in which the running turn began."""
+        self._openers: list[object] = []
+        """The hooks that know of the running turn."""
+        self._noted: dict[str, Any] = {}
+        """What tools had noted in that session before it."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what the running turn has collected."""
+        self.also: Also = []
+        """Writes that belong into the turn's transaction."""
+        self.generated: list[tuple[int, ...]] = []
+        """The ids that the model generated, one entry for each of its messages."""
+        self.answered: str | None = None
+        """What the model answered last, unless it called tools."""
+        self.called_tools = False
+        self.caller = None
+        self._accepted: tuple[Future[int], Turn] | None = None
+        """The turn as the journal keeps it already."""
         self._report: dict[str, Any] | None = None
-        """What a voice told of the running turn when it was cut off; the rest of its reply may still come."""
-        self._running: list[Future[Any]] = []
+        """What a voice told of the turn when it was cut off; the rest of its reply may still come."""
+        self._erased_now: list[Erased] = []
+        self._forgotten: int | None = None
+        """The newest forgetting that was known when memory was put before the model."""
 
     @property
     def commit_wait_s(self) -> float:
         """Return the seconds that the end of a turn waits for its commit."""
         return self._settings.now.store.commit_wait_s
+
+    @property
+    def accepted(self) -> Future[int] | None:
+        """Return what tells that the running turn is kept already; None: it is not."""
+        return None if self._accepted is None else self._accepted[0]
+
+    def is_in_file_of(self, store: Any) -> bool:
+        """Tell whether the session stands in the file in which a memory store keeps what it remembers."""
+        return self.journal is not None and getattr(store, "database", None) is self.journal.database
+
+    # -- how a turn begins ---------------------------------------------------------------------------
 
     def begin(
         self, ctx: Any, payload: Any, *, speaker: str | None = None, by: object = None, private: bool = False
@@ -136,22 +128,36 @@ class Conversation:
         self.reset()
         self._renumber()
         reader = reader_of(ctx, payload, speaker=speaker)
-        level: Level | None = "private" if private else _level(ctx, payload)
-        self.layout.begin(reader, _heard(ctx, payload, reader), level=level)
+        fields = payload if isinstance(payload, dict) else {}
+        heard = fields.get("heard") or getattr(ctx, "heard", None)
+        if not isinstance(heard, Heard):
+            heard = Heard(speaker=reader.speaker) if reader.speaker else None
+        private = private or bool(fields.get("private") or getattr(ctx, "private", False))
+        self.layout.begin(reader, heard, level="private" if private else None)
         self._session, self._openers = ctx.session, [by]
+        self._noted = _noted(ctx.session)
         if by is None:
             return False
         is_first = not self.layout.turns
         unknown = self.layout.arrive(ctx.session.messages, task_of(payload))
         for turn in unknown:
-            self.write(self.record(turn, "unfinished"), turn, wait_s=0.0)
+            self._write(self.record(turn, "unfinished"), turn, wait_s=0.0)
         return not is_first and any(turn.owner is None for turn in unknown)
+
+    def take(self, ctx: Any, messages: Sequence[Message], *, speaker: str | None) -> PromptLog:
+        """Learn from a loop's list what has been said, in a turn that it may never have begun; return the layout."""
+        if self.layout.running is None:
+            self.begin(ctx, {}, speaker=speaker)
+        self.layout.take(messages)
+        return self.layout
+
+    # -- how it ends ---------------------------------------------------------------------------------
 
     def close_left(self, ctx: Any, payload: Any) -> bool:
         """Close the turn that a loop left open as its speaker's, if there is one; return whether there was.
 
         Raises:
-            StoreError: as `write`.
+            StoreError: it could not be written.
         """
         if self.layout.running is None:
             return False
@@ -161,14 +167,24 @@ class Conversation:
             self.layout.running.take_reply(self.answered)
         return self.finish("interrupted" if self.hear_out() else "unfinished", wait_s=0.0)
 
+    def end(self, point: str, ctx: Any) -> None:
+        """Make the turn history, or drop it if it was aborted, where no session hook has done so already."""
+        if self.layout.running is None:
+            return
+        if point == ON_ABORT:
+            self.abort()
+        else:
+            self.layout.take(ctx.session.messages)
+            self.finish("complete")
+
     def finish(self, state: TurnState, *, wait_s: float | None = None) -> bool:
         """Make the running turn history, and commit it; return whether anything was said in it.
 
         Args:
-            wait_s: as for `write`.
+            wait_s: how long to wait for the disk; None: `commit_wait_s` seconds.
 
         Raises:
-            StoreError: as `write`.
+            StoreError: this write failed, or an earlier one that was still running when its turn ended.
         """
         running = self.layout.running
         if running is None or not running.messages:
@@ -182,55 +198,23 @@ class Conversation:
             # Also where it cannot be kept it is over, and was said by whom it was said.
             self.layout.commit(closing, unfinished=state == "unfinished")
         try:
-            self.write(record, running, wait_s=wait_s)
+            self._write(record, running, wait_s=self.commit_wait_s if wait_s is None else wait_s)
         finally:
             self.reset()
         return True
 
-    def forget(self, erased: Erased) -> None:
-        """Keep out of all records that are still to be written what was just forgotten.
+    def abort(self) -> None:
+        """Throw the running turn away, what was accepted of it, and the questions that its tools have open since."""
+        if self.journal is not None and self.accepted is not None:
+            self._writes.append(self.journal.discard(self.layout.session, self.accepted))
+        if self._session is not None and self.layout.running is not None:
+            for key in _noted(self._session):
+                del self._session.state[key]
+            self._session.state.update(self._noted)
+        self.layout.abort()
+        self.reset()
 
-        What the model has seen stays in its prompt until the epoch ends (law 2): to cut it out would cost the cache.
-        """
-        self.erased.append(erased)
-        if self.layout.running is not None:
-            self._erased_now.append(erased)
-
-    def scrubbed(self, epoch: Epoch, as_of: int | None) -> Epoch:
-        """Return an epoch whose head repeats nothing that was forgotten, by this process or another.
-
-        Args:
-            as_of: the newest forgetting that was known when its values were read. A summary is made of what was said since
-                the session was taken up, and may quote what the memory's tools told at any time since.
-        """
-        newest = self.newest_forgetting()
-        if newest != self.opened_as_of:
-            epoch = msgspec.structs.replace(epoch, summary=without_outcomes(epoch.summary))
-        if newest != as_of:
-            epoch = without_memory(epoch)
-        return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, self.erased))
-
-    def end(self, point: str, ctx: Any) -> None:
-        """Make the turn history, or drop it if it was aborted, where no session hook has done so already."""
-        if self.layout.running is None:
-            return
-        if point == ON_ABORT:
-            self.abort()
-        else:
-            self.layout.take(ctx.session.messages)
-            self.finish("complete")
-
-    def reset(self) -> None:
-        """Forget what the running turn has collected."""
-        self.also = []
-        self.generated = []
-        self.accepted = self._accepted = None
-        self.answered = None
-        self.called_tools = False
-        self.caller = None
-        self._report = None
-        self._erased_now = []
-        self._forgotten = None
+    # -- what is kept of it --------------------------------------------------------------------------
 
     def lay_out(self, kept: Callable[[BlockLine], bool] | None) -> None:
         """Note what was forgotten until now: what is put before the model from here on may be forgotten meanwhile.
@@ -279,40 +263,44 @@ class Conversation:
     def accept(self, turn: Turn) -> None:
         """Keep the open turn as it is now, off the hot path; what was kept of it before is replaced."""
         with self._accepting:
-            if self.journal is None or turn == self._accepted:
+            before = self._accepted
+            if self.journal is None or (before is not None and turn == before[1]):
                 return
-            before, self._accepted = self.accepted, turn
-            self.accepted = self.journal.accept(turn, replaces=before)
+            accepted = self.journal.accept(turn, replaces=None if before is None else before[0])
+            self._accepted = accepted, turn
             # Why the one before could not be kept, this one will say again.
-            self._running = [future for future in self._running if future is not before]
-            self._running.append(self.accepted)
+            self._writes = [future for future in self._writes if before is None or future is not before[0]]
+            self._writes.append(accepted)
 
-    def write(self, turn: Turn, laid: PromptTurn, *, wait_s: float | None = None) -> None:
-        """Commit the turn; a slow disk goes on in the background.
-
-        Args:
-            wait_s: how long to wait for the disk; None: `commit_wait_s` seconds.
-
-        Raises:
-            StoreError: this write failed, or an earlier one that was still running when its turn ended.
-        """
+    def _write(self, turn: Turn, laid: PromptTurn, *, wait_s: float) -> None:
+        """Commit the turn; a slow disk goes on in the background."""
         if self.journal is None:
             return
         also, self.also, self.opening = [*self.opening, *self.also], [], []
         if self._forgotten is not None:
             also.append(DropErased(turn.session, self._forgotten))
+        accepted = self.accepted
         # A turn that ends before the writer came to keep it as open need not be kept so.
-        if self.accepted is not None and self.accepted.cancel():
-            self._running.remove(self.accepted)
-        newest = self.journal.commit(turn, also, accepted=self.accepted)
+        if accepted is not None and accepted.cancel():
+            self._writes.remove(accepted)
+        newest = self.journal.commit(turn, also, accepted=accepted)
         self._committed = (laid, newest)
-        self._running.append(newest)
-        wait([newest], self.commit_wait_s if wait_s is None else wait_s)
+        self._writes.append(newest)
+        wait([newest], wait_s)
         self._renumber()
-        ended = [future for future in self._running if future.done()]
-        self._running = [future for future in self._running if future not in ended]
+        ended = [future for future in self._writes if future.done()]
+        self._writes = [future for future in self._writes if future not in ended]
         for future in ended:
             future.result()
+
+    def _renumber(self) -> None:
+        """Give the newest turn the number that it got, as soon as that is known: another loop may have been quicker."""
+        if self._committed is not None:
+            laid, written = self._committed
+            if written.done() and written.exception() is None:
+                laid.n = written.result()
+
+    # -- what was heard of it ------------------------------------------------------------------------
 
     def interrupt(
         self, report: dict[str, Any], *, prepared: bool | None = None
@@ -347,12 +335,9 @@ class Conversation:
         committed = self.layout.turns[-1] if self.layout.turns else None
         if running is None or prepared is False:
             return committed
-        if prepared is None and committed is not None:
-            # A voice that was cut off is silent.
-            silent = committed.heard_until is not None
-            prepared = silent or not tells_of_earlier(_speeches(committed), _speeches(running), **report)
-            return running if prepared else committed
-        return running
+        if prepared or committed is None or committed.heard_until is not None:  # who was cut off is silent
+            return running
+        return committed if tells_of_earlier(_speeches(committed), _speeches(running), **report) else running
 
     def _hear(self, turn: PromptTurn, report: dict[str, Any]) -> tuple[list[str], PromptTurn | None]:
         spoken = speeches_of(turn.messages)
@@ -369,7 +354,7 @@ class Conversation:
         committed = self._committed[1] if self._committed and self._committed[0] is turn else None
         session, spoken = self.layout.session, speeches_of(turn.messages)
         heard = [text_of(turn.messages[n]) for n in spoken]
-        also: list[Callable[[Any], Any]] = []
+        also: Also = []
         if len(spoken) > 1:
 
             def before_reply(tx: Any) -> None:
@@ -377,26 +362,74 @@ class Conversation:
                     keep_heard(tx, session, turn.n if committed is None else committed.result(), heard)
 
             also.append(before_reply)
-        self._running.append(self.journal.amend(session, turn.n, heard[-1], also, committed=committed))
+        self._writes.append(self.journal.amend(session, turn.n, heard[-1], also, committed=committed))
 
-    def abort(self) -> None:
-        """Throw the running turn away, and take back what was accepted of it."""
-        if self.journal is not None and self.accepted is not None:
-            self._running.append(self.journal.discard(self.layout.session, self.accepted))
-        self.layout.abort()
-        self.reset()
+    # -- what is forgotten ---------------------------------------------------------------------------
+
+    def forget(self, erased: Erased) -> None:
+        """Keep out of all records that are still to be written what was just forgotten.
+
+        What the model has seen stays in its prompt until the epoch ends (law 2): to cut it out would cost the cache.
+        """
+        self.erased.append(erased)
+        if self.layout.running is not None:
+            self._erased_now.append(erased)
+
+    def scrubbed(self, epoch: Epoch, as_of: int | None) -> Epoch:
+        """Return an epoch whose head repeats nothing that was forgotten, by this process or another.
+
+        Args:
+            as_of: the newest forgetting that was known when its values were read. A summary is made of what was said since
+                the session was taken up, and may quote what the memory's tools told at any time since.
+        """
+        newest = self.newest_forgetting()
+        if newest != self.opened_as_of:
+            epoch = msgspec.structs.replace(epoch, summary=without_outcomes(epoch.summary))
+        if newest != as_of:
+            epoch = without_memory(epoch)
+        return msgspec.structs.replace(epoch, summary=summary_without(epoch.summary, self.erased))
 
     def newest_forgetting(self) -> int | None:
         """Return the tick of the newest forgetting in the file that keeps the session; None if none does."""
-        database = getattr(self.journal, "database", None)
-        return None if database is None else last_forgotten(database)
+        return None if self.journal is None else last_forgotten(self.journal.database)
 
-    def _renumber(self) -> None:
-        """Give the newest turn the number that it got, as soon as that is known: another loop may have been quicker."""
-        if self._committed is not None:
-            laid, written = self._committed
-            if written.done() and written.exception() is None:
-                laid.n = written.result()
+
+TURN = frozenset({ON_RUN_START, ON_RUN_END, ON_ABORT})
+"""The points at which a hook that shares the conversation opens and ends its turns."""
+
+
+class SharedHook:
+    """A hook that shares the conversation of its session with the others; each may be the only one.
+
+    Args:
+        conversation: which it is; None: the one in the session's state.
+        speaker: who speaks where the loop does not say it.
+    """
+
+    __repr__ = attachable
+
+    def __init__(self, conversation: Conversation | None = None, speaker: str | None = None) -> None:
+        self.speaker = speaker
+        self._conversation = conversation
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Open the turn, act, or make the turn history, as the point demands."""
+        conversation = conversation_of(ctx, self._conversation)
+        if point == ON_RUN_START:
+            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
+        elif point in (ON_RUN_END, ON_ABORT):
+            conversation.end(point, ctx)
+            self.ended(conversation)
+        else:
+            return self.act(conversation, ctx, payload)
+        return None
+
+    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
+        """Do what the hook is for, within a turn."""
+        raise NotImplementedError
+
+    def ended(self, conversation: Conversation) -> None:
+        """Do what is left to do when the turn is over."""
 
 
 def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation:
@@ -412,8 +445,7 @@ def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation
     kept = state.get(STATE_KEY)
     if isinstance(kept, Conversation):
         return kept
-    conversation = Conversation()
-    state[STATE_KEY] = conversation
+    conversation = state[STATE_KEY] = Conversation()
     return conversation
 
 
@@ -427,23 +459,16 @@ def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
     return Reader(name, frozenset(audience))
 
 
-def _heard(ctx: Any, payload: Any, reader: Reader | None) -> Heard | None:
-    fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    heard = fields.get("heard") or getattr(ctx, "heard", None)
-    if isinstance(heard, Heard):
-        return heard
-    return Heard(speaker=reader.speaker) if reader is not None and reader.speaker else None
-
-
-def _level(ctx: Any, payload: Any) -> Level | None:
-    fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    return "private" if fields.get("private") or getattr(ctx, "private", False) else None
-
-
 def task_of(payload: Any) -> str | None:
     """Return the utterance that a turn begins with, if its loop tells."""
     task = payload.get("task") if isinstance(payload, dict) else None
     return task if isinstance(task, str) else None
+
+
+def _noted(session: Session) -> dict[str, Any]:
+    """Return what tools keep in a session for a turn or two, such as the question whether to forget something."""
+    state = session.state
+    return {key: state[key] for key in state if str(key).startswith(STATE_KEY) and key != STATE_KEY}
 
 
 def _speeches(turn: PromptTurn) -> list[str]:

@@ -17,7 +17,7 @@ from edgemem.hooks.points import (
     HookResult,
 )
 from edgemem.recall.prefetch import MAX_CHARS, read_utterance, with_ending
-from edgemem.recall.rank.echoes import asks
+from edgemem.recall.rank.selection import asks
 from edgemem.records import Reader
 
 if TYPE_CHECKING:

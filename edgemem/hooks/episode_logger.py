@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.level import values_in
-from edgemem.fence import storable
-from edgemem.hooks.arguments import attachable, given_store, needs
-from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import AFTER_TOOL, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.hooks.conversation import TURN, Conversation, SharedHook
+from edgemem.hooks.points import AFTER_TOOL, given_store, needs, short_text
 from edgemem.records import MEMORY_TOOLS
-from edgemem.store.later import Later, settled
 from edgemem.store.protocols import LevelledStore
+from edgemem.store.spool import Later, settled
+from edgemem.store.turn_steps import AddEpisode
 
 if TYPE_CHECKING:
     from edgemem.store.protocols import MemoryStore
@@ -26,16 +24,15 @@ MOST_ARGUMENTS = 16
 NAME_CHARS = 64
 
 
-class EpisodeLoggerHook:
+class EpisodeLoggerHook(SharedHook):
     """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite.
 
     A store that writes later is told to write when the turn ends. A store that cannot be written now keeps no turn
     waiting: its episodes are written as soon as that is possible.
     """
 
-    points = frozenset({ON_RUN_START, AFTER_TOOL, ON_RUN_END, ON_ABORT})
+    points = TURN | {AFTER_TOOL}
     priority = 0
-    __repr__ = attachable
 
     def __init__(
         self,
@@ -47,84 +44,61 @@ class EpisodeLoggerHook:
         conversation: Conversation | None = None,
     ) -> None:
         """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
+        super().__init__(conversation, speaker)
         store = given_store(self, store, memory_store)
         needs(self, store, "add_episode", what="a memory store")
         self.store: MemoryStore = store
         self.agent_name = agent_name
-        self.speaker = speaker
-        self._conversation = conversation
         self._later = Later(store)
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Keep the outcome of one call; at the end of the turn, all that the store has not written yet."""
-        conversation = conversation_of(ctx, self._conversation)
-        if point == ON_RUN_START:
-            # Who speaks, and whether it is private, decides who may read of it.
-            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
-            return None
-        database = getattr(self.store, "database", None)
-        joined = database is not None and database is getattr(conversation.journal, "database", None)
-        if point != AFTER_TOOL:
-            conversation.end(point, ctx)
-            if not joined:
-                self._later.retry()
-                settled(self._later.flush(), conversation.commit_wait_s)
-            return None
-        name = self.agent_name or getattr(ctx, "agent_name", None) or ""
+    def ended(self, conversation: Conversation) -> None:
+        """Have all written that the store has not written yet."""
+        if not conversation.is_in_file_of(self.store):
+            self._later.retry()
+            settled(self._later.flush(), conversation.commit_wait_s)
+
+    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> None:
+        """Keep the outcome of one call."""
         if payload.name in MEMORY_TOOLS:  # what they did is a fact already, and need not be an episode too
-            return None
+            return
+        agent = self.agent_name or getattr(ctx, "agent_name", None) or ""
         outcome = "ok" if payload.error is None else "failed"
         record = {"name": payload.name[:NAME_CHARS], "args": _short_arguments(payload.arguments)}
         if payload.error is None:
-            record["result"] = _short(payload.result)
+            record["result"] = short_text(payload.result, RESULT_CHARS)
         else:
-            record["error"] = _short(payload.error)
+            record["error"] = short_text(payload.error, RESULT_CHARS)
         turn = conversation.layout.running
         if turn is not None and not turn.messages:  # no other hook has looked at what was said
             conversation.layout.take(ctx.session.messages)
         given = values_in(payload.arguments)
         level, owner = conversation.layout.level_of(turn, *given) if turn is not None else ("household", None)
         if level == "private" and owner is None:
-            return None  # an unknown voice in private: no store keeps what nobody could ever be told
-        heard = turn.heard if turn is not None else None
-        if joined:
-            from edgemem.store.turn_steps import AddEpisode
-
-            agent, keep = name, getattr(self.store, "max_episodes", 500)
+            return  # an unknown voice in private: no store keeps what nobody could ever be told
+        whose: dict[str, Any] = {
+            "heard": turn.heard if turn is not None else None,
+            "level": level,
+            "owner": owner,
+        }
+        if conversation.is_in_file_of(self.store):
+            keep = getattr(self.store, "max_episodes", 500)
             conversation.also.append(
-                AddEpisode(
-                    "tool_call",
-                    record,
-                    outcome,
-                    agent=agent,
-                    heard=heard,
-                    level=level,
-                    owner=owner,
-                    keep=keep,
-                )
+                AddEpisode("tool_call", record, outcome, agent=agent, keep=keep, **whose)
             )
         elif isinstance(self.store, LevelledStore):
-            more: dict[str, Any] = {"heard": heard, "level": level, "owner": owner}
             # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
             self._later.write(
-                lambda: self.store.add_episode("tool_call", record, outcome, agent=name, **more)
+                lambda: self.store.add_episode("tool_call", record, outcome, agent=agent, **whose)
             )
         elif level != "private":
             # Such a store shows an episode to the whole household.
-            self.store.add_episode("tool_call", record, outcome, agent=name)
-        return None
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    text = storable(text)
-    return text if len(text) <= RESULT_CHARS else text[:RESULT_CHARS] + "…"
+            self.store.add_episode("tool_call", record, outcome, agent=agent)
 
 
 def _short_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with long values cut: a payload that is refused would take its turn with it."""
     kept: dict[str, Any] = {}
     for name, value in list(arguments.items())[:MOST_ARGUMENTS]:
-        text = _short(value)
+        text = short_text(value, RESULT_CHARS)
         kept[str(name)[:NAME_CHARS]] = value if len(text) <= RESULT_CHARS else text
     return kept

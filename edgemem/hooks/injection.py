@@ -1,9 +1,7 @@
 """MemoryInjectionHook: puts what is remembered and matters now into the newest user message.
 
-Listing: what a store has to say that no recall looks through, by the words of the utterance.
-
-EdgeVox puts the newest of everything before the model. So does this, but what shares a word with the utterance, or
-means something like it where the store can tell, comes first.
+Listing: what a store has to say that no recall looks through. EdgeVox puts the newest of everything before the model; so
+does this, but what shares a word with the utterance, or means something like it where the store can tell, comes first.
 """
 
 from __future__ import annotations
@@ -23,16 +21,15 @@ from edgemem.context.block.select import Floors, Within, floors_of, within, wort
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
-from edgemem.hooks.arguments import attachable, given_store, header_line, needs
-from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.hooks.conversation import TURN, Conversation, SharedHook
+from edgemem.hooks.points import BEFORE_LLM, HookResult, given_store, header_line, needs
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.records import Episode, Fact, Held, Preference, Reader, Recalled
 from edgemem.scopes import level_of_scope
 from edgemem.store.erase.erasings import last_forgotten
-from edgemem.store.later import Later, settled
-from edgemem.store.own_records import as_ours
+from edgemem.store.protocols import as_ours
 from edgemem.store.rights import readable
+from edgemem.store.spool import Later, settled
 from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
@@ -56,12 +53,11 @@ KEEP_UP_S = 0.05
 _PREFERENCE_ID = re.compile(r"\bpreference:(\d+)\b")
 
 
-class MemoryInjectionHook:
+class MemoryInjectionHook(SharedHook):
     """Put recalled items into the newest user message, as a delta, once a turn."""
 
-    points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_ABORT})
+    points = TURN | {BEFORE_LLM}
     priority = 80
-    __repr__ = attachable
 
     def __init__(
         self,
@@ -101,6 +97,7 @@ class MemoryInjectionHook:
             sizes: what `tokenizer` has counted already, for others too; None: nothing.
             now: seconds since the epoch; with it a day long past is said with its year.
         """
+        super().__init__(conversation, speaker)
         store = given_store(self, store, memory_store)
         needs(self, store, "facts", "get_fact", "recent_episodes", what="a memory store")
         self.store: MemoryStore = store
@@ -112,7 +109,6 @@ class MemoryInjectionHook:
         self._floors = floors or (Floors() if settings is None else None)
         self._budget = budget
         self._block_tokens = BLOCK_TOKENS if block_tokens is None and recall is not None else block_tokens
-        self.speaker = speaker
         self.last: list[Recalled] = []
         """What was recalled for the newest turn, before it was cut to the block."""
         self._unchanged: dict[Reader | None, tuple[int, ...]] = {}
@@ -121,7 +117,6 @@ class MemoryInjectionHook:
         self._listing = Listing(store)
         self._recall = recall or self._listed
         self._sizes = sizes or TokenCache(tokenizer or EstimateTokenizer())
-        self._conversation = conversation
         self._now = now
 
     @property
@@ -139,25 +134,22 @@ class MemoryInjectionHook:
         """Return the least scores at which something is said."""
         return self._floors or floors_of(self._settings.now.injection)
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Open the turn, and fill the block before the first call of the model."""
-        conversation = conversation_of(ctx, self._conversation)
-        if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
-            return None
-        if point != BEFORE_LLM:
-            conversation.end(point, ctx)
-            # A store that writes later: what tools of this turn added is durable when it ends, or as soon as it can be.
-            settled(self._later.flush(), conversation.commit_wait_s)
-            if point == ON_RUN_END:
-                self._keep_up()
-            return None
-        if conversation.layout.running is None:
-            conversation.begin(ctx, {}, speaker=self.speaker)
-        layout = conversation.layout
-        layout.take(payload["messages"])
+    def ended(self, conversation: Conversation) -> None:
+        """Have what tools of this turn added written, and do while the reply is spoken what by hand nobody else does."""
+        # In a store that writes later it is durable now, or as soon as it can be.
+        settled(self._later.flush(), conversation.commit_wait_s)
+        if self._recall == self._listed and hasattr(self.store, "facts_version"):
+            self._listing.follow()
+        embed = getattr(self.store, "embed_pending", None)
+        if embed is not None:
+            end = monotonic() + KEEP_UP_S
+            embed(stop=lambda: monotonic() > end)
+
+    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
+        """Fill the block before the first call of the model."""
+        layout = conversation.take(ctx, payload["messages"], speaker=self.speaker)
         if payload.get("hop", 0) == 0:
-            conversation.lay_out(None if self._is_joined(conversation) else self._kept)
+            conversation.lay_out(None if conversation.is_in_file_of(self.store) else self._kept)
             chosen = self._lines(conversation)
             block = layout.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
             if block and len(layout.sections) == 1:
@@ -197,23 +189,16 @@ class MemoryInjectionHook:
         )
         abouts = {line.about for line in lines if line.about is not None}
         lines += [line for line in candidates if line.about is None or line.about not in abouts]
-        spent = self._fence_tokens()
-        most = math.inf if self.block_tokens is None else self.block_tokens
         return within(
             lines,
-            tokens=most,
+            tokens=math.inf if self.block_tokens is None else self.block_tokens,
             count=self._sizes.of,
-            spent=spent,
+            spent=self._fence_tokens(),
             alone=not self.header,
             recalled=considered,
             question=layout.utterance,
             now=now,
         )
-
-    def _is_joined(self, conversation: Conversation) -> bool:
-        """Tell whether what is remembered and what was shown of it stand in one file."""
-        database = getattr(self.store, "database", None)
-        return database is not None and database is getattr(conversation.journal, "database", None)
 
     def _fence_tokens(self) -> int:
         """Return what the tags of a block take, with the header's line; counted once."""
@@ -221,15 +206,6 @@ class MemoryInjectionHook:
             header = f"{self.header}\n" if self.header else ""
             self._counted = (self.header, self._sizes.of(f"{OPEN}\n") + self._sizes.of(f"{header}{CLOSE}"))
         return self._counted[1]
-
-    def _keep_up(self) -> None:
-        """Do while the reply is spoken what by hand nobody else does: read what was written, embed a little of it."""
-        if self._recall == self._listed and hasattr(self.store, "facts_version"):
-            self._listing.follow()
-        embed = getattr(self.store, "embed_pending", None)
-        if embed is not None:
-            end = monotonic() + KEEP_UP_S
-            embed(stop=lambda: monotonic() > end)
 
     def _changed(
         self, reader: Reader | None, visible: Mapping[str, BlockLine], conversation: Conversation
@@ -243,8 +219,7 @@ class MemoryInjectionHook:
             gone.append(item)
             return False
 
-        version = getattr(self.store, "facts_version", None)
-        now = version() if version is not None else None
+        now = _version_of(self.store)
         if now is not None and self._unchanged.get(reader) == now:
             return []
         changed = changes(visible, lambda abouts: self.current(abouts, reader), kept=kept)
@@ -329,6 +304,13 @@ class MemoryInjectionHook:
         return self._listing.look(utterance, reader, max_facts=self.max_facts, max_episodes=self.max_episodes)
 
 
+def _version_of(store: Any) -> tuple[int, ...] | None:
+    """Return what changes with every fact that is written; None where a store of a user's own cannot tell."""
+    version = getattr(store, "facts_version", None)
+    now: tuple[int, ...] | None = None if version is None else version()
+    return now
+
+
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -375,8 +357,7 @@ class Listing:
 
     def follow(self) -> None:
         """Read the facts if any was written since, or the store cannot tell; what did not change keeps its words."""
-        version = getattr(self._store, "facts_version", None)
-        now = version() if version is not None else None
+        now = _version_of(self._store)
         if now is not None and now == self._version:
             return
         facts = [value_as_recalled(as_ours(fact, Fact)) for fact in self._store.facts()]

@@ -2,26 +2,16 @@
 
 A hook is ordinary Python that runs with the robot's rights; so nothing is loaded that nobody asked for: no
 folder is scanned, and entry points are looked at only when `load_entry_points` is called, as `edgemem check` does.
-
-Hooks of the operator's own: a file named in the profile, loaded again when it was edited.
-
-What comes from other frameworks: hooks that were written for EdgeVox, and calls that their models wrote as text.
-
-A framework may tell a model the results of such calls in the person's name, with an order behind them. Nobody said that, so
-memory keeps calls and results (`inward`). The templates of such models may have no role for results: the model is told them
-in the user's place all the same, word for word in every later prompt (`outward`).
-
-`@hook`: a plain function as a hook, as in EdgeVox.
+Hooks of EdgeVox and plain functions (`@hook`) act here too.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import inspect
-import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,10 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import ConfigError, InvalidInputError
-from edgemem.hooks.points import ON_RUN_START, POINTS, Hook, HookResult
-from edgemem.hooks.registry import HookFailure, HookRegistry
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Message
+from edgemem.hooks.points import ON_RUN_START, POINTS, Hook, HookResult, unknown_points
+from edgemem.hooks.registry import HookFailure, HookRegistry, hook_name
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -143,7 +131,7 @@ def load_entry_points(groups: Sequence[str] = GROUPS, *, only: Sequence[str] | N
         try:
             offered = point.load()
             several = list(offered) if isinstance(offered, (list, tuple, HookRegistry)) else [offered]
-            loaded = [adapted(_hook_from(item)) for item in several]
+            loaded = [_hook_from(item) for item in several]
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's package may raise anything; it is named
             failed(point.name, f"{type(error).__name__}: {error}", _package(point))
             continue
@@ -183,13 +171,14 @@ def _package(point: EntryPoint) -> str:
         return ""
 
 
-def _hook_from(offered: Any) -> Any:
-    instance = offered
+def _hook_from(offered: Any) -> Hook:
+    """Return an offered hook, made if it is not yet, or one that stands for it."""
+    hook = offered
     if isinstance(offered, type) or (callable(offered) and not hasattr(offered, "points")):
-        instance = offered()
-    if not callable(instance) or not hasattr(instance, "points"):
-        raise InvalidInputError(f"{instance!r} is not a hook: it needs `points` and to be callable")
-    return instance
+        hook = offered()
+    if not callable(hook) or not hasattr(hook, "points"):
+        raise InvalidInputError(f"{hook!r} is not a hook: it needs `points` and to be callable")
+    return hook if isinstance(hook, Hook) and not unknown_points(hook.points) else ForeignHook(hook)
 
 
 class HookFile:
@@ -220,12 +209,11 @@ class HookFile:
     def make(self, memory: Any) -> Hook:
         """Return a hook for a session of this memory."""
         hook = self._make(memory)
-        unknown = sorted(set(getattr(hook, "points", ())) - POINTS)
-        if not isinstance(hook, Hook) or not callable(hook) or unknown:
-            wrong = f"names the unknown point {unknown[0]!r}" if unknown else "is no hook"
-            raise ConfigError(
-                f"What hook(memory) in {self.path} returns {wrong}; it needs points, priority and __call__."
-            )
+        made_by = f"What hook(memory) in {self.path} returns"
+        if not isinstance(hook, Hook) or not callable(hook):
+            raise ConfigError(f"{made_by} is no hook; it needs points, priority and __call__.")
+        if unknown := unknown_points(hook.points):
+            raise ConfigError(f"{made_by} names the {unknown}.")
         return hook
 
 
@@ -256,107 +244,24 @@ class OwnHook:
 
 
 class ForeignHook:
-    """A hook that has no priority, or that names points of its own framework."""
+    """A hook that has no priority, or that names points of its own framework, which never come up here."""
 
     def __init__(self, hook: Any) -> None:
-        """Wrap a hook; points that only its own framework has never come up here.
-
-        Raises:
-            InvalidInputError: none of its points exist here.
-        """
-        known = frozenset(hook.points) & POINTS
-        if not known:
+        self.points = frozenset(hook.points) & POINTS
+        if not self.points:
             named = ", ".join(sorted(map(str, hook.points))) or "none"
             raise InvalidInputError(
                 f"{type(hook).__name__} acts at points that do not exist here ({named}); there are: {', '.join(sorted(POINTS))}"
             )
-        self.hook = hook
-        self.points = known
         self.priority = int(getattr(hook, "priority", 0) or 0)
         self.fail_closed = bool(getattr(hook, "fail_closed", False))
-        self.name = getattr(hook, "name", None) or getattr(hook, "__name__", None) or type(hook).__name__
+        self.name = hook_name(hook)
+        self._hook = hook
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Call the hook; the registry reads its answer whatever its class."""
-        answer: HookResult | None = self.hook(point, ctx, payload)
+        answer: HookResult | None = self._hook(point, ctx, payload)
         return answer
-
-
-def adapted(hook: Any) -> Hook:
-    """Return the hook itself where it has all that a registry needs, or one that stands for it."""
-    return hook if isinstance(hook, Hook) and frozenset(hook.points) <= POINTS else ForeignHook(hook)
-
-
-IN_WORDS = "in-words-"
-"""How the ids of such calls begin."""
-
-_CALLER: Message = {"role": "assistant", "content": ""}
-
-
-class ResultsInWords(dict[str, Any]):
-    """A message that tells a model the results of its calls, and knows them."""
-
-    def __init__(self, calls: list[Any], results: list[Message]) -> None:
-        lines = [f"{result.get('name') or 'tool'} -> {text_of(result)}" for result in results]
-        super().__init__(role="user", content="\n".join(["<tool_response>", *lines, "</tool_response>"]))
-        self.calls, self.results = calls, results
-
-
-def results_in_words(outcomes: Sequence[Any], hop: int) -> ResultsInWords:
-    """Return the message for what the tools of a hop answered."""
-    calls, results = [], []
-    for n, outcome in enumerate(outcomes):
-        name = f"{IN_WORDS}{hop}-{n}"
-        calls.append(
-            {
-                "id": name,
-                "type": "function",
-                "function": {"name": outcome.name, "arguments": _as_json(outcome.arguments)},
-            }
-        )
-        answer = (
-            {"ok": True, "result": outcome.result} if outcome.ok else {"ok": False, "error": outcome.error}
-        )
-        results.append(
-            {"role": "tool", "tool_call_id": name, "name": outcome.name, "content": _as_json(answer)}
-        )
-    return ResultsInWords(calls, results)
-
-
-def inward(messages: Iterable[Message]) -> list[Message]:
-    """Return messages of a loop as memory keeps them."""
-    inner: list[Message] = []
-    for message in messages:
-        if isinstance(message, ResultsInWords):
-            caller = inner.pop() if inner and inner[-1].get("role") == "assistant" else _CALLER
-            inner += [{**caller, "tool_calls": message.calls}, *message.results]
-        else:
-            inner.append(message)
-    return inner
-
-
-def outward(messages: Iterable[Message]) -> list[Message]:
-    """Return messages as such a model can read them."""
-    outer: list[Message] = []
-    calls: list[Any] = []
-    results: list[Message] = []
-    for message in messages:
-        if calls and message.get("role") == "tool":
-            results.append(message)
-            continue
-        if results:
-            outer.append(ResultsInWords(calls, results))
-        message_calls = message.get("tool_calls") or ()
-        in_words = message_calls and all(str(call.get("id")).startswith(IN_WORDS) for call in message_calls)
-        calls, results = list(message_calls) if in_words else [], []
-        outer.append(
-            {key: value for key, value in message.items() if key != "tool_calls"} if in_words else message
-        )
-    return [*outer, ResultsInWords(calls, results)] if results else outer
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 _WITH_POINT = 3  # arguments of a function that wants to know the point, before the context and the payload
@@ -368,7 +273,7 @@ class FunctionHook:
     def __init__(self, act: Callable[..., HookResult | None], points: frozenset[str], priority: int) -> None:
         self.points = points
         self.priority = priority
-        self.name = getattr(act, "__name__", type(act).__name__)
+        self.name = hook_name(act)
         self.__doc__ = act.__doc__
         self._act = act
         self._wants_point = len(inspect.signature(act).parameters) >= _WITH_POINT
@@ -388,14 +293,12 @@ def hook(*points: str, priority: int = 0) -> Callable[[Callable[..., HookResult 
     Raises:
         InvalidInputError: no point is named, or one that does not exist.
     """
-    known = ", ".join(sorted(POINTS))
     if not points or not all(isinstance(point, str) for point in points):
         raise InvalidInputError(
-            f'Name the points at which the hook acts, as in @hook("before_llm"); there are: {known}'
+            f'Name the points at which the hook acts, as in @hook("before_llm"); there are: {", ".join(sorted(POINTS))}'
         )
-    unknown = sorted(set(points) - POINTS)
-    if unknown:
-        raise InvalidInputError(f"There is no point {unknown[0]!r}; there are: {known}")
+    if unknown := unknown_points(frozenset(points)):
+        raise InvalidInputError(f"@hook names the {unknown}")
 
     def decorate(act: Callable[..., HookResult | None]) -> FunctionHook:
         return FunctionHook(act, frozenset(points), priority)

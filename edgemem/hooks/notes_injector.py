@@ -9,9 +9,8 @@ from edgemem.config import NotesSettings, Profile, Settings
 from edgemem.context.block.render import BlockLine
 from edgemem.context.size import estimate
 from edgemem.fence import clean
-from edgemem.hooks.arguments import attachable, header_line, needs
-from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.hooks.conversation import TURN, Conversation, SharedHook
+from edgemem.hooks.points import BEFORE_LLM, HookResult, header_line, needs
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
@@ -32,12 +31,11 @@ def shown_line(line: str) -> str:
     return clean(line.lstrip("# "), max_chars=_LINE_CHARS)
 
 
-class NotesInjectorHook:
+class NotesInjectorHook(SharedHook):
     """Put the tail of the notes into the newest user message, and later only lines not shown yet."""
 
-    points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_ABORT})
+    points = TURN | {BEFORE_LLM}
     priority = 79
-    __repr__ = attachable
 
     def __init__(
         self,
@@ -59,16 +57,15 @@ class NotesInjectorHook:
             budget: says how many tokens of it; None: no such bound.
             speaker: who speaks where the loop does not say it; the file's `level` says who may read it.
         """
+        super().__init__(conversation, speaker)
         needs(self, notes, "tail", what="a NotesFile")
         self.notes = notes
         self._settings = settings or Settings(Profile(notes=NotesSettings(inject_chars=max_chars)))
         self._budget = budget
         self.header = header_line(self, header).lstrip("# ")
-        self.speaker = speaker
         self.note = ""
         """Why the notes are not in the newest prompt; empty where they may be read."""
         self._warned = False
-        self._conversation = conversation
 
     @property
     def max_chars(self) -> int:
@@ -80,15 +77,8 @@ class NotesInjectorHook:
         """Return how many tokens they may take; None: no such bound."""
         return None if self._budget is None else self._budget.plan["notes"]
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Open the turn, and add the notes before the first call of the model."""
-        conversation = conversation_of(ctx, self._conversation)
-        if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
-            return None
-        if point != BEFORE_LLM:
-            conversation.end(point, ctx)
-            return None
+    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
+        """Add the notes before the first call of the model."""
         if payload.get("hop", 0) != 0:
             return None
         layout = conversation.layout
@@ -102,7 +92,7 @@ class NotesInjectorHook:
         tail = self._tail()
         if not tail:
             return None
-        layout.take(payload["messages"])
+        layout = conversation.take(ctx, payload["messages"], speaker=self.speaker)
         visible, seen = layout.visible(), layout.seen()
         lines = []
         for text in tail:

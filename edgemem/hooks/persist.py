@@ -14,26 +14,26 @@ from edgemem.context.level import joined
 from edgemem.context.messages import split_turns, tool_calls
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import check_session_id
-from edgemem.hooks.arguments import attachable, needs
-from edgemem.hooks.conversation import Conversation, conversation_of, reader_of, task_of
+from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of, reader_of, task_of
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
     BEFORE_LLM,
     BEFORE_TOOL,
+    CLASSIC_POINTS,
     ON_ABORT,
     ON_IDLE,
     ON_INTERRUPT,
     ON_RUN_END,
     ON_RUN_START,
     HookResult,
+    needs,
 )
 from edgemem.records import Session, Turn
 from edgemem.scopes import Level
-from edgemem.store.journal import TurnJournal
-from edgemem.store.later import Later, settled
 from edgemem.store.messages import stored_message
-from edgemem.store.sessions import read_state, state_text
+from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
+from edgemem.store.spool import Later, settled
 from edgemem.store.turn_steps import BeginEpoch, KeepState
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ MOST_WITHIN = 8
 """Turns that other agents may have within one tool; with one more, the tool is taken for given up."""
 
 
-class AcceptTurnHook:
+class AcceptTurnHook(SharedHook):
     """Keep the turn as it goes to the model; `PersistSessionHook.accept_last` makes it.
 
     The thread that keeps it would else compete with recall, which runs meanwhile: .8 of 9 ms (`edgemem bench turn`).
@@ -72,41 +72,23 @@ class AcceptTurnHook:
     points = frozenset({BEFORE_LLM})
     # Behind all others: the model takes its time then.
     priority = -999
-    __repr__ = attachable
 
-    def __init__(self, persist: PersistSessionHook, conversation: Conversation | None) -> None:
-        self._persist = persist
-        self._conversation = conversation
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
         """Accept it."""
-        self._persist.accept(conversation_of(ctx, self._conversation))
+        accept(conversation)
         return None
 
 
-class PersistSessionHook:
+class PersistSessionHook(SharedHook):
     """Keep the session: resume at the first turn, one durable transaction at the end of each.
 
     Loops that share these hooks share the conversation: each takes it up where the other left it. What an agent says
     within a tool of another stays its own; the other's session keeps the tool's result.
     """
 
-    points = frozenset(
-        {
-            ON_RUN_START,
-            BEFORE_LLM,
-            AFTER_LLM,
-            BEFORE_TOOL,
-            AFTER_TOOL,
-            ON_RUN_END,
-            ON_INTERRUPT,
-            ON_ABORT,
-            ON_IDLE,
-        }
-    )
+    points = CLASSIC_POINTS | {ON_INTERRUPT, ON_ABORT, ON_IDLE}
     # Before every other hook at the start (the history must be there), and before them at the end.
     priority = 90
-    __repr__ = attachable
 
     def __init__(
         self,
@@ -127,12 +109,10 @@ class PersistSessionHook:
         """
         needs(self, session_store, "save", "load", what="a session store")
         check_session_id(session_id)
+        super().__init__(conversation, speaker)
         self.session_store = session_store
         self.session_id = session_id
-        self.speaker = speaker
         self._settings = settings or Settings()
-        self.unfinished = 0
-        """How many turns had been cut off by a crash or a pulled plug when this session was resumed."""
         self._accepts_last = False
         self._resume = resume
         self._resumed = False
@@ -144,13 +124,12 @@ class PersistSessionHook:
         """How many tools run in it now."""
         self._within = 0
         """How many turns other agents had while the newest of them ran."""
-        self._conversation = conversation
         self._later = Later(session_store)
 
     def accept_last(self) -> AcceptTurnHook:
         """Return a hook that accepts turns when all other hooks have prepared the model's call; this one then does not."""
         self._accepts_last = True
-        return AcceptTurnHook(self, self._conversation)
+        return AcceptTurnHook(self._conversation)
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Resume, collect, accept, commit or amend, as the point demands."""
@@ -166,17 +145,15 @@ class PersistSessionHook:
         if point == ON_RUN_START:
             self._begin(ctx, conversation, payload)
         elif point == BEFORE_LLM:
-            if conversation.layout.running is None:
-                conversation.begin(ctx, payload, speaker=self.speaker)
-            conversation.layout.take(payload["messages"])
+            conversation.take(ctx, payload["messages"], speaker=self.speaker)
             conversation.answered = None
             if not self._accepts_last:
-                self.accept(conversation)
+                accept(conversation)
         elif point == AFTER_LLM:
             conversation.generated.append(tuple(payload.get("tokens") or ()))
             if not payload.get("tool_calls"):
                 conversation.answered = payload.get("content") or None
-                self.accept(conversation)
+                accept(conversation)
         elif point == BEFORE_TOOL:
             self._tools += 1
             self._within = 0
@@ -184,7 +161,7 @@ class PersistSessionHook:
             conversation.called_tools = True
             if conversation.layout.running is not None:
                 conversation.layout.take(ctx.session.messages)
-            self.accept(conversation)
+            accept(conversation)
         elif point == AFTER_TOOL:
             self._tools = max(0, self._tools - 1)
             conversation.caller = ctx.session if self._tools else None
@@ -239,10 +216,10 @@ class PersistSessionHook:
         self._resumed = True
         layout = conversation.layout
         layout.session = self.session_id
-        journal = getattr(self.session_store, "journal", None)
+        store = self.session_store
         brought = layout.brought(session.messages, task)
-        if journal is None:
-            stored = self.session_store.load(self.session_id) if self._resume or brought else None
+        if not isinstance(store, SQLiteSessionStore):
+            stored = store.load(self.session_id) if self._resume or brought else None
             if stored is not None:
                 state = dict(stored.state)
                 turns = turns_of(self.session_id, stored.messages, state, layout.default_level)
@@ -253,13 +230,13 @@ class PersistSessionHook:
                 layout.bring_up(session.messages, task)
                 session.state.update(state)
             return
-        conversation.journal = journal
+        journal = conversation.journal = store.journal
         # Before anything is read: what is forgotten in between may stand in that.
         conversation.opened_as_of = conversation.newest_forgetting()
         if brought:
             # A loop with a history of its own goes on with that; who said what of it is known here.
             layout.recognise(journal.read_turns(self.session_id), brought)
-            self.unfinished = journal.mark_unfinished(self.session_id)
+            journal.mark_unfinished(self.session_id)
             return
         if not self._resume:
             return
@@ -276,24 +253,7 @@ class PersistSessionHook:
         for key, value in stored_state.items():
             session.state.setdefault(key, value)
         # Last: where nothing can be written now, the talk goes on with its history all the same.
-        self.unfinished = journal.mark_unfinished(self.session_id)
-
-    def accept(self, conversation: Conversation) -> None:
-        """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
-
-        A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
-        """
-        running, reply = conversation.layout.running, conversation.answered
-        if running is None or not running.messages or conversation.journal is None:
-            return
-        messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
-        closing: Closing | None = None
-        if conversation.called_tools or any(map(tool_calls, messages)):
-            # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
-            closing = "private", conversation.layout.level_shown(running)[1]
-        conversation.accept(
-            conversation.record(msgspec.structs.replace(running, messages=messages), "open", closing)
-        )
+        journal.mark_unfinished(self.session_id)
 
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
         layout = conversation.layout
@@ -307,17 +267,21 @@ class PersistSessionHook:
         failed = getattr(payload, "error", None) is not None
         if conversation.journal is None:
             conversation.finish("complete")
-            kept = Session(layout.messages, with_levels(ctx.session.state, layout))
-            self.session_store.save(self.session_id, kept)
+            self._save(ctx, layout)
             return
         state = state_text(ctx.session.state, self._warned)
         if state != self._state:
             self._state = state
             conversation.also.append(KeepState(self.session_id, state))
         conversation.finish("interrupted" if interrupted else "unfinished" if failed else "complete")
-        journal = conversation.journal
-        if isinstance(journal, TurnJournal) and (backlog := journal.outbox.backlog()).turns:
+        if (backlog := conversation.journal.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
+
+    def _save(self, ctx: Any, layout: PromptLog) -> None:
+        """Give a store that knows messages only all of them."""
+        self.session_store.save(
+            self.session_id, Session(layout.messages, with_levels(ctx.session.state, layout))
+        )
 
     def _is_new(self, ctx: Any, conversation: Conversation) -> bool:
         """Open a turn that ends without having begun, where another hook ended it before this one knew who spoke."""
@@ -337,13 +301,29 @@ class PersistSessionHook:
             {**report, "chars_per_s": self._settings.now.context.speech_chars_s},
             prepared=payload.get("prepared"),
         )
-        if conversation.journal is None:
-            if changed is not None:
-                kept = Session(layout.messages, with_levels(ctx.session.state, layout))
-                self.session_store.save(self.session_id, kept)
+        if changed is not None and conversation.journal is None:
+            self._save(ctx, layout)
         elif changed is not None:
             conversation.amend(changed)
         return heard
+
+
+def accept(conversation: Conversation) -> None:
+    """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
+
+    A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
+    """
+    running, reply = conversation.layout.running, conversation.answered
+    if running is None or not running.messages or conversation.journal is None:
+        return
+    messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
+    closing: Closing | None = None
+    if conversation.called_tools or any(map(tool_calls, messages)):
+        # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
+        closing = "private", conversation.layout.level_shown(running)[1]
+    conversation.accept(
+        conversation.record(msgspec.structs.replace(running, messages=messages), "open", closing)
+    )
 
 
 STATE_KEY = "edgemem_turns"

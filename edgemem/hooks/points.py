@@ -1,14 +1,17 @@
-"""The moments of a turn at which memory may act, and what a hook looks like.
+"""The moments of a turn at which memory may act, what a hook looks like, and how what it is made with is checked.
 
 The first six points, `HookResult` and the hook protocol are those of EdgeVox, so its hooks run here unchanged.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
+from edgemem.errors import InvalidInputError
+from edgemem.fence import storable
 from edgemem.records import Heard, Session
 
 ON_RUN_START = "on_run_start"
@@ -40,21 +43,10 @@ ON_ABORT = "on_abort"
 ON_IDLE = "on_idle"
 """Payload `{"seconds"}`: nobody speaks; there is time for upkeep."""
 
-POINTS = frozenset(
-    {
-        ON_RUN_START,
-        BEFORE_LLM,
-        AFTER_LLM,
-        BEFORE_TOOL,
-        AFTER_TOOL,
-        ON_RUN_END,
-        ON_SPEECH_START,
-        ON_PARTIAL,
-        ON_INTERRUPT,
-        ON_ABORT,
-        ON_IDLE,
-    }
-)
+CLASSIC_POINTS = frozenset({ON_RUN_START, BEFORE_LLM, AFTER_LLM, BEFORE_TOOL, AFTER_TOOL, ON_RUN_END})
+"""Those of EdgeVox."""
+
+POINTS = CLASSIC_POINTS | {ON_SPEECH_START, ON_PARTIAL, ON_INTERRUPT, ON_ABORT, ON_IDLE}
 
 
 class HookResult(msgspec.Struct, frozen=True):
@@ -93,13 +85,6 @@ class HookResult(msgspec.Struct, frozen=True):
     def is_end(self) -> bool:
         """Tell whether the turn ends here."""
         return self.action == "end"
-
-
-class Context(Protocol):
-    """What a hook may read of the running turn; an EdgeVox context has the same attributes."""
-
-    session: Session
-    hook_state: dict[Any, Any]
 
 
 @runtime_checkable
@@ -163,3 +148,51 @@ class TurnContext(msgspec.Struct):
     llm: Any = None
     audience: tuple[str, ...] = ()
     private: bool = False
+
+
+def attachable(hook: object) -> str:
+    """Represent a hook by how an EdgeVox agent takes it; EdgeVox quotes that where it refuses one of ours."""
+    call = "edgemem.hooks.load('edgevox_loop').attach_hooks(agent, hooks)"
+    return f"<edgemem {type(hook).__name__}; for an EdgeVox agent: {call}>"
+
+
+def needs(hook: object, given: Any, *methods: str, what: str) -> None:
+    """Raise InvalidInputError unless the object is `what` a hook needs, such as `a memory store`, with these methods."""
+    if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
+        kind = "a class" if isinstance(given, type) else type(given).__name__
+        raise InvalidInputError(f"{type(hook).__name__} needs {what}, not {kind}; open one and pass it.")
+
+
+def given_store(hook: object, store: Any, memory_store: Any) -> Any:
+    """Return the memory store that a hook was given under one of its two names; EdgeVox calls it `memory_store`."""
+    if store is not None and memory_store is not None:
+        raise InvalidInputError(
+            f"{type(hook).__name__} takes one memory store: as store= or as memory_store=, not both."
+        )
+    return memory_store if store is None else store
+
+
+def header_line(hook: object, header: Any) -> str:
+    """Return the line that opens a block; raise InvalidInputError if it is no text."""
+    if not isinstance(header, str):
+        raise InvalidInputError(
+            f"The header of {type(hook).__name__} must be text, not {type(header).__name__}; '' leaves it out."
+        )
+    return header.strip()
+
+
+def unknown_points(points: frozenset[str]) -> str:
+    """Say which point does not exist, and which do; empty if all of them do."""
+    unknown = sorted(points - POINTS)
+    return f"unknown point {unknown[0]!r}; there are: {', '.join(sorted(POINTS))}" if unknown else ""
+
+
+def as_text(value: Any) -> str:
+    """Return a value as the JSON that a model is shown."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def short_text(value: Any, max_chars: int) -> str:
+    """Return text, or any other value as JSON, without what no store takes, and cut where it is longer."""
+    text = storable(value if isinstance(value, str) else as_text(value))
+    return text if len(text) <= max_chars else text[:max_chars] + "…"

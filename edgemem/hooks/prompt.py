@@ -1,11 +1,4 @@
-"""The prompt as a loop sends it: what is shown of the log, how the window is divided, and the last word on how much is sent.
-
-LayoutHook: hands the model what the present listener may read, and keeps what was shown where it was.
-
-WindowPlanHook: measures instructions and tools, and notes when the model says that a prompt was too long.
-
-TokenBudgetHook: the last word on how much is sent; it always ends, and never drops what was just asked.
-"""
+"""The prompt as a loop sends it: what is shown of the log, how the window is divided, and the last word on how much is sent."""
 
 from __future__ import annotations
 
@@ -13,13 +6,13 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.context.budget import fit
-from edgemem.hooks.conversation import Conversation, conversation_of
+from edgemem.context.messages import instructions
+from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult
 from edgemem.hooks.registry import HookFailure
 from edgemem.llama.tokens.estimate import tokenizer_of
@@ -31,8 +24,8 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
 
 
-class LayoutHook:
-    """Put the layout's view in place of the loop's message list.
+class LayoutHook(SharedHook):
+    """Put the layout's view in place of the loop's message list: what the present listener may read, where it was shown.
 
     A hook of its own, because a failing hook is skipped: when recall fails, the turn goes on with what this one left,
     and not with the loop's raw list, in which other people's private turns stand. It guards that, so it fails closed.
@@ -60,31 +53,22 @@ class LayoutHook:
             speaker: who speaks where the loop does not say it.
             now: the wall time that a new epoch freezes, seconds since the epoch UTC.
         """
-        self.speaker = speaker
-        self._conversation = conversation
+        super().__init__(conversation, speaker)
         self._now = now
         self._head: tuple[Any, str] = (None, "")
         """The instructions and tools of the newest prompt, and their hash."""
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Open the turn, and lay out its prompt."""
-        conversation = conversation_of(ctx, self._conversation)
-        if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
-        elif conversation.layout.running is None:
-            conversation.begin(ctx, payload, speaker=self.speaker)
-        if point == ON_RUN_START:
-            return None
-        layout = conversation.layout
-        layout.take(payload["messages"])
+    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
+        """Lay the prompt out."""
+        layout = conversation.take(ctx, payload["messages"], speaker=self.speaker)
         if payload.get("hop", 0) == 0 and conversation is (self._conversation or conversation):
             self._look_at_head(conversation, payload)
         shown = {"messages": layout.view(), "now": layout.epoch.started_at or None}
         return HookResult.replace({**payload, **shown}, reason="layout")
 
     def _look_at_head(self, conversation: Conversation, payload: dict[str, Any]) -> None:
-        messages = takewhile(lambda message: message.get("role") == "system", payload["messages"])
-        head = (list(messages), payload.get("tools"))
+        messages = payload["messages"]
+        head = (list(messages[: instructions(messages)]), payload.get("tools"))
         if head != self._head[0]:
             encoded = msgspec.json.encode(head, enc_hook=repr)
             self._head = (head, hashlib.sha256(encoded).hexdigest()[:32])
@@ -145,8 +129,7 @@ class WindowPlanHook:
             return None
         if payload.get("hop", 0) == 0:
             messages = payload["messages"]
-            system = takewhile(lambda message: message.get("role") == "system", messages)
-            self.budget.measure(list(system), payload.get("tools"))
+            self.budget.measure(list(messages[: instructions(messages)]), payload.get("tools"))
         return None
 
     def _listen(self, error: str) -> None:
@@ -161,7 +144,7 @@ log = logging.getLogger("edgemem.hooks")
 
 
 class TokenBudgetHook:
-    """Drop the oldest whole turns from what is sent, until it fits; what was said stays as it is."""
+    """Drop the oldest whole turns from what is sent, until it fits, and never what was just asked; what was said stays."""
 
     points = frozenset({BEFORE_LLM})
     priority = 60
@@ -206,7 +189,7 @@ class TokenBudgetHook:
             self.note = ""
             return None
         # What was left out stays out, as long as the prompt begins as it did then.
-        first = next((m for m in messages if m.get("role") != "system"), None)
+        first = next((message for message in messages if message.get("role") != "system"), None)
         begun, dropped = ctx.hook_state.get(id(self), (None, 0))
         result = fit(
             messages,

@@ -3,8 +3,6 @@
 Order is priority (highest first), then registration; each hook sees the payload that the one before it left,
 and the first that ends the turn wins. A hook that raises is isolated and counted: a failing memory never stops
 a reply. A hook that guards safety is registered with `fail_closed=True` and then ends the turn instead.
-
-FailureLog: what hooks and upkeep failed at, kept in a file of the home until somebody looks.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from typing import Any
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.points import ON_RUN_END, POINTS, Hook, HookResult
+from edgemem.hooks.points import ON_RUN_END, POINTS, Hook, HookResult, unknown_points
 
 log = logging.getLogger("edgemem.hooks")
 
@@ -69,13 +67,9 @@ class HookRegistry:
             InvalidInputError: it is no hook, or names a point that does not exist.
         """
         if not callable(hook) or not getattr(hook, "points", None):
-            raise InvalidInputError(f"{_name(hook)} is no hook; it needs `points` and must be callable")
-        unknown = sorted(set(hook.points) - POINTS)
-        if unknown:
-            known = ", ".join(sorted(POINTS))
-            raise InvalidInputError(
-                f"{_name(hook)} names the unknown point {unknown[0]!r}; there are: {known}"
-            )
+            raise InvalidInputError(f"{hook_name(hook)} is no hook; it needs `points` and must be callable")
+        if unknown := unknown_points(hook.points):
+            raise InvalidInputError(f"{hook_name(hook)} names the {unknown}")
         with self._lock:
             rank = int(getattr(hook, "priority", None) or 0) if priority is None else priority
             closed = bool(getattr(hook, "fail_closed", False)) if fail_closed is None else fail_closed
@@ -93,7 +87,7 @@ class HookRegistry:
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
         """Add several hooks, and return the registry; those of another one keep the priority that they have there."""
         if isinstance(hooks, HookRegistry):
-            for entry in sorted(hooks._entries, key=lambda e: e.order):
+            for entry in hooks._as_registered():
                 self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
         else:
             for hook in hooks:
@@ -109,10 +103,9 @@ class HookRegistry:
         """
         firsts: dict[int, _Entry] = {}
         for hooks in lists:
-            added = cls(hooks if isinstance(hooks, HookRegistry) else list(hooks))
-            for entry in sorted(added._entries, key=lambda e: e.order):
+            for entry in cls(hooks)._as_registered():
                 first = firsts.setdefault(id(entry.hook), entry)
-                if entry.fail_closed and not first.fail_closed:
+                if entry.fail_closed:
                     firsts[id(entry.hook)] = msgspec.structs.replace(first, fail_closed=True)
         merged = cls()
         for entry in firsts.values():
@@ -136,6 +129,9 @@ class HookRegistry:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def _as_registered(self) -> list[_Entry]:
+        return sorted(self._entries, key=lambda entry: entry.order)
 
     def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call the hooks of a point and return what they agree on.
@@ -169,11 +165,11 @@ class HookRegistry:
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
                 self._failed(entry.hook, point, error)
                 if entry.fail_closed and point != ON_RUN_END:
-                    return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{_name(entry.hook)} failed")
+                    return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{hook_name(entry.hook)} failed")
                 continue
             finally:
                 for note in timers:
-                    note(_name(entry.hook), point, (perf_counter() - started) * 1e3)
+                    note(hook_name(entry.hook), point, (perf_counter() - started) * 1e3)
             if result.is_end and point != ON_RUN_END:
                 return result
             if result.is_modify:
@@ -190,17 +186,16 @@ class HookRegistry:
             return sorted(self._failures.values(), key=lambda f: -f.count)
 
     def _failed(self, hook: Hook, point: str, error: Exception) -> None:
-        key = (_name(hook), point)
+        key = (hook_name(hook), point)
         message = f"{type(error).__name__}: {error}"
         with self._lock:
             before = self._failures.get(key)
-            count = before.count + 1 if before else 1
-            self._failures[key] = HookFailure(*key, count, message)
+            failure = self._failures[key] = HookFailure(*key, before.count + 1 if before else 1, message)
         for entry in self._entries:
             note = getattr(entry.hook, "note_failure", None)
             if note is not None:
-                note(self._failures[key])
-        if count == 1:
+                note(failure)
+        if before is None:
             log.warning(
                 "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error
             )
@@ -240,15 +235,13 @@ def _checked(answer: Any, payload: Any) -> HookResult:
     return HookResult.replace(changed, reason=reason)
 
 
-def _name(hook: Hook) -> str:
+def hook_name(hook: Any) -> str:
+    """Return the name under which a hook is counted and timed."""
     return getattr(hook, "name", None) or getattr(hook, "__name__", None) or type(hook).__name__
 
 
-_log = logging.getLogger("edgemem.health")
-
-
 class FailureLog:
-    """Keeps what hooks and upkeep failed at, for `edgemem check` in another process."""
+    """Keeps what hooks and upkeep failed at in a file of the home, for `edgemem check` in another process."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -258,19 +251,11 @@ class FailureLog:
         """Keep a failure; a frequent one is written ever more rarely, to spare the disk."""
         if failure.count & (failure.count - 1):
             return
-        known = self._known if self._known is not None else {(f.hook, f.point): f for f in self.read()}
-        known[failure.hook, failure.point] = failure
-        self._known = known
-        part = self.path.with_suffix(".part")
-        try:
-            part.write_bytes(msgspec.json.format(msgspec.json.encode(list(known.values()))))
-            part.chmod(0o600)
-            part.replace(self.path)
-        except OSError as error:
-            # Often the disk itself is what failed; the reply goes on, and the loop's registry has the failure too.
-            _log.warning("A failure could not be kept in %s: %s", self.path, error.strerror)
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
+        if self._known is None:
+            self._known = {(kept.hook, kept.point): kept for kept in self.read()}
+        self._known[failure.hook, failure.point] = failure
+        # Often the disk itself is what failed; the reply goes on, and the loop's registry has the failure too.
+        replace_file(self.path, msgspec.json.format(msgspec.json.encode(list(self._known.values()))))
 
     def read(self) -> list[HookFailure]:
         """Return what was kept."""
@@ -278,3 +263,21 @@ class FailureLog:
             return msgspec.json.decode(self.path.read_bytes(), type=list[HookFailure])
         except (FileNotFoundError, msgspec.DecodeError):
             return []
+
+
+def replace_file(path: Path, data: bytes) -> bool:
+    """Replace a file (0600) that is for looking only, and return whether that was possible: a full disk is no failure.
+
+    Unlike `write_private` it waits for no disk, since hooks write it within a turn.
+    """
+    part = path.with_suffix(".part")
+    try:
+        part.write_bytes(data)
+        part.chmod(0o600)
+        part.replace(path)
+    except OSError as error:
+        log.warning("%s could not be kept: %s", path, error.strerror)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        return False
+    return True

@@ -20,10 +20,10 @@ from edgemem.context.messages import split_turns
 from edgemem.context.size import MARGIN, Markers, measure_markers, upper_bound
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult
+from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult, as_text
 from edgemem.records import MEMORY_TOOLS, READ_MORE
-from edgemem.store.tool_outputs import pointer_to
 from edgemem.store.turn_steps import KeepOutput
+from edgemem.store.turns import pointer_to
 from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
@@ -145,12 +145,8 @@ class ToolOutputTruncatorHook:
         # The memory's own tools know their bounds, and can be asked again; so theirs are cut only where nothing else helps.
         ours = payload.name in MEMORY_TOOLS
         most = None if ours else self.max_tokens
-        if left is not None and self._bounded is not None:
-            tokenizer, whole = self._bounded
-            if ours:
-                fair = self._most(left, tokenizer, whole, text)
-            else:
-                fair = self._fair(left, tokenizer, whole, text)
+        if left is not None and self._budget is not None:
+            fair = self._fair(left, self._budget, text, whole=ours)
             most = fair if most is None else min(most, fair)
         room = self._room(text, most, len(text) if ours else self.max_chars)
         if len(text) <= max(room, _POINTER_CHARS):
@@ -166,55 +162,45 @@ class ToolOutputTruncatorHook:
         setattr(shortened, "error" if failed else "result", shown)
         return HookResult.replace(shortened, reason="truncated")
 
-    @property
-    def _bounded(self) -> tuple[Tokenizer, int] | None:
-        return None if self._budget is None else (self._budget.tokenizer, self._budget.plan.room)
+    def _fair(self, left: _Left, budget: Budget, text: str, *, whole: bool) -> int:
+        """Return how many tokens one more result may have: half of what is left is for this hop, shared by its calls.
 
-    def _fair(self, left: _Left, tokenizer: Tokenizer, room: int, text: str) -> int:
-        """Return how many tokens one more result may have: half of what is left is for this hop, shared by its calls."""
-        share, calls = int(self.share * room), 2 * max(1, left.calls)
+        Args:
+            whole: it is to be whole, whatever turns that costs.
+        """
+        calls = max(1, left.calls) * (1 if whole else 2)
+        share = _bytes(text) if whole else min(_bytes(text), int(self.share * budget.plan.room))
         # Most results are small, or far from the end of the window; then nothing need be counted.
         for size in (_bytes, None):
-            fair = self._over(left, tokenizer, room, size) // calls
-            if min(share, _bytes(text)) <= fair:
-                return min(share, fair)
-        if fair < LEAST_TOKENS:
+            fair = self._over(left, budget, size) // calls
+            if share <= fair:
+                return fair if whole else min(int(self.share * budget.plan.room), fair)
+        if whole or fair < LEAST_TOKENS:
             # A little is better than nothing, even if it costs the oldest turns their place in the prompt.
-            fair = max(fair, min(LEAST_TOKENS, self._alone(left, tokenizer, room) // calls))
-        return min(share, fair)
+            alone = self._alone(left, budget) // calls
+            fair = max(fair, alone if whole else min(LEAST_TOKENS, alone))
+        return fair if whole else min(int(self.share * budget.plan.room), fair)
 
-    def _most(self, left: _Left, tokenizer: Tokenizer, room: int, text: str) -> int:
-        """Return how many tokens a result may have that is to be whole, whatever turns it costs."""
-        for size in (_bytes, None):
-            over = self._over(left, tokenizer, room, size) // max(1, left.calls)
-            # No vocabulary takes more tokens than bytes.
-            if _bytes(text) <= over:
-                return over
-        return max(over, self._alone(left, tokenizer, room) // max(1, left.calls))
-
-    def _over(
-        self, left: _Left, tokenizer: Tokenizer, room: int, size: Callable[[str], int] | None = None
-    ) -> int:
+    def _over(self, left: _Left, budget: Budget, size: Callable[[str], int] | None) -> int:
         """Return what is left of the room behind the newest prompt, the calls, and what was answered."""
         if left.prompt is None:
-            left.prompt = tokenizer.count(left.messages, tools=left.tools)
-        return room - left.prompt - self._answered(left, tokenizer, size)
+            left.prompt = budget.tokenizer.count(left.messages, tools=left.tools)
+        return budget.plan.room - left.prompt - self._answered(left, budget.tokenizer, size)
 
-    def _alone(self, left: _Left, tokenizer: Tokenizer, room: int) -> int:
+    def _alone(self, left: _Left, budget: Budget) -> int:
         """Return the same if no other turn stood in the prompt."""
         if left.alone is None:
             head, turns = split_turns(left.messages)
-            left.alone = tokenizer.count([*head, *turns[-1]], tools=left.tools) if turns else 0
-        return room - left.alone - self._answered(left, tokenizer)
+            left.alone = budget.tokenizer.count([*head, *turns[-1]], tools=left.tools) if turns else 0
+        return budget.plan.room - left.alone - self._answered(left, budget.tokenizer, None)
 
-    def _answered(self, left: _Left, tokenizer: Tokenizer, size: Callable[[str], int] | None = None) -> int:
+    def _answered(self, left: _Left, tokenizer: Tokenizer, size: Callable[[str], int] | None) -> int:
         """Return what the calls and their results take, and no less, as `size` measures a text; None: exactly."""
 
         def tokens(text: str) -> int:
-            known = left.sizes.get(text)
-            if known is None:
-                known = left.sizes[text] = len(tokenizer.encode(text))
-            return known
+            if text not in left.sizes:
+                left.sizes[text] = len(tokenizer.encode(text))
+            return left.sizes[text]
 
         if self._markers is None:
             self._markers = measure_markers(tokenizer)
@@ -243,10 +229,7 @@ class ToolOutputTruncatorHook:
 
     def _keep(self, conversation: Conversation, text: str) -> str:
         """Have the whole text written with its turn; return its name, or nothing if it cannot be kept."""
-        if (
-            getattr(conversation.journal, "database", None) is None
-            or len(text.encode(errors="replace")) > self.keep_bytes
-        ):
+        if conversation.journal is None or _bytes(text) > self.keep_bytes:
             return ""
         session = conversation.layout.session
         pointer = pointer_to(session, text)
@@ -274,11 +257,6 @@ _LONGEST_SIGN = 16
 
 _MOST_DEPTH = 8
 """A value that is nested deeper is shown as text from here on."""
-
-
-def as_text(value: Any) -> str:
-    """Return a value as the JSON that a model is shown."""
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def shorten(value: Any, max_chars: int, *, pointer: str = "") -> Any:

@@ -2,9 +2,7 @@
 
 Two hooks make it: the first of all takes the time when a point begins, the last of all when it ends. Nothing is
 tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes. An agent that
-runs within a tool of another has lines of its own.
-
-Figures of a turn: numbers only, so that they may be logged and kept; the newest stand in a file for `edgemem stats`.
+runs within a tool of another has lines of its own. The newest figures stand in a file for `edgemem stats`.
 
 TimingHook: how long each hook took at each point, and how long the model and the tools took between them.
 """
@@ -15,8 +13,6 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from time import monotonic
@@ -26,8 +22,7 @@ from zlib import crc32
 import msgspec
 
 from edgemem.context.size import estimate
-from edgemem.hooks.arguments import attachable
-from edgemem.hooks.conversation import Conversation, conversation_of
+from edgemem.hooks.conversation import STATE_KEY, Conversation, conversation_of
 from edgemem.hooks.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -37,37 +32,31 @@ from edgemem.hooks.points import (
     ON_RUN_END,
     ON_RUN_START,
     HookResult,
+    attachable,
 )
+from edgemem.hooks.registry import replace_file
+from edgemem.llama.protocols import Generation
 from edgemem.llama.template.chat_template import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from edgemem.recall.search.search import RecallStats
     from edgemem.records import Message
 
 
 log = logging.getLogger("edgemem.turn")
 
 
-_MOST_TALKS = 16
-"""Sessions that are known at a time: agents within tools may come with a new one each time."""
-
-
-class RecallFigures(msgspec.Struct, frozen=True):
-    """What recall tells about its newest question."""
-
-    embed_ms: float = 0.0
-    search_ms: float = 0.0
-    rerank_ms: float = 0.0
-    late: bool = False
-    candidates: int = 0
+_FIGURES = f"{STATE_KEY}_figures"
+"""Where a session's state keeps what is measured of it, each by the hook that measures."""
 
 
 class _Running(msgspec.Struct):
     """What is known of the turn so far."""
 
     begun: float
-    recalled: Any
+    recalled: RecallStats | None
     """How the newest recall went before this turn, and then in it."""
     turn: int = 0
     hops: int = 0
@@ -81,7 +70,7 @@ class _Running(msgspec.Struct):
     has_counts: bool = True
     block_tokens: int = 0
     messages: list[Message] = []
-    generated: Any = None
+    generated: Generation | None = None
     """What the model told last of an answer."""
     opened: bool = False
     """Whether the last hook has seen the turn begin."""
@@ -90,9 +79,8 @@ class _Running(msgspec.Struct):
 class _Talk(msgspec.Struct):
     """What is known of one session."""
 
-    state: dict[str, Any]
-    """The session's own, which it keeps for as long as it lives."""
     running: _Running | None = None
+    """None: no turn of it runs."""
     seen: tuple[list[Message], list[int]] = ([], [])
     """The newest prompt, and what each of its messages takes."""
 
@@ -103,12 +91,12 @@ class TurnBeginHook:
     points = frozenset({ON_RUN_START, AFTER_LLM, ON_RUN_END})
     priority = 1000
 
-    def __init__(self, note: Callable[[str, Any], None]) -> None:
-        self._note = note
+    def __init__(self, log: TurnLogHook) -> None:
+        self._log = log
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Take the time."""
-        self._note(point, ctx)
+        self._log.begin(point, ctx)
         return None
 
 
@@ -128,7 +116,7 @@ class TurnLogHook:
         *,
         write: Callable[[], bool] = lambda: True,
         keep: Callable[[TurnFigures], None] = lambda _: None,
-        recalled: Callable[[], Any] = RecallFigures,
+        recalled: Callable[[], RecallStats | None] = lambda: None,
         early: Callable[[], tuple[int, int]] = lambda: (0, 0),
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.perf_counter,
@@ -144,7 +132,7 @@ class TurnLogHook:
             now: seconds since the epoch.
             clock: seconds since some moment, never running backwards.
         """
-        self.first = TurnBeginHook(self._begin)
+        self.first = TurnBeginHook(self)
         self._write = write
         self._keep = keep
         self._recalled = recalled
@@ -152,36 +140,28 @@ class TurnLogHook:
         self._now = now
         self._clock = clock
         self._conversation = conversation
-        self._talks: list[_Talk] = []
 
-    def _talk(self, ctx: Any) -> _Talk | None:
-        state = getattr(getattr(ctx, "session", None), "state", None)
-        return next((talk for talk in self._talks if talk.state is state), None)
+    def _talk(self, ctx: Any) -> _Talk:
+        talks: dict[int, _Talk] = ctx.session.state.setdefault(_FIGURES, {})
+        return talks.setdefault(id(self), _Talk())
 
-    def _begin(self, point: str, ctx: Any) -> None:
+    def begin(self, point: str, ctx: Any) -> None:
+        """Take the time at which a point begins."""
         now, talk = self._clock(), self._talk(ctx)
         if point == ON_RUN_START:
-            if talk is None:
-                talk = _Talk(ctx.session.state)
-                self._talks.append(talk)
-                if len(self._talks) > _MOST_TALKS:
-                    self._talks.remove(
-                        next((old for old in self._talks if old.running is None), self._talks[0])
-                    )
-            talk.running = _Running(now, self._recalled(), generated=_generation(getattr(ctx, "llm", None)))
-        elif talk is not None and talk.running is not None and point == AFTER_LLM:
+            talk.running = _Running(now, self._recalled(), generated=_generation(ctx))
+        elif talk.running is not None and point == AFTER_LLM:
             talk.running.answered = now
-        elif talk is not None and talk.running is not None:
+        elif talk.running is not None:
             talk.running.ending = now
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Collect, and log when the turn has ended."""
         talk = self._talk(ctx)
-        if point == ON_RUN_START and (talk is None or talk.running is None or talk.running.opened):
-            self._begin(point, ctx)  # nobody has registered `first`
-            talk = self._talk(ctx)
-        running = talk.running if talk is not None else None
-        if talk is None or running is None:
+        if point == ON_RUN_START and (talk.running is None or talk.running.opened):
+            self.begin(point, ctx)  # nobody has registered `first`
+        running = talk.running
+        if running is None:
             return None
         if point == ON_RUN_START:
             running.opened = True
@@ -206,21 +186,20 @@ class TurnLogHook:
             running.hooks_ms = (running.called - running.begun) * 1e3
             # Taken now: a tool that searches, or another session, recalls before the turn ends.
             newest = self._recalled()
-            running.recalled = RecallFigures() if newest is running.recalled else newest
+            running.recalled = None if newest is running.recalled else newest
 
     def _answered(self, running: _Running, ctx: Any) -> None:
         running.hops += 1
         running.model_ms += ((running.answered or self._clock()) - running.called) * 1e3
         running.answered = 0.0
-        generation = _generation(getattr(ctx, "llm", None))
+        generation = _generation(ctx)
         if generation is None or generation is running.generated:
             running.has_counts = False
             return
         running.generated = generation
         running.new_tokens += generation.evaluated_tokens
         # Who was cut off before the first word has left a part of the prompt unread, neither new nor reused.
-        unread = getattr(generation, "stopped", "") == "interrupted" and not getattr(generation, "ids", ())
-        if not unread:
+        if generation.ids or generation.stopped != "interrupted":
             running.reused_tokens += generation.prompt_tokens - generation.evaluated_tokens
 
     def _ended(self, talk: _Talk, running: _Running, ctx: Any, payload: Any) -> None:
@@ -229,15 +208,15 @@ class TurnLogHook:
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
             new, reused = _compared(talk, running)
-        recall = RecallFigures() if running.hooks_ms is None else running.recalled
+        recall = None if running.hooks_ms is None else running.recalled
         session = conversation_of(ctx, self._conversation).layout.session
         agent = str(getattr(ctx, "agent_name", "") or "")
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
             running.hops,
-            round(recall.embed_ms + recall.search_ms + recall.rerank_ms, 2),
-            round(recall.embed_ms, 2),
+            0.0 if recall is None else round(recall.embed_ms + recall.search_ms + recall.rerank_ms, 2),
+            0.0 if recall is None else round(recall.embed_ms, 2),
             round(running.hooks_ms or 0.0, 2),
             round(running.model_ms, 2),
             round(commit_ms, 2),
@@ -245,8 +224,8 @@ class TurnLogHook:
             reused,
             counted,
             running.block_tokens,
-            recall.candidates,
-            recall.late,
+            0 if recall is None else recall.candidates,
+            recall is not None and recall.late,
             bool(getattr(payload, "interrupted", False)),
             getattr(payload, "error", None) is not None,
             named(session) if session else 0,
@@ -271,16 +250,11 @@ def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
     return sum(new), sum(sizes[:same])
 
 
-def _generation(llm: Any) -> Any:
+def _generation(ctx: Any) -> Generation | None:
     """Return what a chat model tells about its last answer; None if it tells nothing."""
-    for model in (llm, getattr(llm, "chat", None)):
-        generation = getattr(model, "last", None)
-        if hasattr(generation, "evaluated_tokens") and hasattr(generation, "prompt_tokens"):
-            return generation
-    return None
-
-
-_log = logging.getLogger(__name__)
+    llm = getattr(ctx, "llm", None)
+    told_by = (getattr(model, "last", None) for model in (llm, getattr(llm, "chat", None)))
+    return next((generation for generation in told_by if isinstance(generation, Generation)), None)
 
 
 class TurnFigures(msgspec.Struct, frozen=True):
@@ -358,18 +332,7 @@ class FigureFile:
         if recent and not at_once:
             return False
         self._written, self._written_at = newest, self._now()
-        part = self.path.with_suffix(".part")
-        try:
-            part.write_bytes(msgspec.json.encode(newest))
-            part.chmod(0o600)
-            part.replace(self.path)
-        except OSError as error:
-            # They are for looking only: a full disk must not count as failed upkeep for their sake.
-            _log.warning("The figures of the newest turn could not be kept: %s", error.strerror)
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
-            return False
-        return True
+        return replace_file(self.path, msgspec.json.encode(newest))
 
     def read(self) -> TurnFigures | None:
         """Return the newest figures that any process has written; None if there are none."""

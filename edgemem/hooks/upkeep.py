@@ -1,19 +1,11 @@
-"""UpkeepHook: lets idle work yield when somebody speaks, and go on when the turn is over.
-
-Two hooks make it: the first of all stops idle work, the last of all lets it go on, when the turn is written.
-
-KeepStateHook: keeps what the model has evaluated, once a turn is over and its reply is being spoken.
-
-Warming: an epoch that was prepared begins only when the model has read its prompt, in idle time.
-"""
+"""What goes on between turns: idle work yields to speech, the model's state is kept, the next epoch is read ahead."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from edgemem.hooks.arguments import attachable
 from edgemem.hooks.points import (
     ON_ABORT,
     ON_IDLE,
@@ -22,15 +14,17 @@ from edgemem.hooks.points import (
     ON_RUN_START,
     ON_SPEECH_START,
     HookResult,
+    attachable,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from edgemem.context.prompt.log import PromptLog
     from edgemem.hooks.registry import HookFailure
-    from edgemem.llama.warm_prefix import WarmCounts
-    from edgemem.records import Epoch, Message
+    from edgemem.llama.state import KeptState
+    from edgemem.llama.warm_prefix import WarmPrefix
+    from edgemem.records import Epoch
 
 
 class Upkeep(Protocol):
@@ -69,7 +63,7 @@ class UpkeepBeginHook:
 
 
 class UpkeepHook:
-    """Hold idle work from the first sound until the end of the turn.
+    """Hold idle work from the first sound until the end of the turn, when that is written.
 
     In a registry of your own, `HookRegistry([*hooks, upkeep.first, upkeep])`; without `first`, idle work stops only when
     all other hooks have acted. A loop that knows only the six classic points gets the same: upkeep then follows
@@ -139,22 +133,14 @@ class UpkeepHook:
         self.upkeep.release(self)
 
 
-class Kept(Protocol):
-    """The state of a model, kept over a reboot."""
-
-    def work(self) -> bool:
-        """Keep it if it is due; return whether anything was copied."""
-        ...
-
-
 class KeepStateHook:
-    """Copy the state in the thread of the turn: no other may touch the model."""
+    """Keep what the model has evaluated, in the thread of the turn: no other may touch the model."""
 
     points = frozenset({ON_RUN_END})
     # After the commit, and before the figures of the turn are written.
     priority = -900
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: KeptState) -> None:
         self.kept = kept
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
@@ -164,57 +150,14 @@ class KeepStateHook:
         return None
 
 
-class Prefix(Protocol):
-    """What reads a prompt's beginning ahead; `WarmPrefix` is one."""
-
-    counts: WarmCounts
-    off: str
-    """Why it reads nothing; empty if it does."""
-    lent: bool
-    """Whether only the thread of a turn may put what was read into the conversation's cache."""
-
-    def fits(
-        self, system: Sequence[Message], *, tools: Sequence[dict[str, Any]] | None, now: float | None
-    ) -> bool:
-        """Tell whether it can, and the model's newest prompt began like this."""
-        ...
-
-    def read(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]] | None,
-        now: float | None,
-        stop: Callable[[], bool],
-    ) -> Literal["reading", "ready", "stopped"]:
-        """Read a little more of it."""
-        ...
-
-    def put(self) -> bool:
-        """Put what was read into the conversation's cache; return whether it is there."""
-        ...
-
-    def give_way(self) -> None:
-        """Stop reading at once."""
-        ...
-
-    def drop(self) -> None:
-        """Throw away what was read."""
-        ...
-
-
 class Warming:
-    """Decides when an epoch is read ahead, and when it may begin.
+    """Decides when an epoch is read ahead, and when it may begin: where that is possible, not before.
 
     The idle worker's thread reads, the thread of the turn switches: between these two there is a lock, held only while
     the state is put into the conversation's cache. That is done in idle time too, but for a model that was lent.
-
-    Args:
-        prefix: reads.
-        layout: of the session.
     """
 
-    def __init__(self, prefix: Prefix, layout: PromptLog) -> None:
+    def __init__(self, prefix: WarmPrefix, layout: PromptLog) -> None:
         self.prefix = prefix
         self._layout = layout
         self._tools: Sequence[dict[str, Any]] | None = None

@@ -24,7 +24,6 @@ from edgemem.recall.search.search import RecallStats
 from edgemem.records import REMEMBER_FACT, Message, Recalled, Reply, ToolCall
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
 
 
@@ -106,20 +105,13 @@ class Player:
         self,
         memory: Memory,
         *,
-        tokenizer: Tokenizer | None = None,
         model: LoopModel | None = None,
         instructions: str = INSTRUCTIONS,
         set_time: Callable[[float], None] | None = None,
     ) -> None:
-        """Make the player.
-
-        Args:
-            tokenizer: counts what is handed to the model; default: the memory's.
-            model: answers in place of the script.
-            set_time: moves the memory's wall clock to a line's time; None leaves the clock alone.
-        """
+        """Make the player; without a model the script answers, and `set_time` moves the memory's wall clock to each line's time."""
         self.memory = memory
-        self.tokenizer: Tokenizer = tokenizer or memory.tokenizer
+        self.tokenizer = memory.tokenizer
         self.instructions = instructions
         self.failures: list[HookFailure] = []
         self._scripted = ScriptedModel()

@@ -480,3 +480,47 @@ def bare(item: str) -> str:
     """Return a text without its accents."""
     letters = unicodedata.normalize("NFD", item.replace("đ", "d"))
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+@provided
+def common_words() -> frozenset[str]:
+    """Return the English words that everybody uses at home, in small letters."""
+    return _english().common.words | all_words()["en"].stop.words
+
+
+def common_names() -> frozenset[str]:
+    """Return first names that a recogniser writes rightly, so that who is called so is mostly meant."""
+    return _english().first_names.words
+
+
+@provided
+def function_words() -> frozenset[str]:
+    """Return words that bind a sentence in any language, as they are written, and words of programs."""
+    spaced = (words for words in all_words().values() if words.dates.join)
+    return frozenset().union(*(words.stop.words | words.binding.words for words in spaced))
+
+
+def is_english(word: str) -> bool:
+    """Tell whether a word in small letters is an ordinary English one, or a form of one."""
+    known = _ordinary()
+    if word in known:
+        return True
+    for ending in _english().endings.words:
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            root = word[: -len(ending)]
+            forms = {root, f"{root}e", f"{root}y", root[:-1] if root[-1:] == root[-2:-1] else root}
+            if not known.isdisjoint(forms):
+                return True
+    return False
+
+
+@provided
+def _ordinary() -> frozenset[str]:
+    return common_words() | _english().ordinary.words
+
+
+def _english() -> Vocabulary:
+    vocabulary = all_words()["en"].vocabulary
+    if vocabulary is None:
+        raise LookupError("en.toml has no [vocabulary]")
+    return vocabulary

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from edgemem.errors import ModelError
 from edgemem.llama import backend
@@ -21,18 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from edgemem.llama.tokens.log import Taken
+    from edgemem.llama.tokens.vocabulary import FileVocabulary
 
 
 class LlamaChat(Conversation):
     """One loaded model and its one conversation.
 
-    Args:
-        path: a GGUF file.
-        n_ctx: size of the context window in tokens.
-        threads: threads to compute with; None lets llama.cpp choose.
-        gpu_layers: layers to put on a GPU, -1 for all; `stop` then waits for the batch that is running.
-        batch: tokens evaluated at a time.
-        template: a chat template in place of the GGUF's own.
+    The window has `n_ctx` tokens, of which `batch` are evaluated at a time; `threads` None lets llama.cpp choose. With
+    `gpu_layers`, -1 for all, `stop` waits for the batch that is running. `template` takes the place of the GGUF's own.
     """
 
     larger = "open the model with a larger n_ctx"
@@ -93,6 +89,11 @@ class LlamaChat(Conversation):
         self.tokenizer.warm()  # the template is asked what it takes now, not in the first turn
         super().__init__()
 
+    @property
+    def vocabulary(self) -> FileVocabulary:
+        """Return the vocabulary of the loaded model."""
+        return cast("FileVocabulary", self.tokenizer.vocabulary)
+
     @contextmanager
     def if_quiet(self) -> Iterator[Any | None]:
         """Hold the `Llama` itself while no reply streams; yields None, at once, where one does or the model is closed."""
@@ -118,7 +119,7 @@ class LlamaChat(Conversation):
         """Return a second context on these weights, which never touches the conversation's; closed with this model."""
         self._check_open()
         side = SideChat(self._llama, self.tokenizer, n_ctx=n_ctx, threads=threads)
-        self._beside.append(side)
+        self.before_close(side.close)
         return side
 
     def ahead(self) -> WarmPrefix:
@@ -137,7 +138,7 @@ class LlamaChat(Conversation):
         seed: int,
         opened: str,
     ) -> Generator[str]:
-        vocabulary, context = self.tokenizer.vocabulary, self._llama.ctx
+        vocabulary, context = self.vocabulary, self._llama.ctx
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         reply = Reply(self.log, opened=opened)
         evaluated = 0
@@ -166,7 +167,6 @@ class LlamaChat(Conversation):
         finally:
             tokens.close()
             self.last = reply.generation(len(taken.ids), evaluated)
-            self.first = self.first or self.last
 
     def _next(self, tokens: Iterator[int]) -> int | None:
         """Return the next token, None when the work was aborted."""

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 class Reply:
     """One reply as it is put together: text for the voice, ids for the token log.
 
-    Args:
-        opened: the marker with which the prompt opened a thought; the text begins with it.
+    Its text begins with `opened`, the marker with which the prompt opened a thought.
     """
 
     def __init__(self, log: TokenLog, *, opened: str = "") -> None:
@@ -95,14 +94,11 @@ class Conversation(Closing):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first: Generation | None = None
-        """What the first call of `stream` did: whether a kept state was really used shows there."""
         self.log = TokenLog(self._continue_text, spare=self.n_ctx // SPARE)
         """What the model has seen."""
         self.head: tuple[list[Message], list[dict[str, Any]] | None, float | None] = ([], None, None)
         """What the newest prompt began with: its system messages, tools and date."""
         self._leaving: list[Callable[[], None]] = []
-        self._beside: list[SinglePrompts] = []
         self._owner: int | None = None
         self._running: Generator[str] | None = None
 
@@ -114,8 +110,6 @@ class Conversation(Closing):
         self._interrupt()
         if self._owner == threading.get_ident() and self._running is not None:
             self._running.close()
-        for side in self._beside:
-            side.close()
         with self._lock:
             if first:
                 self._free()
@@ -138,17 +132,9 @@ class Conversation(Closing):
         """Yield the reply as it is made, never half a character, without leading space.
 
         Of markers it shows those of thoughts and calls alone. A reply within a thought that the prompt opened begins with
-        the marker that opened it.
-
-        Args:
-            messages: the conversation so far.
-            tools: schemas to offer.
-            max_tokens: at most so many; fewer if the context window is nearly full.
-            stop: asked before every token, and from another thread while the prompt is evaluated; when it
-                is true, the reply ends within one token.
-            temperature: 0 takes the likeliest token each time.
-            seed: of the random choice at a temperature above 0.
-            now: what a template that prints a date sees, seconds since the epoch, UTC.
+        the marker that opened it. A reply has at most `max_tokens`, fewer if the window is nearly full. `stop` is asked
+        before every token, and from another thread while the prompt is evaluated. A `temperature` of 0 takes the
+        likeliest token; `seed` is of the random choice above it. `now` is what a template that prints a date sees.
         """
         if max_tokens < 1:
             raise InvalidInputError(f"max_tokens is {max_tokens}; ask for at least one")
@@ -224,24 +210,19 @@ class Conversation(Closing):
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None, tokens: int
     ) -> ContextOverflowError:
         """Return what to raise for a prompt of so many tokens, by what of it is too large."""
-        window, larger, count = self.n_ctx, self.larger, self.tokenizer.count
-        size = f"The prompt has {tokens} tokens, the context window {window}"
+        window, count = self.n_ctx, self.tokenizer.count
         system = list(takewhile(lambda message: message.get("role") == "system", messages))
-        head = count([*system, {"role": "user", "content": "Hello."}], tools=tools)
-        if head >= window:
-            what = " and the tools" if tools else ""
-            fewer = ", offer fewer tools" if tools else ""
-            return ContextOverflowError(
-                f"{size}; the instructions{what} alone take {head}: shorten them{fewer}, or {larger}"
-            )
         newest = max((n for n, message in enumerate(messages) if message.get("role") == "user"), default=0)
-        turn = messages[max(newest, len(system)) :]
-        alone = count([*system, *turn], tools=tools)
-        if alone < window:
-            return ContextOverflowError(f"{size}; compact the conversation or {larger}")
-        since = " and what tools returned since" if len(turn) > 1 else ""
+        head = count([*system, {"role": "user", "content": "Hello."}], tools=tools)
+        turn = count([*system, *messages[max(newest, len(system)) :]], tools=tools)
+        if head >= window:
+            advice = f"the instructions{' and the tools' if tools else ''} alone take {head}: shorten them"
+        elif turn < window:
+            advice = "compact the conversation"
+        else:
+            advice = f"what was said last takes {turn} with the instructions: say it shorter"
         return ContextOverflowError(
-            f"{size}; what was said last{since} takes {alone} with the instructions: say it shorter, or {larger}"
+            f"The prompt has {tokens} tokens, the context window {window}; {advice}, or {self.larger}"
         )
 
 
@@ -260,13 +241,7 @@ class SinglePrompts(Closing):
     def answer(self, messages: Sequence[Message], *, max_tokens: int, stop: Stop = None) -> Generation:
         """Return the answer to a prompt of its own; `stopped` says whether `stop` or `max_tokens` cut it off.
 
-        Args:
-            stop: asked before every token, and every 5 ms while the model computes.
-
-        Raises:
-            ContextOverflowError: prompt and answer together do not fit `n_ctx`.
-            ClosedError: this, or the model, was closed.
-            ServerError: the server cannot be reached or went away, or conversations have all of its slots.
+        `stop` is asked before every token, and every 5 ms while the model computes.
         """
         with self._lock:
             self._check_open()

@@ -7,17 +7,16 @@ import math
 import threading
 from collections import OrderedDict
 from concurrent.futures import TimeoutError as WaitTimeoutError
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.forward import CHARS_A_TOKEN, Forward
 from edgemem.llama.models.catalog import find_entry, find_model, load_catalogue, read_pin
 from edgemem.llama.models.gguf import read_header
 from edgemem.llama.protocols import Embedder
-from edgemem.llama.thread import Job, ModelHandle
+from edgemem.llama.thread import Computing, Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,27 +33,27 @@ if TYPE_CHECKING:
 _POOLING_MEAN, _POOLING_RANK = 1, 4
 
 
-class Encoder:
+class Encoder(Computing):
     """Loads an embedding model and encodes one text at a time; not thread-safe."""
 
     def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
         """Load the model; `n_ctx` is in tokens and must not exceed what the model was trained for."""
         has_pooling = f"{header.architecture}.pooling_type" in header.metadata
-        self._forward = forward = Forward(
-            path,
-            n_ctx=n_ctx,
-            threads=threads,
-            interrupt=interrupt,
-            pooling=None if has_pooling else _POOLING_MEAN,
+        pooling = None if has_pooling else _POOLING_MEAN
+        self.forward = forward = Forward(
+            path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=pooling
         )
-        if not _POOLING_MEAN <= forward.pooling < _POOLING_RANK:
-            self.close()
-            raise ModelError(
-                f"{path} gives no sentence vectors (pooling type {forward.pooling}); name an embedding model"
-            )
         api, vocabulary = forward.api, forward.vocabulary
         self._n_ctx = n_ctx
         self.dimensions = int(api.llama_model_n_embd_out(forward.model))
+        fault = ""
+        if not _POOLING_MEAN <= forward.pooling < _POOLING_RANK:
+            fault = f"gives no sentence vectors (pooling type {forward.pooling}); name an embedding model"
+        elif self.dimensions != _dimensions(header):
+            fault = f"announces {_dimensions(header)} dimensions but gives {self.dimensions}"
+        if fault:
+            self.close()
+            raise ModelError(f"{path} {fault}")
         self._ends = {api.llama_vocab_eos(vocabulary), api.llama_vocab_sep(vocabulary)}
 
     def tokenize(self, text: str) -> list[int]:
@@ -79,9 +78,9 @@ class Encoder:
         ids = self.tokenize(text)
         if not ids:
             return np.zeros(self.dimensions, dtype=np.float32)
-        if not self._forward.run(ids):
+        if not self.forward.run(ids):
             return None
-        vector = self._forward.result(self.dimensions)
+        vector = self.forward.result(self.dimensions)
         norm = float(np.linalg.norm(vector))
         if not 0 < norm < float("inf"):
             raise ModelError(
@@ -90,17 +89,14 @@ class Encoder:
         vector /= np.float32(norm)
         return vector
 
-    def close(self) -> None:
-        """Free the model; a second call does nothing."""
-        self._forward.close()
-
     def _ids(self, text: str) -> list[int]:
-        return self._forward.tokenize(text.strip()[: self._n_ctx * CHARS_A_TOKEN], around=True)
+        return self.forward.tokenize(text.strip()[: self._n_ctx * CHARS_A_TOKEN], around=True)
 
 
 _MIB = 1 << 20
 _SAMPLE = 4096
 _NAME_CHARS = 60
+_REMEMBERED = 64  # vectors of questions: what was looked up ahead is asked again when the sentence has ended
 _REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
 
 
@@ -122,17 +118,11 @@ class LlamaEmbedder(ModelHandle, Embedder):
         query_prefix: str = "",
         text_prefix: str = "",
         languages: Sequence[str] = (),
-        remembered_queries: int = 64,
     ) -> None:
         """Check the file, without loading it yet.
 
-        Args:
-            n_ctx: tokens of a text that are embedded.
-            threads: more than one makes the slowest answers far slower beside speech recognition.
-            query_prefix: what the model wants before a question.
-            text_prefix: the same before what is stored.
-            languages: those that it knows, in two letters; empty: those that its file tells, else many.
-            remembered_queries: vectors of questions that are kept.
+        The prefixes are what the model wants before a question, and before what is stored. More than one thread makes
+        the slowest answers far slower beside speech recognition. `languages` empty takes those that the file tells.
         """
         if n_ctx < 8 or threads < 1:
             raise InvalidInputError("An embedder needs n_ctx of at least 8 tokens and at least one thread")
@@ -140,7 +130,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
         header = read_header(path)
         # a position that the model has no row for would end the process
         n_ctx = min(n_ctx, header.number("context_length", n_ctx))
-        self.dimensions = header.number("embedding_length_out") or header.number("embedding_length")
+        self.dimensions = _dimensions(header)
         if not (self.dimensions and header.tensors):
             raise ModelError(f"{path} is not an embedding model; name one, or type: edgemem models get")
         self.n_ctx = n_ctx
@@ -155,13 +145,8 @@ class LlamaEmbedder(ModelHandle, Embedder):
         leaves those as they were, and opening a large file stays quick.
         """
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
-        self._most_remembered = remembered_queries
         self._lock = threading.Lock()
-        super().__init__(path, "embedder", partial(_load, path, header, n_ctx, threads))
-
-    def warm(self) -> None:
-        """Begin to load the model and return at once; an error shows at the next call."""
-        self._worker.put(Job([""]), query=True)
+        super().__init__(path, "embedder", partial(Encoder, path, header, n_ctx=n_ctx, threads=threads))
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
         """Embed what somebody asks; None, and the work dropped, when `timeout_s` seconds were not enough.
@@ -184,7 +169,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
         if len(text) <= _REMEMBERED_CHARS:
             with self._lock:
                 self._remembered[text] = vector
-                while len(self._remembered) > self._most_remembered:
+                while len(self._remembered) > _REMEMBERED:
                     self._remembered.popitem(last=False)
         return vector
 
@@ -192,34 +177,30 @@ class LlamaEmbedder(ModelHandle, Embedder):
         """Embed text to be stored, one row each; queries go first."""
         import numpy as np
 
-        self._check_open()
-        if not texts:
-            return np.empty((0, self.dimensions), dtype=np.float32)
-        job = Job([self._prefixes[1] + text for text in texts])
-        self._worker.put(job, query=False)
-        return np.stack(self._worker.wait(job, None))
+        rows = self._stored(texts)
+        return np.stack(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
         """Embed text to be stored, in order, and return the rows that were made before `stop()` became true.
 
         It is asked before each text; `give_way` also stops the one that is computed.
         """
-        self._check_open()
-        if not texts:
-            return []
-        job = Job([self._prefixes[1] + text for text in texts], stop)
-        self._worker.put(job, query=False)
-        return self._worker.wait(job, None)
+        return self._stored(texts, stop)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return how many tokens each stored text takes, with its prefix and what the model puts around it.
 
         Queries go first; what is counted is not cut.
         """
+        return self._stored(texts, counts=True)
+
+    def _stored(
+        self, texts: Sequence[str], stop: Callable[[], bool] | None = None, *, counts: bool = False
+    ) -> list[Any]:
         self._check_open()
         if not texts:
             return []
-        job = Job([self._prefixes[1] + text for text in texts], counts=True)
+        job = Job([self._prefixes[1] + text for text in texts], stop, counts=counts)
         self._worker.put(job, query=False)
         return self._worker.wait(job, None)
 
@@ -245,30 +226,20 @@ def open_embedder(
         )
     entry = find_entry(model)
     prefixes = entry or read_pin(path)
+    # The languages also where the model is named by its file.
+    named = (entry.languages for entry in load_catalogue() if model == entry.name or path.name == entry.file)
     return LlamaEmbedder(
         path,
         n_ctx=n_ctx or (entry.context if entry else 256),
         threads=threads,
         query_prefix=prefixes.query_prefix if prefixes else "",
         text_prefix=prefixes.text_prefix if prefixes else "",
-        languages=_languages(model, path),
+        languages=next(named, ()),
     )
 
 
-def _languages(model: str, path: Path) -> tuple[str, ...]:
-    """Return what the catalogue says of a model's languages, also where it is named by its file."""
-    named = (entry.languages for entry in load_catalogue() if entry.name == model or entry.file == path.name)
-    return next(named, ())
-
-
-def _load(path: Path, header: Header, n_ctx: int, threads: int, interrupt: Interrupt) -> Encoder:
-    """Load the model, and see that its vectors are as long as its header says."""
-    encoder = Encoder(path, header, n_ctx=n_ctx, threads=threads, interrupt=interrupt)
-    dimensions = header.number("embedding_length_out") or header.number("embedding_length")
-    if encoder.dimensions != dimensions:
-        encoder.close()
-        raise ModelError(f"{path} announces {dimensions} dimensions but gives {encoder.dimensions}")
-    return encoder
+def _dimensions(header: Header) -> int:
+    return header.number("embedding_length_out") or header.number("embedding_length")
 
 
 def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text_prefix: str) -> str:
@@ -290,16 +261,14 @@ def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text
 
 _NONE, _RANK = 0, 4  # llama.cpp's numbers of the poolings that give no vector of a text
 _MOST_CHARS_A_TOKEN = 32  # what lies behind would be cut off anyway, and need not be counted
-_locks: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
-_making_locks = threading.Lock()
+_turn = threading.Lock()
 
 
 class LlamaEmbed:
     """A function from text to unit vector; call it for what is stored, and `query` for what somebody asks.
 
-    Safe to call from several threads; all functions made of one `Llama` take turns. The `Llama` itself is not: as
-    long as a function of it is in use, leave it to that. Its owner closes it, which waits for a running call; later
-    ones get ClosedError.
+    Safe to call from several threads; all functions take turns. The `Llama` itself is not: as long as a function of it is
+    in use, leave it to that. Its owner closes it, which waits for a running call; later ones get ClosedError.
     """
 
     def __init__(self, llm: Any, query_prefix: str, text_prefix: str) -> None:
@@ -307,35 +276,30 @@ class LlamaEmbed:
         self._prefixes = query_prefix, text_prefix
         self._most_tokens = _most_tokens(llm)
         self._pooling = llm.pooling_type()
-        self._fingerprint = ""
         self.dimensions = int(llm.n_embd())
         """The length of a vector."""
-        with _making_locks:
-            lock = self._lock = _locks.setdefault(llm, threading.Lock())
         closed = self._closed = threading.Event()
 
         def close() -> None:
-            with lock:
+            with _turn:
                 closed.set()
 
         llm._stack.callback(close)  # run before llama.cpp frees what would end the process when used
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Return a string that changes with the model, the prefixes, the length at which text is cut, and the pooling."""
-        if not self._fingerprint:
-            path = Path(self._llm.model_path)
-            settings = (self._prefixes, self._most_tokens, self._pooling, sorted(self._llm.metadata.items()))
-            digest = hashlib.sha256(repr(settings).encode("utf-8", "replace"))
-            # Two trainings of one model differ in nothing but their weights.
-            try:
-                with path.open("rb") as file:
-                    file.seek(max(0, path.stat().st_size - _MIB))
-                    digest.update(file.read())
-            except OSError as error:
-                raise ModelError(f"{path} cannot be read ({error.strerror}); leave it where it is") from error
-            self._fingerprint = f"{path.stem}:{digest.hexdigest()[:24]}"
-        return self._fingerprint
+        path = Path(self._llm.model_path)
+        settings = (self._prefixes, self._most_tokens, self._pooling, sorted(self._llm.metadata.items()))
+        digest = hashlib.sha256(repr(settings).encode("utf-8", "replace"))
+        # Two trainings of one model differ in nothing but their weights.
+        try:
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _MIB))
+                digest.update(file.read())
+        except OSError as error:
+            raise ModelError(f"{path} cannot be read ({error.strerror}); leave it where it is") from error
+        return f"{path.stem}:{digest.hexdigest()[:24]}"
 
     def __call__(self, text: str) -> list[float]:
         """Embed text to be stored."""
@@ -348,7 +312,7 @@ class LlamaEmbed:
     def _embed(self, text: str) -> list[float]:
         # llama.cpp takes C strings and UTF-8: neither NUL nor half a surrogate pair passes.
         text = text.encode("utf-8", "replace").decode().replace("\0", " ")
-        with self._lock:
+        with _turn:
             if self._closed.is_set():
                 raise ClosedError("The embedding model was closed; open it again")
             vector = [float(x) for x in self._llm.embed(self._cut(text))]
@@ -368,13 +332,8 @@ class LlamaEmbed:
 def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str | None = None) -> LlamaEmbed:
     """Return a function that embeds with `llm`, a `llama_cpp.Llama` opened with `embedding=True`.
 
-    Args:
-        query_prefix: put before what somebody asks; None takes what the catalogue says of the model in this file.
-        text_prefix: the same for text to be stored.
-
-    Raises:
-        ModelError: `llm` was opened for chatting, or gives one vector a token instead of one a text.
-        InvalidInputError: `llm` is no such thing.
+    The prefixes are put before what somebody asks, and before text to be stored; None takes what the catalogue says of
+    the model in this file.
     """
     if not hasattr(llm, "context_params"):
         raise InvalidInputError(

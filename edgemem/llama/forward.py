@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 import threading
 from contextlib import contextmanager
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
 from edgemem.llama.backend import forget_complaints, last_complaint, llama
+from edgemem.llama.tokens.log import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +35,7 @@ class Interrupt:
     def __init__(self) -> None:
         self._text = ctypes.create_string_buffer(2)
         self._strlen = ctypes.CDLL(None).strlen
-        self._kept_alive: list[object] = []  # a callback that Python frees is a crash
+        self._callback: object = None  # one that Python frees is a crash
 
     @property
     def asked(self) -> bool:
@@ -51,10 +51,9 @@ class Interrupt:
         self._text[0] = b"\x00"
 
     def attach(self, context: Any) -> None:
-        """Make a context obey this flag, which has to live for as long as the context."""
-        callback = llama().ggml_abort_callback(ctypes.cast(self._strlen, ctypes.c_void_p).value)
-        llama().llama_set_abort_callback(context, callback, ctypes.addressof(self._text))
-        self._kept_alive.append(callback)
+        """Make a context obey this flag, which has to live for as long as the context; of several the newest does."""
+        self._callback = llama().ggml_abort_callback(ctypes.cast(self._strlen, ctypes.c_void_p).value)
+        llama().llama_set_abort_callback(context, self._callback, ctypes.addressof(self._text))
 
 
 class Forward:
@@ -67,12 +66,7 @@ class Forward:
     def __init__(
         self, path: Path, *, n_ctx: int, threads: int, interrupt: Interrupt, pooling: int | None
     ) -> None:
-        """Load the model.
-
-        Args:
-            n_ctx: tokens, no more than what the model was trained for.
-            pooling: what llama.cpp makes of the tokens' vectors; None takes what the file says.
-        """
+        """Load the model; `n_ctx` tokens are no more than it was trained for, `pooling` None is what the file says."""
         api = llama()
         self.api, self.path, self.n_ctx = api, path, n_ctx
         self.model: Any = None
@@ -113,26 +107,26 @@ class Forward:
     def tokenize(self, text: str, *, around: bool = False, special: bool = False) -> list[int]:
         """Return the ids of a text, also beyond `n_ctx`; of one that is very much longer, those of its beginning.
 
-        Args:
-            around: with those that the model puts around a text.
-            special: text that looks like a special token becomes one.
+        `around` adds those that the model puts around a text; with `special`, text may become special tokens.
         """
         data = text[: self.n_ctx * CHARS_A_TOKEN].encode("utf-8", "replace").replace(b"\0", b" ")
-        while (
-            count := self._tokenize(data, around, special)
-        ) < 0:  # how many there would be, as a negative number
-            self._ids = (self.api.llama_token * -count)()
-        return self._ids[:count]  # type: ignore[no-any-return]
+        while True:
+            count = self.api.llama_tokenize(
+                self.vocabulary, data, len(data), self._ids, len(self._ids), around, special
+            )
+            if count >= 0:
+                return self._ids[:count]  # type: ignore[no-any-return]
+            self._ids = (self.api.llama_token * -count)()  # how many there would be, as a negative number
 
     def run(self, ids: Sequence[int], *, reuse: bool = False) -> bool:
         """Read at most `n_ctx` ids; False if the interrupt was raised meanwhile.
 
-        Args:
-            reuse: let a decoder go on where these ids begin to differ from the last ones; the bits then depend on those.
+        With `reuse` a decoder goes on where these ids begin to differ from the last ones; the bits then depend on those.
         """
         first = 0
         if self._memory:  # a decoder such as Qwen3-Embedding
-            first = self._reused(ids) if reuse else 0
+            # the last id is always read, since the result is at its place
+            first = common_prefix(ids[:-1], self._held) if reuse else 0
             self._held = []
             if not (first and self.api.llama_memory_seq_rm(self._memory, 0, first, -1)):
                 self.api.llama_memory_clear(self._memory, True)
@@ -168,18 +162,6 @@ class Forward:
         if self.model:
             self.api.llama_model_free(self.model)
         self._batch = self._context = self.model = None
-
-    def _reused(self, ids: Sequence[int]) -> int:
-        """Return how many ids the cache holds already; the last one is always read, since the result is at its place."""
-        same = takewhile(lambda both: both[0] == both[1], zip(ids[:-1], self._held))  # noqa: B905 - whichever ends
-        return sum(1 for _ in same)
-
-    def _tokenize(self, data: bytes, around: bool, special: bool) -> int:
-        return int(
-            self.api.llama_tokenize(
-                self.vocabulary, data, len(data), self._ids, len(self._ids), around, special
-            )
-        )
 
 
 _POLL_S = 0.005

@@ -111,10 +111,7 @@ class Reranker(Protocol):
         timeout_s: float | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> Sequence[float] | None:
-        """Return the logit of each text, in order; of fewer, or None, when `timeout_s` seconds were not enough.
-
-        Once `stop()` is true nobody waits any more.
-        """
+        """Return the logit of each text, in order; fewer, or None, when time ran out or `stop()` became true."""
         ...
 
     def warm(self) -> None:
@@ -128,7 +125,7 @@ class Reranker(Protocol):
 
 @runtime_checkable
 class Tokenizer(Protocol):
-    """Counts tokens the way a model will see them."""
+    """Counts tokens the way a model will see them. Derive your own from this."""
 
     @property
     def fingerprint(self) -> str:
@@ -152,10 +149,7 @@ class Tokenizer(Protocol):
         add_generation_prompt: bool = True,
         now: float | None = None,
     ) -> Prompt:
-        """Render messages through the chat template.
-
-        `now` is what a template that prints a date sees, in seconds since the epoch, UTC.
-        """
+        """Render messages through the chat template, which may print `now`, seconds since the epoch, UTC."""
         ...
 
     def count(
@@ -167,7 +161,7 @@ class Tokenizer(Protocol):
         now: float | None = None,
     ) -> int:
         """Count the tokens of the rendered messages."""
-        ...
+        return self.render(messages, tools=tools, add_generation_prompt=add_generation_prompt, now=now).n
 
 
 @runtime_checkable

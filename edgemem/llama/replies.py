@@ -280,8 +280,7 @@ class Meaning(NamedTuple):
 def meaning_of(reply: str, names: frozenset[str] | None = None) -> Meaning:
     """Return what a reply means.
 
-    Args:
-        names: the tools that were offered: a reply that is nothing but JSON calls one of them, or is speech; None: any.
+    A reply that is nothing but JSON calls one of the tools that were offered, `names`, or is speech; None: any.
     """
     speech: list[str] = []
     calls: list[Call] = []
@@ -314,12 +313,8 @@ def meaning_of(reply: str, names: frozenset[str] | None = None) -> Meaning:
 def behind(reply: str, shown: str, *, opened: str = "") -> str | None:
     """Return what stands behind `reply` in a prompt that goes on with `shown`; None if that means something else.
 
-    Loops and templates trim replies: white space around one makes no difference.
-
-    Args:
-        reply: as generated.
-        shown: what the prompt has in its place, and everything behind that.
-        opened: the marker with which the prompt before both opened a thought.
+    Loops and templates trim replies: white space around one makes no difference. `shown` is what the prompt has in its
+    place and everything behind that; `opened` is the marker with which the prompt before both opened a thought.
     """
     literal = _literally_behind(reply, shown)
     if literal is not None:

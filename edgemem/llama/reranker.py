@@ -15,7 +15,7 @@ from edgemem.llama.forward import Forward
 from edgemem.llama.models.catalog import find_entry, find_model
 from edgemem.llama.models.gguf import read_header
 from edgemem.llama.protocols import Reranker
-from edgemem.llama.thread import Job, ModelHandle
+from edgemem.llama.thread import Computing, Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,13 +133,13 @@ _LEAST_SHARE = 1e-12
 _MOST_BENT = 1 - 1e-7
 
 
-class Ranker:
+class Ranker(Computing):
     """Loads a model that ranks and reads one pair at a time; not thread-safe."""
 
     def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
         """Load the model; `n_ctx` is in tokens and must not exceed what the model was trained for."""
         self._architecture = header.architecture
-        self._forward = forward = Forward(
+        self.forward = forward = Forward(
             path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=_POOLING_RANK
         )
         try:
@@ -152,9 +152,9 @@ class Ranker:
     def encode(self, pair: tuple[str, str]) -> float | None:
         """Return the logit of a question and a text, or None if the interrupt was raised meanwhile."""
         ids = self._pairing.ids(*pair)
-        if not self._forward.run(ids, reuse=True):
+        if not self.forward.run(ids, reuse=True):
             return None
-        outs = self._forward.result(2 if self._architecture in _TWO else 1).tolist()
+        outs = self.forward.result(2 if self._architecture in _TWO else 1).tolist()
         if not all(map(math.isfinite, outs)):
             raise ModelError(
                 "The reranking model computes no finite numbers; check it with: edgemem models verify"
@@ -167,20 +167,16 @@ class Ranker:
         return float(outs[0])
 
     def count(self, pair: tuple[str, str]) -> int:
-        """Return how many ids a pair has, with those that the model puts around it."""
+        """Return how many ids a pair has."""
         return len(self._pairing.ids(*pair))
-
-    def close(self) -> None:
-        """Free the model; a second call does nothing."""
-        self._forward.close()
 
     def _find_yes(self) -> int:
         """Return which of the head's numbers speaks for a text, or refuse a head that tells something else."""
-        api, model = self._forward.api, self._forward.model
+        api, model = self.forward.api, self.forward.model
         count, outputs = int(api.llama_model_n_cls_out(model)), 2 if self._architecture in _TWO else 1
         if count != outputs:
             raise ModelError(
-                f"{self._forward.path.name} sorts texts into {count} classes, and ranks none; name a reranker"
+                f"{self.forward.path.name} sorts texts into {count} classes, and ranks none; name a reranker"
             )
         labels = [api.llama_model_cls_label(model, at) for at in range(count)]
         return labels.index(b"yes") if b"yes" in labels else 0
@@ -193,13 +189,10 @@ class LlamaReranker(ModelHandle, Reranker):
     older one, which goes on behind it for as long as somebody waits: what was asked last is what is spoken now.
     """
 
-    def __init__(self, path: str | Path, *, n_ctx: int = 256, threads: int = 1) -> None:
-        """Check the file, without loading it yet.
+    _nothing = ("", "")
 
-        Args:
-            n_ctx: tokens of a question and a text together; of what is longer the text's end is left out.
-            threads: more than one makes the slowest answers far slower beside speech recognition.
-        """
+    def __init__(self, path: str | Path, *, n_ctx: int = 256, threads: int = 1) -> None:
+        """Check the file, without loading it yet; of a pair longer than `n_ctx` tokens the text's end is left out."""
         if n_ctx < 32 or threads < 1:
             raise InvalidInputError("A reranker needs n_ctx of at least 32 tokens and at least one thread")
         path = Path(path).expanduser()
@@ -213,10 +206,6 @@ class LlamaReranker(ModelHandle, Reranker):
         """Tokens of a pair at most, with what the model puts around it."""
         super().__init__(path, "reranker", partial(Ranker, path, header, n_ctx=self.n_ctx, threads=threads))
 
-    def warm(self) -> None:
-        """Begin to load the model and return at once; an error shows at the next call."""
-        self._worker.put(Job([("", "")]), query=True)
-
     def score(
         self,
         query: str,
@@ -228,15 +217,13 @@ class LlamaReranker(ModelHandle, Reranker):
         """Return how well each text answers, as a logit: the higher the better, 0 where it is open.
 
         There are fewer, those of the first texts, when `timeout_s` seconds were not enough, and None when there is none.
-
-        Args:
-            stop: once it is true nobody waits any more; asked before each text.
+        `stop` is asked before each text; once it is true nobody waits any more.
         """
         self._check_open()
         if not texts:
             return []
         job = Job([(query, text) for text in texts], stop)
-        self._worker.put(job, query=True, newest=True)
+        self._worker.put(job, query=True)
         try:
             return self._worker.wait(job, timeout_s) or None
         except WaitTimeoutError:

@@ -6,7 +6,7 @@ needed, and its memory can be given back until the next time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama import backend
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Prompt
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+    from edgemem.llama.tokens.vocabulary import FileVocabulary
 
 
 _ABORTED = 2  # what llama_decode returns after its abort callback said so
@@ -34,13 +35,8 @@ _SEQUENCE = 0
 class SideContext:
     """Evaluates ids one batch after the other; used by one thread at a time, stopped from any.
 
-    Args:
-        model: a loaded `llama_cpp.Llama`, which stays loaded until this is freed.
-        n_ctx: tokens that it holds.
-        batch: tokens evaluated at a time: the scratch space grows with it, and on a GPU so does the time until a stop.
-        threads: threads to compute with, beside those of the conversation.
-        setting: the key of the profile to lower where there is no memory for it.
-        alike: make it so that the model's own context can take its state.
+    The `llama_cpp.Llama` stays loaded until this is freed. With `batch` grows the scratch space, and on a GPU the time until
+    a stop. `setting` says what to change where there is no memory; `alike`, that the model's own context can take its state.
     """
 
     def __init__(
@@ -54,19 +50,16 @@ class SideContext:
         self._batch: Any = None
         self.pointer: Any = None
         """The `llama_context`; None while it has no memory."""
-        self.stop: Interrupt | None = None
+        self.stop = Interrupt()
+        """Ends, from any thread, what is computed."""
         self.n_ctx = n_ctx
         self.batch = batch
         self.held: list[int] = []
         """The ids in the cache."""
 
     def open(self) -> Interrupt:
-        """Take the memory, if it has none, and return what stops the context.
-
-        Raises:
-            ModelError: llama.cpp cannot make it.
-        """
-        if self.stop is not None:
+        """Take the memory, if it has none, and return what stops the context."""
+        if self.pointer is not None:
             return self.stop
         api = self._api
         options = api.llama_context_default_params()
@@ -83,7 +76,6 @@ class SideContext:
                 f"No second context of {self.n_ctx} tokens could be made ({reason}); {self._setting}"
             )
         self.pointer, self._batch = context, api.llama_batch_init(self.batch, 0, 1)
-        self.stop = Interrupt()
         self.stop.attach(context)
         return self.stop
 
@@ -105,13 +97,7 @@ class SideContext:
         return tokens
 
     def decode(self, ids: Sequence[int]) -> bool:
-        """Evaluate at most a batch behind what is held; return whether that was not stopped in the middle.
-
-        What was held before stays, also where it was stopped.
-
-        Raises:
-            ModelError: llama.cpp failed.
-        """
+        """Evaluate at most a batch behind what is held, which stays; False where that was stopped in the middle."""
         batch = self._batch
         for i, token in enumerate(ids):
             batch.token[i], batch.pos[i], batch.logits[i] = token, len(self.held) + i, False
@@ -133,12 +119,6 @@ class SideContext:
 
         return np.ctypeslib.as_array(self._api.llama_get_logits_ith(self.pointer, -1), shape=(size,))
 
-    def ask_to_stop(self) -> None:
-        """End, from any thread, what is computed."""
-        stopper = self.stop
-        if stopper is not None:
-            stopper.ask()
-
     def free(self) -> None:
         """Give the memory back; a second call does nothing."""
         context, self.pointer = self.pointer, None
@@ -146,7 +126,6 @@ class SideContext:
         self.held.clear()
         if context is not None:
             self._api.llama_free(context)
-        self.stop = None  # after the context, which looks at its flag
         if batch is not None:
             self._api.llama_batch_free(batch)
 
@@ -157,21 +136,15 @@ _BATCH = 128
 
 
 class SideChat(SinglePrompts):
-    """A second context that answers single prompts.
-
-    Args:
-        model: a loaded `llama_cpp.Llama`, which stays loaded until this is closed.
-        tokenizer: of that very model.
-        n_ctx: tokens of the prompt and the answer together.
-        threads: threads to compute with, beside those of the conversation.
-    """
+    """A second context that answers single prompts; the `llama_cpp.Llama` stays loaded until this is closed."""
 
     larger = "the second context {}; raise [compaction] summary_ctx"
 
-    def __init__(self, model: Any, tokenizer: LlamaTokenizer, *, n_ctx: int = 1024, threads: int = 1) -> None:
+    def __init__(self, model: Any, tokenizer: LlamaTokenizer, *, n_ctx: int, threads: int = 1) -> None:
         if n_ctx < LEAST_CTX:
             raise InvalidInputError(f"n_ctx is {n_ctx}; a second context needs at least {LEAST_CTX} tokens")
         super().__init__(tokenizer)
+        self._vocabulary = cast("FileVocabulary", tokenizer.vocabulary)
         self._context = SideContext(
             model, n_ctx=n_ctx, batch=_BATCH, threads=threads, setting="lower [compaction] summary_ctx"
         )
@@ -185,23 +158,22 @@ class SideChat(SinglePrompts):
     def close(self) -> None:
         """Stop what is being written and free the context; a second call does nothing."""
         self._closing = True
-        self._context.ask_to_stop()
+        self._context.stop.ask()
         self.rest()
 
     def _open(self) -> None:
         self._context.open().reset()
 
     def _generate(self, prompt: Prompt, budget: int, stop: Callable[[], bool] | None) -> Generation:
-        vocabulary, context, ids = self.tokenizer.vocabulary, self._context, prompt.ids
-        stopper = context.open()
+        vocabulary, context, ids = self._vocabulary, self._context, prompt.ids
         generated: list[int] = []
         raw = b""
         stopped: Literal["eos", "length", "interrupted"] = "interrupted"
 
         def ended() -> bool:
-            return stopper.asked or (stop is not None and stop())
+            return context.stop.asked or (stop is not None and stop())
 
-        with watching(stop, stopper.ask):
+        with watching(stop, context.stop.ask):
             evaluated = self._take(ids, ended)
             while evaluated is not None and not ended():
                 token = int(context.logits(vocabulary.size).argmax())

@@ -28,9 +28,10 @@ import msgspec
 from edgemem.errors import CorruptError, EdgememError, StoreError
 from edgemem.llama.sequence import copy_out, held_by, put_in, size_of, stamp_of, why_unfit
 from edgemem.llama.tokens.log import common_prefix
+from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -88,11 +89,7 @@ def write_state(path: Path, header: StateHeader, data: Buffer, *, still_wanted: 
         if not still_wanted():
             return False
         part.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync(path.parent)
         return True
     finally:
         with suppress(OSError):
@@ -100,11 +97,7 @@ def write_state(path: Path, header: StateHeader, data: Buffer, *, still_wanted: 
 
 
 def read_state(path: Path, *, max_bytes: int) -> tuple[StateHeader, memoryview]:
-    """Read a file and check every byte of it.
-
-    Raises:
-        CorruptError: it is cut short, changed, too large, or no such file.
-    """
+    """Read a file and check every byte of it; raise CorruptError where anything is wrong with it."""
     if path.stat().st_size > max_bytes:
         raise CorruptError(f"{path.name} is larger than [chat] keep_state_mb allows")
     # Read, not mapped: a mapped file that is cut short kills the process.
@@ -120,43 +113,9 @@ def read_state(path: Path, *, max_bytes: int) -> tuple[StateHeader, memoryview]:
     return header, raw[end:]
 
 
-def check_state(
-    name: str, header: StateHeader, *, stamp: Mapping[str, str], window: int, vocabulary: int
-) -> None:
-    """Refuse a state that llama.cpp must not be handed.
-
-    Args:
-        name: of the file, for the message.
-        header: what the state says of itself.
-        stamp: what a state of the open model depends on.
-        window: tokens of its context.
-        vocabulary: tokens that it knows.
-
-    Raises:
-        CorruptError: it belongs to another model or another context.
-    """
-    differs = [what for what, value in stamp.items() if header.stamp.get(what) != value]
-    if differs:
-        raise CorruptError(f"{name} was made with another {differs[0]}")
-    if not 0 < len(header.ids) < window:
-        raise CorruptError(f"{name} holds {len(header.ids)} tokens, the window {window}")
-    if not all(0 <= token < vocabulary for token in header.ids):
-        raise CorruptError(f"{name} holds tokens that the vocabulary does not")
-
-
 def headers_in(folder: Path) -> list[tuple[Path, StateHeader]]:
     """Return the files of kept states that say what they are, without a look at their data."""
     return _headers(sorted(folder.glob(_GLOB)))
-
-
-def make_room(newest: Path, *, max_bytes: int) -> None:
-    """Delete states of other models, the oldest first, until all fit."""
-    left = max_bytes - newest.stat().st_size
-    others = [(header.at, path) for path, header in headers_in(newest.parent) if path != newest]
-    for _, path in sorted(others, reverse=True):
-        left -= path.stat().st_size
-        if left < 0:
-            path.unlink(missing_ok=True)
 
 
 def remove_states(folder: Path, *, before: int | None = None) -> None:
@@ -169,6 +128,16 @@ def remove_states(folder: Path, *, before: int | None = None) -> None:
     newer = {path for path, header in _headers(paths) if before is not None and header.forgotten >= before}
     for path in paths:
         if path not in newer:
+            path.unlink(missing_ok=True)
+
+
+def _make_room(newest: Path, *, max_bytes: int) -> None:
+    """Delete states of other models, the oldest first, until all fit."""
+    left = max_bytes - newest.stat().st_size
+    others = [(header.at, path) for path, header in headers_in(newest.parent) if path != newest]
+    for _, path in sorted(others, reverse=True):
+        left -= path.stat().st_size
+        if left < 0:
             path.unlink(missing_ok=True)
 
 
@@ -214,7 +183,6 @@ class KeptState:
         folder: where the file lies; one for each model and setting of its context.
         keep: the instructions and tools, or the conversation as well.
         max_mb: what all files together may take; a state that is larger is not kept.
-        every_h: hours between two writings, which wear the card, however often the prompt's head changes.
         now: seconds since the epoch.
         forgotten: when something was last forgotten; a conversation from before that is neither kept nor used.
     """
@@ -226,14 +194,14 @@ class KeptState:
         *,
         keep: Literal["prefix", "whole"],
         max_mb: float,
-        every_h: float = 6.0,
         now: Callable[[], float],
         forgotten: Callable[[], int] = lambda: 0,
     ) -> None:
         self.folder = folder
         self.keep = keep
         self.max_bytes = int(max_mb * 1e6)
-        self.every_s = every_h * 3600
+        self.every_s = 6 * 3600.0
+        """Seconds between two writings, which wear the card, however often the prompt's head changes."""
         self.off = ""
         """Why nothing is kept for this model; empty if it is."""
         self.fault = ""
@@ -245,7 +213,6 @@ class KeptState:
         self._now = now
         self._forgotten = forgotten
         self._since = forgotten()
-        self._put: list[int] = []
         self._written: list[int] = []
         self._looked: Any = None
         self._not_before = float("-inf")
@@ -263,8 +230,8 @@ class KeptState:
                 self._stamp = stamp_of(llama)
             except OSError as error:
                 self._turn_off(f"the model's file cannot be read again ({error.strerror})")
-        named = hashlib.sha256(msgspec.json.encode(self._stamp)).hexdigest()[:16]
-        self.path = folder / f"state-{named}.bin"
+        digest = hashlib.sha256(msgspec.json.encode(self._stamp)).hexdigest()[:16]
+        self.path = folder / f"state-{digest}.bin"
         chat.before_close(self.close)
 
     def load(self) -> int:
@@ -276,8 +243,7 @@ class KeptState:
             return 0
         try:
             header, data = read_state(self.path, max_bytes=self.max_bytes + _HEADERS)
-            size = self._chat.tokenizer.vocabulary.size
-            check_state(self.path.name, header, stamp=self._stamp, window=self._chat.n_ctx, vocabulary=size)
+            self._check(header)
         except (OSError, CorruptError) as error:
             return self._ignore(str(error))
         if header.kind == "whole" and (self.keep != "whole" or header.forgotten != self._since):
@@ -285,24 +251,28 @@ class KeptState:
             with suppress(OSError):  # a disk that cannot be written is told by whoever must write
                 self.remove()
             return 0
+        # At once, where the clock says that the last writing is yet to come.
+        self._not_before = header.at + self.every_s if header.at <= self._now() else float("-inf")
         return self._put_in(header, data)
 
     def work(self) -> bool:
         """Keep the state if it is due, at the end of a turn; return whether anything was copied."""
         if self.off or self.closed:
             return False
-        self._verify()
         if self.keep == "whole" and self._written and self._forgotten() != self._since:
             self.remove()
-        if self.off or self._now() < self._not_before or self._writing():
-            return False
-        if self._looked == self._chat.head and (not self._written or self.path.exists()):
+        writing = self._writer is not None and self._writer.is_alive()
+        same = self._looked == self._chat.head and self.path.exists()
+        if writing or same or self._now() < self._not_before:
             return False
         with self._chat.if_quiet() as llama:
             if llama is None:
                 return False
-            kind, ids = self._wanted(llama)
-            if self.off or not self._due(ids):
+            kind, ids = self._to_keep(llama)
+            if self.off or len(ids) < LEAST:
+                return False
+            if ids == self._written and self.path.exists():
+                self._looked = self._chat.head if kind == "prefix" else None
                 return False
             data = copy_out(llama, len(ids))
         if data is None:
@@ -315,7 +285,7 @@ class KeptState:
         """Delete every kept state of the folder, also one that is being written."""
         with self._lock:
             self._removed += 1
-            self._written, self._looked = [], None
+            self._written = []
             remove_states(self.folder)
 
     def wait(self) -> None:
@@ -338,6 +308,17 @@ class KeptState:
             _log.warning("Nothing is kept of %s over a restart: %s", self._name, why)
         self.off = why
 
+    def _check(self, header: StateHeader) -> None:
+        """Refuse a state that llama.cpp must not be handed: of another model, or another context."""
+        name, window = self.path.name, self._chat.n_ctx
+        differs = [what for what, value in self._stamp.items() if header.stamp.get(what) != value]
+        if differs:
+            raise CorruptError(f"{name} was made with another {differs[0]}")
+        if not 0 < len(header.ids) < window:
+            raise CorruptError(f"{name} holds {len(header.ids)} tokens, the window {window}")
+        if not all(0 <= token < self._chat.vocabulary.size for token in header.ids):
+            raise CorruptError(f"{name} holds tokens that the vocabulary does not")
+
     def _put_in(self, header: StateHeader, data: memoryview) -> int:
         import numpy as np
 
@@ -349,8 +330,7 @@ class KeptState:
         if header.kind == "whole":
             with suppress(msgspec.DecodeError):  # without its log only replies are tokenised anew
                 self._chat.log.restore(header.log)
-        self._put = self._written = header.ids
-        self._not_before = self._next(header.at) if header.kind == "whole" else self._not_before
+        self._written = header.ids
         return len(header.ids)
 
     def _ignore(self, reason: str) -> int:
@@ -362,35 +342,14 @@ class KeptState:
             self.path.unlink(missing_ok=True)
         return 0
 
-    def _verify(self) -> None:
-        """Look whether the model really used what was put in, at the end of its first turn."""
-        first, put = self._chat.first, self._put
-        if not put or first is None:
-            return
-        self._put = []
-        with self._chat.if_quiet() as llama:
-            if llama is None or first.stopped == "interrupted":
-                return
-            common = common_prefix(put, held_by(llama)[: first.prompt_tokens])
-        # one token is evaluated in any case: the state has no logits
-        if first.evaluated_tokens > max(1, first.prompt_tokens - common) + 1:
-            self._turn_off(
-                f"the model evaluated {first.evaluated_tokens} tokens although {common} of them were kept"
-            )
-            self._ignore(self.off)
-
-    def _wanted(self, llama: Any) -> tuple[Literal["prefix", "whole"], list[int]]:
+    def _to_keep(self, llama: Any) -> tuple[Literal["prefix", "whole"], list[int]]:
         """Return the ids whose state is to be kept: the head of the newest prompt, or all."""
         held = held_by(llama)
         if not held:
             return "prefix", []
-        if (
-            self.keep == "whole"
-            and self._forgotten() == self._since
-            and size_of(llama, len(held)) <= self.max_bytes
-        ):
+        unspoilt = self.keep == "whole" and self._forgotten() == self._since
+        if unspoilt and size_of(llama, len(held)) <= self.max_bytes:
             return "whole", held
-        self._looked = self._chat.head
         ids = held[: common_prefix(self._chat.head_ids(), held)]
         size = size_of(llama, len(ids))
         if size > self.max_bytes:
@@ -399,25 +358,6 @@ class KeptState:
                 f" above {self.max_bytes / 1e6:g} to keep them"
             )
         return "prefix", ids
-
-    def _due(self, ids: list[int]) -> bool:
-        """Tell whether `ids` are worth a writing now."""
-        if len(ids) < LEAST or (ids == self._written and self.path.exists()):
-            return False
-        last = max((header.at for path, header in headers_in(self.folder) if path == self.path), default=None)
-        if last is not None:
-            self._not_before = self._next(last)
-        due = self._now() >= self._not_before
-        if not due:
-            self._looked = None
-        return due
-
-    def _next(self, last: float) -> float:
-        """Return when the next writing may come; at once, where the clock says that the last is yet to come."""
-        return last + self.every_s if last <= self._now() else float("-inf")
-
-    def _writing(self) -> bool:
-        return self._writer is not None and self._writer.is_alive()
 
     def _start(self, kind: Literal["prefix", "whole"], ids: list[int], data: NDArray[np.uint8]) -> None:
         at = self._now()
@@ -451,9 +391,8 @@ class KeptState:
                     self.path.unlink(missing_ok=True)
                 elif written:
                     self._written = header.ids
-                    make_room(self.path, max_bytes=self.max_bytes)
+                    _make_room(self.path, max_bytes=self.max_bytes)
         except (OSError, StoreError) as error:
-            self._looked = None
             if self._removed != removed:  # its file was deleted while it was written
                 return
             reason = error.strerror if isinstance(error, OSError) else error

@@ -5,46 +5,44 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError
-from edgemem.llama.forward import Interrupt
+from edgemem.llama.forward import Forward, Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
-    from typing import Any
 
     from typing_extensions import Self
 
 
-class Computing(Protocol):
+class Computing(ABC):
     """What the thread runs: a loaded model."""
 
+    forward: Forward
+
+    @abstractmethod
     def encode(self, item: Any) -> Any:
         """Return what the model makes of an item, or None if the interrupt was raised meanwhile."""
-        ...
 
+    @abstractmethod
     def count(self, item: Any) -> int:
-        """Return how many tokens an item takes."""
-        ...
+        """Return how many tokens an item takes, with those that the model puts around it."""
 
     def close(self) -> None:
-        """Free the model."""
-        ...
+        """Free the model; a second call does nothing."""
+        self.forward.close()
 
 
 class Job:
     """Items on their way through the worker; `rows` grows, so an interrupted job goes on where it was.
 
-    Args:
-        items: texts, or whatever else the model takes.
-        stop: once it is true, nobody waits for what is not made yet.
-        counts: make no vectors, but tell how many tokens each text takes.
+    Once `stop()` is true nobody waits for the rest; with `counts` the rows are how many tokens each item takes.
     """
 
     def __init__(
@@ -60,14 +58,11 @@ class Job:
 class ModelWorker:
     """The thread that loads, uses and frees a model, with a lane for queries and one for stored text.
 
-    Args:
-        name: of the thread.
-        load: loads the model, which has to obey the `interrupt` that it is given.
-        what: of whose closing the errors speak.
+    `load` makes the model, which has to obey the `interrupt` that it is given; `what` is its kind.
     """
 
-    def __init__(self, name: str, load: Callable[..., Computing], what: str) -> None:
-        self._name, self._load, self._what = name, load, what
+    def __init__(self, what: str, load: Callable[..., Computing]) -> None:
+        self._load, self._what = load, what
         self._interrupt = Interrupt()
         self._changed = threading.Condition()
         self._queries: deque[Job] = deque()
@@ -76,21 +71,21 @@ class ModelWorker:
         self._thread: threading.Thread | None = None
         self.closed = False
 
-    def put(self, job: Job, *, query: bool, newest: bool = False) -> None:
-        """Queue a job; a query interrupts stored text, and with `newest` older queries as well, which go on behind it."""
+    def put(self, job: Job, *, query: bool) -> None:
+        """Queue a job; a query interrupts what runs, stored text or an older query, which goes on behind it."""
         with self._changed:
             if self.closed:
-                raise closed_error(self._what)
+                raise self.closed_error()
             if self._thread is None:
                 # a daemon, so that a program that forgot to close still ends
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread = threading.Thread(target=self._run, name=f"edgemem-{self._what}", daemon=True)
                 self._thread.start()
-            if query and self._running is not None and (newest or self._running not in self._queries):
-                self._interrupt.ask()
-            if query and newest:
+            if query:
                 self._queries.appendleft(job)
+                if self._running is not None:
+                    self._interrupt.ask()
             else:
-                (self._queries if query else self._background).append(job)
+                self._background.append(job)
             self._changed.notify()
 
     def wait(self, job: Job, timeout_s: float | None) -> list[Any]:
@@ -118,7 +113,7 @@ class ModelWorker:
     def give_way(self) -> None:
         """End the jobs whose `stop()` is true, also the one that is computed at this moment, with what they have."""
         with self._changed:
-            for job in [job for job in (*self._queries, *self._background) if _stopped(job)]:
+            for job in self._stopped():
                 if job is self._running:
                     self._interrupt.ask()
                 else:
@@ -133,6 +128,10 @@ class ModelWorker:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
+    def closed_error(self) -> ClosedError:
+        """Return the error that everybody gets once the model is closed."""
+        return ClosedError(f"The {self._what} was closed; open it again")
+
     def _run(self) -> None:
         encoder: Computing | None = None
         try:
@@ -142,7 +141,7 @@ class ModelWorker:
             if encoder is not None:
                 encoder.close()
             for job in (*self._queries, *self._background):
-                self._finish(job, closed_error(self._what))
+                self._finish(job, self.closed_error())
 
     def _next(self) -> Job | None:
         """Wait for work and mark it as running; None once the embedder is closed."""
@@ -150,7 +149,7 @@ class ModelWorker:
             self._running = None
             while True:
                 # Before each item: a query may have come in between, and its turn may still run.
-                for job in [job for job in (*self._queries, *self._background) if _stopped(job)]:
+                for job in self._stopped():
                     self._finish(job, None)
                 if self.closed:
                     return None
@@ -186,34 +185,28 @@ class ModelWorker:
             else:
                 job.done.set_exception(error)
 
+    def _stopped(self) -> list[Job]:
+        """Return the jobs for whose rest nobody waits any more."""
+        return [job for job in (*self._queries, *self._background) if job.stop is not None and job.stop()]
+
     def _leave(self, job: Job) -> None:
         for lane in (self._queries, self._background):
             if job in lane:
                 lane.remove(job)
 
 
-def _stopped(job: Job) -> bool:
-    return job.stop is not None and job.stop()
-
-
-def closed_error(what: str) -> ClosedError:
-    """Return the error that everybody gets once an embedder or a reranker is closed."""
-    return ClosedError(f"The {what} was closed; open it again")
-
-
 class ModelHandle:
     """A model that any thread may use; it is loaded when first needed, and whoever drops it unclosed is warned."""
 
-    def __init__(self, path: Path, what: str, load: Callable[..., Computing]) -> None:
-        """Take a model's file, without loading it yet.
+    _nothing: Any = ""
+    """What the model may be loaded with that costs nothing."""
+    _close: weakref.finalize[..., ModelHandle] | None = None
+    """Where the file was refused there is nothing to close."""
 
-        Args:
-            what: the kind of model, as errors and the thread are named.
-            load: loads it, in the thread, given an `interrupt` to obey.
-        """
+    def __init__(self, path: Path, what: str, load: Callable[..., Computing]) -> None:
+        """Take a model's file, without loading it yet; `load` does that, in the thread, with an `interrupt` to obey."""
         self.path = path
-        self._what = what
-        self._worker = ModelWorker(f"edgemem-{what}", load, what)
+        self._worker = ModelWorker(what, load)
         # also runs when the interpreter exits: llama.cpp must not compute while its library is torn down
         self._close = weakref.finalize(self, self._worker.close)
 
@@ -222,24 +215,27 @@ class ModelHandle:
         """Tell whether `close()` was called."""
         return self._worker.closed
 
+    def warm(self) -> None:
+        """Begin to load the model and return at once; an error shows at the next call."""
+        self._worker.put(Job([self._nothing]), query=True)
+
     def close(self) -> None:
         """Free the model; whoever waits for it gets ClosedError. A second call does nothing."""
-        self._close()
+        if self._close is not None:
+            self._close()
 
     def _check_open(self) -> None:
         if self.closed:
-            raise closed_error(self._what)
+            raise self._worker.closed_error()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_close") and self._close.alive:
+        if self._close is not None and self._close.alive:
             warnings.warn(
                 f"{type(self).__name__} for {self.path} was not closed",
                 ResourceWarning,

@@ -58,11 +58,7 @@ class WarmCounts(msgspec.Struct):
 class WarmPrefix:
     """Reads a prompt's beginning ahead; used by one thread at a time, `drop` and `close` may come from any.
 
-    Args:
-        chat: the model of the conversation.
-        model: its `llama_cpp.Llama`.
-        if_quiet: holds that while no reply streams; gives None where one does.
-        lent: whether somebody else may use that between turns, from a thread that is not ours.
+    `if_quiet` holds the `llama_cpp.Llama` while no reply streams; somebody else may use one that was `lent` between turns.
     """
 
     def __init__(
@@ -98,13 +94,9 @@ class WarmPrefix:
     def read(
         self, messages: Sequence[Message], *, tools: Tools, now: float | None, stop: Callable[[], bool]
     ) -> Literal["reading", "ready", "stopped"]:
-        """Read a batch more of what every prompt begins with that these messages and an utterance make.
+        """Read a batch more of what every prompt begins with that these messages, up to the newest reply, make.
 
-        Args:
-            messages: up to the newest reply.
-            tools: schemas that are offered.
-            now: the date that a template may print.
-            stop: asked every 5 ms; what was read before this batch is kept.
+        `stop` is asked every 5 ms; what was read before this batch is kept.
         """
         with self._lock:
             dropped = self._dropped
@@ -142,7 +134,7 @@ class WarmPrefix:
         """Stop the batch that is being read, from any thread, without waiting for the next look at `stop`."""
         side = self._side
         if side is not None:
-            side.ask_to_stop()
+            side.stop.ask()
 
     def drop(self) -> None:
         """Throw away what was read and give its memory back; what is being read is stopped."""
@@ -180,8 +172,7 @@ class WarmPrefix:
             # A step of its own, as the next: each takes as long as it takes to touch its memory.
             self._side = self._opened()
             return "reading"
-        stopper = side.open()
-        stopper.reset()
+        side.stop.reset()
         ids = self._ids[: side.n_ctx]
         if not side.held and self._take_over(side, ids):
             return "reading"
@@ -196,7 +187,7 @@ class WarmPrefix:
             # More was said than it had room for: what it read goes on in a larger one.
             return "ready" if taken == self._ids else "reading"
         batch = ids[same : same + BATCH]
-        with watching(stop, stopper.ask):
+        with watching(stop, side.stop.ask):
             done = side.decode(batch)
         if not done:
             self.counts.stopped += 1

@@ -37,10 +37,9 @@ from edgemem.records import (
 from edgemem.scopes import checked_scope, level_of_scope, name_key, person_of
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
-from edgemem.store.later import Later, settled
-from edgemem.store.own_records import as_ours
-from edgemem.store.protocols import EpisodeStore, LevelledStore, MemoryStore
+from edgemem.store.protocols import EpisodeStore, LevelledStore, MemoryStore, as_ours
 from edgemem.store.rights import readable
+from edgemem.store.spool import Later, settled
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller

@@ -12,8 +12,8 @@ from edgemem.loop.rights import SCOPES, Rights
 from edgemem.loop.toolbox import Tool, ToolTurn, as_texts
 from edgemem.records import NOTES, READ_MORE, REMEMBER_FACT, SEARCH_MEMORY, Reader
 from edgemem.store.rights import LEVELS, readable
-from edgemem.store.tool_outputs import ToolOutput, read_output
 from edgemem.store.turn_steps import KeepOutput
+from edgemem.store.turns import ToolOutput, read_output
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock

@@ -17,7 +17,15 @@ from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.prompt import WINDOW
 from edgemem.llama.models.catalog import find_entry
-from edgemem.memory.model_health import age_of, check_compaction, check_state, check_tokenizer, check_window
+from edgemem.memory.model_health import (
+    age_of,
+    check_compaction,
+    check_state,
+    check_tokenizer,
+    check_window,
+    ok,
+    warn,
+)
 from edgemem.memory.watch import fault_of_watching
 from edgemem.recall.recall import RERANK_MOST
 from edgemem.records import Check
@@ -27,9 +35,7 @@ from edgemem.store.db.wal import stamp_of
 from edgemem.store.spellings import joined_names, stray_scopes
 
 if TYPE_CHECKING:
-    from edgemem.memory import Memory
-
-__all__ = ["Check", "check"]
+    from edgemem.memory.opened import OpenHome
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +45,7 @@ SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
 
 
-def check(memory: Memory) -> list[Check]:
+def check(memory: OpenHome) -> list[Check]:
     """Look at everything that edgemem stands on."""
     return [
         _machine(),
@@ -70,10 +76,10 @@ def check(memory: Memory) -> list[Check]:
 
 def _machine() -> Check:
     cores = os.cpu_count() or 1
-    return Check("machine", "ok", f"Python {platform.python_version()}, {platform.machine()}, {cores} cores")
+    return ok("machine", f"Python {platform.python_version()}, {platform.machine()}, {cores} cores")
 
 
-def _database(memory: Memory) -> Check:
+def _database(memory: OpenHome) -> Check:
     database = memory.database
     try:
         database.check_files()
@@ -90,39 +96,35 @@ def _database(memory: Memory) -> Check:
         save = f"save what can be read with `sqlite3 {database.path} .recover`"
         advice = "Stop the robot: edgemem restore" if newest else f"Stop the robot and {save}."
         return Check("database", "fail", f"SQLite {version} finds damage: {wrong[0]}", advice)
-    return Check("database", "ok", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
+    return ok("database", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
 
-def _turns(memory: Memory) -> Check:
-    outbox = memory.sessions.journal.outbox
-    backlogs = (outbox.backlog(), outbox.backlog_of_others())
+def _turns(memory: OpenHome) -> Check:
+    journal = memory.sessions.journal
+    backlogs = (journal.backlog(), journal.backlog_of_others())
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
         advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
-        return Check("turns", "warn", str(backlog), advice)
+        return warn("turns", str(backlog), advice)
     if backlog.turns:
-        return Check("turns", "warn", str(backlog), "They are tried again by themselves; nothing is lost.")
-    return Check("turns", "ok", "all are written")
+        return warn("turns", str(backlog), "They are tried again by themselves; nothing is lost.")
+    return ok("turns", "all are written")
 
 
-def _backups(memory: Memory) -> Check:
+def _backups(memory: OpenHome) -> Check:
     every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
     try:
         memory.backups.check_folder()
     except StoreError as error:
-        return Check("backups", "warn", str(error), "Until then none is made.")
+        return warn("backups", str(error), "Until then none is made.")
     if newest is None and not every_h:
-        return Check(
-            "backups", "warn", "switched off ([backup] every_h)", "edgemem backup makes one by hand."
-        )
+        return warn("backups", "switched off ([backup] every_h)", "edgemem backup makes one by hand.")
     if newest is None:
         hours = memory.database.now() / 3600 - memory.database.born() / 3.6e9
         if hours < every_h:
-            return Check("backups", "ok", "none yet; one is made when nobody speaks")
+            return ok("backups", "none yet; one is made when nobody speaks")
         detail = f"there is none, and the memory is {age_of(hours)} old"
-        return Check(
-            "backups", "warn", detail, "Leave the robot idle for a minute; if it stays, see `upkeep`."
-        )
+        return warn("backups", detail, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
     hours = (memory.database.now() - stamp_of(newest) / 1e6) / 3600
     age = age_of(hours)
     count = len(memory.backups.own())
@@ -132,29 +134,26 @@ def _backups(memory: Memory) -> Check:
         detail += f"; {others} of another memory, or damaged, stay until you remove them"
     changed = memory.database.high_water() > stamp_of(newest)
     if every_h and changed and hours > 2 * every_h:
-        return Check(
-            "backups", "warn", detail, "Leave the robot idle for a minute; if it stays, see `upkeep`."
-        )
-    return Check("backups", "ok", detail)
+        return warn("backups", detail, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
+    return ok("backups", detail)
 
 
-def _erasing(memory: Memory) -> Check:
+def _erasing(memory: OpenHome) -> Check:
     pending = memory.erasing()
     if not pending:
-        return Check("erasing", "ok", "what was forgotten is gone from every file")
+        return ok("erasing", "what was forgotten is gone from every file")
     files = "; ".join(
         f"{', '.join(name for name, reason in pending.items() if reason == why)} ({why})"
         for why in dict.fromkeys(pending.values())
     )
-    return Check(
+    return warn(
         "erasing",
-        "warn",
         f"what was forgotten may still stand in {files}; nobody recalls it",
         "It goes by itself when nobody speaks. If it stays, end other programs that read these files.",
     )
 
 
-def _losses(memory: Memory) -> Check:
+def _losses(memory: OpenHome) -> Check:
     """Tell what was lost while nobody stood beside, until somebody says that they have seen it; and what lies aside."""
     losses, aside = memory.truth.losses(), memory.truth.aside()
     kept = (
@@ -162,7 +161,7 @@ def _losses(memory: Memory) -> Check:
         " delete it when it is not needed"
     )
     if not losses:
-        return Check("losses", "ok", kept if aside else "none")
+        return ok("losses", kept if aside else "none")
     newest = losses[-1]
     if newest.backup:
         what = f"{newest.backup} was put back, what was learnt after {_moment(newest.until)} is lost"
@@ -172,9 +171,8 @@ def _losses(memory: Memory) -> Check:
         what = "there was no good backup, so the memory began empty"
     more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
     detail = f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{more}"
-    return Check(
+    return warn(
         "losses",
-        "warn",
         f"{detail}; {kept}" if aside else detail,
         "When you have seen this: edgemem check --acknowledge",
     )
@@ -184,43 +182,41 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _names(memory: Memory) -> Check:
+def _names(memory: OpenHome) -> Check:
     """Tell which scopes nobody but the operator reads, and which names became one person's."""
     stray, joined = stray_scopes(memory.database), joined_names(memory.database)
     sentences = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
     if not stray:
-        return Check("names", "ok", "; ".join(sentences) or "every scope has a known form")
+        return ok("names", "; ".join(sentences) or "every scope has a known form")
     listed = ", ".join(f"{row.scope} ({row.facts + row.preferences})" for row in stray[:_LISTED])
     more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
     first = stray[0].scope
-    return Check(
+    return warn(
         "names",
-        "warn",
         "; ".join([f"scopes of unknown forms, which the operator alone reads: {listed}{more}", *sentences]),
         f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
     )
 
 
-def _vectors(memory: Memory) -> Check:
+def _vectors(memory: OpenHome) -> Check:
     version = memory.index.vec_version
     if version is None:
-        return Check(
+        return warn(
             "vectors",
-            "warn",
             "sqlite-vec cannot be loaded into this Python's SQLite; searching goes on without it, only slower",
             "Use a Python whose sqlite3 can load extensions, such as the system's.",
         )
-    return Check("vectors", "ok", f"sqlite-vec {version}")
+    return ok("vectors", f"sqlite-vec {version}")
 
 
-def _index(memory: Memory) -> Check:
+def _index(memory: OpenHome) -> Check:
     if memory.index_fault and not memory.database.read_only:
         detail = f"{memory.index_fault.rstrip('.')}; until then it is made in memory at each start"
-        return Check("index", "warn", detail, "Move away what stands there, or mend its rights, and restart.")
-    return Check("index", "ok", memory.index_fault or "in its file")
+        return warn("index", detail, "Move away what stands there, or mend its rights, and restart.")
+    return ok("index", memory.index_fault or "in its file")
 
 
-def _embedder(memory: Memory) -> Check:
+def _embedder(memory: OpenHome) -> Check:
     name = memory.profile.llama.embedder
     advice = "Name another in edgemem.toml under [llama] embedder."
     if name and find_entry(name) is not None:
@@ -228,21 +224,16 @@ def _embedder(memory: Memory) -> Check:
     if memory.embedder_fault:
         return Check("embedder", "fail", memory.embedder_fault, advice)
     if memory.embedder is None:
-        return Check(
-            "embedder",
-            "warn",
-            f"{name or 'none'}: not here; recall goes by words alone",
-            advice,
-        )
+        return warn("embedder", f"{name or 'none'}: not here; recall goes by words alone", advice)
     detail = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
     path = getattr(memory.embedder, "path", None)  # one of the caller's own may have no file
     if path is not None and not path.is_file():
         gone = f"{path} is gone; without it recall goes by words alone, and its vectors are kept until it is back"
-        return Check("embedder", "warn", gone, advice)
-    return Check("embedder", "ok", "; ".join([detail, *_spaces(memory)]))
+        return warn("embedder", gone, advice)
+    return ok("embedder", "; ".join([detail, *_spaces(memory)]))
 
 
-def _reranker(memory: Memory) -> Check:
+def _reranker(memory: OpenHome) -> Check:
     settings, last = memory.profile.recall, memory.last_recall()
     path = getattr(memory.reranker, "path", None)  # one of the caller's own may have no file
     fault = memory.reranker_fault or last.rerank_fault
@@ -250,18 +241,18 @@ def _reranker(memory: Memory) -> Check:
         fault = f"{path} is gone; after a restart nothing is read again"
     if fault:
         advice = "Until then the first order stays. Name another in edgemem.toml under [recall] rerank."
-        return Check("reranker", "warn", fault, advice)
+        return warn("reranker", fault, advice)
     if memory.reranker is None:
-        return Check("reranker", "ok", "none ([recall] rerank)")
+        return ok("reranker", "none ([recall] rerank)")
     name = settings.rerank or "the caller's own"
     detail = f"{name}, reads {RERANK_MOST} at most in {settings.rerank_ms:g} ms"
     if last.reranked or last.rerank_late:
         late = ", and was late for more" if last.rerank_late else ""
         detail += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
-    return Check("reranker", "ok", detail)
+    return ok("reranker", detail)
 
 
-def _spaces(memory: Memory) -> list[str]:
+def _spaces(memory: OpenHome) -> list[str]:
     """Tell how far the vectors of the model in use have come, and what is kept of others."""
     progress = memory.index.progress()
     if progress is None:
@@ -281,22 +272,20 @@ def _spaces(memory: Memory) -> list[str]:
     return sentences
 
 
-def _ahead(memory: Memory) -> Check:
+def _ahead(memory: OpenHome) -> Check:
     """Tell how often recall was ready when somebody had spoken, in this process or in the one that spoke last."""
     turns, ready = memory.ahead.counts.turns, memory.ahead.counts.ready
     newest = memory.figures.read()
     if not turns and newest is not None:
         turns, ready = newest.heard_early, newest.ready_early
     if not memory.profile.recall.ahead_share:
-        return Check("recall ahead", "ok", "switched off ([recall] ahead_share)")
+        return ok("recall ahead", "switched off ([recall] ahead_share)")
     if not turns:
-        return Check("recall ahead", "ok", "no loop has told what it hears before a sentence is over")
-    return Check(
-        "recall ahead", "ok", f"ready at the end of {ready:,} of {turns:,} sentences heard until then"
-    )
+        return ok("recall ahead", "no loop has told what it hears before a sentence is over")
+    return ok("recall ahead", f"ready at the end of {ready:,} of {turns:,} sentences heard until then")
 
 
-def _disk(memory: Memory) -> Check:
+def _disk(memory: OpenHome) -> Check:
     if memory.database.read_only:
         detail = f"{memory.database.path} is read-only: what is there can be read, nothing more is stored"
         advice = (
@@ -309,17 +298,16 @@ def _disk(memory: Memory) -> Check:
         )
     free = shutil.disk_usage(memory.home).free / 1e6
     if free < SPARE_MB:
-        return Check("disk", "warn", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
-    return Check("disk", "ok", f"{free / 1e3:.1f} GB free at {memory.home}")
+        return warn("disk", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
+    return ok("disk", f"{free / 1e3:.1f} GB free at {memory.home}")
 
 
-def _clock(memory: Memory) -> Check:
+def _clock(memory: OpenHome) -> Check:
     trust = memory.clock.trust()
     if trust.trusted:
-        return Check("clock", "ok", trust.reason)
-    return Check(
+        return ok("clock", trust.reason)
+    return warn(
         "clock",
-        "warn",
         trust.reason,
         "Let the clock be set (NTP or an RTC); the order of memories is right all the same.",
     )
@@ -333,64 +321,57 @@ _WAITING = {
 """What waits for idle time, by the kind that `Memory.pending` names."""
 
 
-def _upkeep(memory: Memory) -> Check:
+def _upkeep(memory: OpenHome) -> Check:
     left = "; ".join(_WAITING[name].format(count) for name, count in memory.pending().items() if count)
     failed = memory.diagnostics.idle_failures()
     if failed:
         often = "" if failed[0].count == 1 else f" {failed[0].count} times"
-        return Check(
-            "upkeep",
-            "warn",
-            f"{failed[0].step} failed{often}: {failed[0].message}",
-            "See the log.",
-        )
-    return Check("upkeep", "ok", left or "nothing left to do")
+        return warn("upkeep", f"{failed[0].step} failed{often}: {failed[0].message}", "See the log.")
+    return ok("upkeep", left or "nothing left to do")
 
 
-def _files(memory: Memory) -> Check:
+def _files(memory: OpenHome) -> Check:
     """Look at what was changed by hand while this process runs, and at whether another one would notice."""
     reload = memory.reload
     watcher = reload.watcher
     if reload.problems:
         more = f" (and {len(reload.problems) - 1} more)" if len(reload.problems) > 1 else ""
         problem = next(iter(reload.problems.values()))
-        return Check("files", "warn", f"{problem}{more}", "Mend the file; it is read again by itself.")
+        return warn("files", f"{problem}{more}", "Mend the file; it is read again by itself.")
     fault = watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else "")
     if fault:
-        return Check("files", "warn", fault, "Until then files are looked at every few seconds.")
+        return warn("files", fault, "Until then files are looked at every few seconds.")
     if note := reload.restart_note():
-        return Check("files", "warn", note, "Restart edgemem when it suits.")
-    return Check("files", "ok", "changes of the profile, notes, hooks and models are picked up while running")
+        return warn("files", note, "Restart edgemem when it suits.")
+    return ok("files", "changes of the profile, notes, hooks and models are picked up while running")
 
 
-def _profile(memory: Memory) -> Check:
+def _profile(memory: OpenHome) -> Check:
     """Tell which keys of the profile edgemem once had and has no more."""
     source = memory.reload.source
     names = removed_keys(source) if source is not None and source.is_file() else ()
     if not names:
-        return Check("profile", "ok", "every key is known")
+        return ok("profile", "every key is known")
     subject = f"{', '.join(names)} in {source.name if source else ''}: edgemem has {'this key' if len(names) == 1 else 'these keys'}"
-    return Check(
+    return warn(
         "profile",
-        "warn",
         f"{subject} no more, and ignores {'it' if len(names) == 1 else 'them'}",
         removed_note(names),
     )
 
 
-def _hooks(memory: Memory) -> Check:
+def _hooks(memory: OpenHome) -> Check:
     failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
-    outbox = memory.sessions.journal.outbox
-    if not outbox.backlog().turns and not outbox.backlog_of_others().turns:
+    journal = memory.sessions.journal
+    if not journal.backlog().turns and not journal.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
-        return Check("hooks", "ok", "no failure on record")
+        return ok("hooks", "no failure on record")
     worst = max(failures, key=lambda failure: failure.count)
     often = "once" if worst.count == 1 else f"at least {worst.count} times"
     more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-    return Check(
+    return warn(
         "hooks",
-        "warn",
         f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{more}",
         f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
     )
@@ -401,11 +382,10 @@ def _packages() -> Check:
     loaded = load_entry_points()
     offered = f"installed packages offer {', '.join(loaded.hooks)}" if loaded.hooks else ""
     if not loaded.failures:
-        return Check("packages", "ok", offered or "no installed package offers a hook")
+        return ok("packages", offered or "no installed package offers a hook")
     faults = [f"the hook {fault.hook} cannot be loaded: {fault.message}" for fault in loaded.failures]
-    return Check(
+    return warn(
         "packages",
-        "warn",
         "; ".join([*faults, offered] if offered else faults),
         "Mend, update or remove the package that is named; the other hooks are not touched by it.",
     )

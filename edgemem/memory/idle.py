@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from edgemem.memory.parts import Parts
     from edgemem.memory.running import Running
 
-log = logging.getLogger("edgemem.idle")
-
 Stop = Callable[[], bool]
 
 AGAIN_S = 600.0
 """Seconds until the worker looks again, for work that only time makes due."""
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("edgemem.idle")
 
 INDEX_WAIT_S = 600.0
 """Seconds after which rows are indexed even if they are few, so that their meaning is found as well."""
@@ -63,19 +61,17 @@ class IdleWorker:
         steps: Sequence[Step],
         *,
         settle_s: Callable[[], float] = lambda: 0.5,
-        again_s: float = AGAIN_S,
         on_hold: Callable[[], None] = lambda: None,
     ) -> None:
         """Make the worker; nothing runs until `start`.
 
-        Args:
-            on_hold: called as soon as somebody speaks, in their thread: stops what a step cannot look up from.
-            settle_s: returns how long it waits after a turn before it begins, in seconds.
-            again_s: how long it waits before it looks again, for work that only time makes due.
+        `settle_s()` is how long it waits after a turn. `on_hold` is called as soon as somebody speaks, in their thread: it
+        stops what a step cannot look up from.
         """
         self._steps = tuple(steps)
         self._settle_s = settle_s
-        self.again_s = again_s
+        self.again_s = AGAIN_S
+        """How long it waits before it looks again, for work that only time makes due."""
         self._on_hold = on_hold
         # Weak, so that an agent that is dropped in the middle of a turn does not stop upkeep for ever.
         self._speaking: WeakSet[Any] = WeakSet()
@@ -94,11 +90,7 @@ class IdleWorker:
             self._thread.start()
 
     def hold(self, by: object = None) -> None:
-        """Stop working: somebody speaks, or a turn runs.
-
-        Args:
-            by: who asks for it, an object that is referenced weakly; several agents may share one worker.
-        """
+        """Stop working: somebody speaks, or a turn runs. Whoever asks is referenced weakly; several agents may share one worker."""
         with self._held:
             self._speaking.add(self if by is None else by)
         self._on_hold()
@@ -116,8 +108,7 @@ class IdleWorker:
     def run(self, seconds: float, *, yielding: bool = False) -> bool:
         """Work in the caller's thread until nothing is left or the time is over; return whether all was done.
 
-        Args:
-            yielding: stop when somebody speaks, too; it is another agent's quiet that is used.
+        Where it is another agent's quiet that is used, `yielding` stops it when somebody speaks, too.
         """
         end = monotonic() + seconds
 
@@ -189,7 +180,7 @@ class IdleWorker:
         message = f"{type(error).__name__}: {error}"
         self._failures[step.name] = IdleFailure(step.name, count, message)
         if count == 1:
-            log.warning(
+            _log.warning(
                 "idle work %s failed: %s (further failures are only counted)",
                 step.name,
                 message,
@@ -200,10 +191,7 @@ class IdleWorker:
 class Upkeep:
     """The steps of a memory's upkeep, and the worker that runs them.
 
-    Args:
-        settings: `[idle]` says when a step is due, and how much it does.
-        renew: takes what was changed in the profile, and a model that came; returns whether there was any.
-        give_way: stops what a step computes, because somebody speaks.
+    `renew` takes what was changed in the profile, and a model that came; `give_way` stops what a step computes.
     """
 
     def __init__(
@@ -241,11 +229,7 @@ class Upkeep:
         )
 
     def run(self, seconds: float, *, thorough: bool) -> bool:
-        """Work now, for at most so long; return whether nothing is left to do.
-
-        Args:
-            thorough: also what the worker would let wait until there is more of it.
-        """
+        """Work now, for at most so long; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
         self._thorough = thorough
         try:
             return self.worker.run(seconds) and not self._eraser.pending()
@@ -261,7 +245,7 @@ class Upkeep:
             _log.warning("What was embedded last is embedded again at the next start: %s", error)
 
     def _write_waiting(self, stop: Stop) -> bool:
-        return not stop() and self._parts.sessions.journal.outbox.retry(stop)
+        return not stop() and self._parts.sessions.journal.retry(stop)
 
     def _erase(self, stop: Stop) -> bool:
         erased = not stop() and self._eraser.work(stop)

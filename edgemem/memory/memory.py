@@ -10,62 +10,36 @@ One `Memory` belongs to one process; several processes may open the same home.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.clock import Clock
-from edgemem.config import Profile, Settings
 from edgemem.context.budget import Budget
-from edgemem.errors import ClosedError
 from edgemem.fence import check_session_id
 from edgemem.hooks.loader import OwnHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.registry import FailureLog
-from edgemem.hooks.turn_log import FigureFile
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.llama.tokens.estimate import EstimateTokenizer
-from edgemem.memory.diagnostics import Diagnostics
-from edgemem.memory.home import make_home, profile_file, profile_of
-from edgemem.memory.idle import Upkeep
-from edgemem.memory.parts import Parts, SmallModels
-from edgemem.memory.reload import Reload
-from edgemem.memory.running import Running
-from edgemem.memory.session import Extras, SessionHooks
-from edgemem.recall.index.sources import checked_kinds, notes_stamp
+from edgemem.memory.opened import OpenHome
+from edgemem.memory.session import SessionHooks, default_tools
+from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
-from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.results import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.validation import checked_number, checked_text, item_count
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
+    from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.loop.toolbox import Tool
-    from edgemem.recall.search.search import RecallStats
     from edgemem.store.erase.eraser import Forgotten
     from edgemem.store.transfer.merge import ImportReport
 
 
-def open_memory(
-    home: str | Path,
-    *,
-    profile: Profile | str | Path | None = None,
-    embedder: Embedder | None = None,
-    reranker: Reranker | None = None,
-    tokenizer: Tokenizer | None = None,
-    clock: Clock | None = None,
-    worker: bool = True,
-    watch: bool | None = None,
-    restore: str | None = None,
-) -> Memory:
-    """Open a home directory, making it if there is none.
+class Memory(OpenHome):
+    """The memory of one robot.
 
     Args:
         home: the directory; `~` is expanded.
@@ -87,127 +61,6 @@ def open_memory(
             `NewerSchemaError` say why, and `LostTruthError` that it is missing, empty or another one. A damaged index or model
             is no reason: `check` tells of them.
     """
-    return Memory(
-        home,
-        profile=profile,
-        embedder=embedder,
-        reranker=reranker,
-        tokenizer=tokenizer,
-        clock=clock,
-        worker=worker,
-        watch=watch,
-        restore=restore,
-    )
-
-
-class Memory:
-    """The memory of one robot."""
-
-    def __init__(
-        self,
-        home: str | Path,
-        *,
-        profile: Profile | str | Path | None = None,
-        embedder: Embedder | None = None,
-        reranker: Reranker | None = None,
-        tokenizer: Tokenizer | None = None,
-        clock: Clock | None = None,
-        worker: bool = True,
-        watch: bool | None = None,
-        restore: str | None = None,
-    ) -> None:
-        self.closed = True
-        self.home = make_home(Path(home).expanduser().absolute())
-        self.settings = Settings(profile_of(self.home, profile))
-        """The settings that hold now; what reads them has an edit of the profile at once."""
-        self.clock = clock or Clock()
-        self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
-        with ExitStack() as opened:  # what was opened when something behind it could not be
-            self._models = models = SmallModels(self.home, self.profile, embedder=embedder, reranker=reranker)
-            opened.callback(models.close)
-            self._running = Running()
-            self._parts = parts = Parts(
-                self.home,
-                self.settings,
-                models,
-                running=self._running,
-                wake=self._wake,
-                clock=self.clock,
-                restore=restore,
-            )
-            opened.callback(parts.close)
-            self.reload = Reload(
-                self.home,
-                self.profile,
-                source=profile_file(self.home, profile),
-                notes=parts.notes.path,
-                embedder=models.embedder,
-                open_embedder=models.open_embedder,
-                wake=self._wake,
-            )
-            opened.pop_all()
-        self.database, self.backups, self.truth = parts.database, parts.backups, parts.truth
-        self.store, self.sessions, self.notes = parts.store, parts.sessions, parts.notes
-        self.index = parts.index
-        self.ahead = Prefetch(
-            parts.recall.recall,
-            stamp=self._stamp,
-            late=lambda: parts.recall.last.late,
-            warm=parts.warm,
-            share=lambda: self.settings.now.recall.ahead_share,
-            now=self.clock.now,
-        )
-        self.failures = FailureLog(self.home / "db" / "failures.json")
-        self.figures = FigureFile(self.home / "db" / "turn.json")
-        self._extras = Extras(self.home, self.clock, note=self.failures.note)
-        self._upkeep = Upkeep(
-            parts,
-            self._running,
-            self.figures,
-            settings=self.settings,
-            renew=self._renew,
-            give_way=self._give_way,
-        )
-        self.diagnostics = Diagnostics(parts, self._running, self._upkeep)
-        """What only tests, benchmarks and `check` look at."""
-        self.closed = False
-        self._process = os.getpid()
-        if worker:
-            self._upkeep.worker.start()
-        if worker if watch is None else watch:
-            self.reload.watcher.start()
-
-    @property
-    def profile(self) -> Profile:
-        """Return the profile that holds now."""
-        return self.settings.now
-
-    @property
-    def embedder(self) -> Embedder | None:
-        """Return the model that finds meaning; None: there is none."""
-        return self._models.embedder
-
-    @property
-    def embedder_fault(self) -> str:
-        """Return why the embedder could not be opened although it is there; empty if nothing is wrong."""
-        return self._models.embedder_fault
-
-    @property
-    def index_fault(self) -> str:
-        """Return why the index stands in memory, for this process alone; empty if nothing is wrong."""
-        return self._parts.index_fault
-
-    @property
-    def reranker(self) -> Reranker | None:
-        """Return the model that puts in order what was found; None: there is none."""
-        return self._models.reranker
-
-    @property
-    def reranker_fault(self) -> str:
-        """Return why the reranker that the profile names could not be opened; empty if nothing is wrong."""
-        return self._models.reranker_fault
-
-    # -- what it is for ------------------------------------------------------------------------------
 
     def recall(
         self,
@@ -364,8 +217,6 @@ class Memory:
                 `read_more`, which reads on in results that were shortened; None: all.
         """
         self._check_open()
-        from edgemem.memory.tools import default_tools
-
         return default_tools(
             self,
             include=include,
@@ -484,8 +335,6 @@ class Memory:
 
         return import_lines(self.database, lines, notes=self.notes)
 
-    # -- upkeep --------------------------------------------------------------------------------------
-
     def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now; return whether nothing is left to do.
 
@@ -499,20 +348,6 @@ class Memory:
         self._check_open()
         return self._upkeep.run(checked_number(seconds, "seconds"), thorough=thorough)
 
-    def last_recall(self) -> RecallStats:
-        """Return how the newest recall went."""
-        return self._parts.recall.last
-
-    def pending(self) -> dict[str, int]:
-        """Return what idle time has still to do, by kind."""
-        self._check_open()
-        return self._parts.recall.pending()
-
-    def erasing(self) -> dict[str, str]:
-        """Return the files that still hold bytes of what was forgotten, and why; idle time goes on with them."""
-        self._check_open()
-        return self._parts.eraser.pending()
-
     def check(self) -> list[Check]:
         """Look at everything that this memory stands on."""
         self._check_open()
@@ -524,61 +359,6 @@ class Memory:
     def _most(self, k: int | None) -> int:
         """Return how many items are wanted at most."""
         return self.profile.recall.k if k is None else item_count(k, "k")
-
-    def _stamp(self) -> object:
-        """Return what is unequal once anything has changed that recall looks at."""
-        return self.database.version(), notes_stamp(self.notes), self.profile, self.embedder
-
-    def renew(self) -> Profile:
-        """Take settings that were changed in the profile's file, if they were; return those that hold now."""
-        changed = self.reload.take_profile()
-        if changed is not None:
-            self.settings.now = changed
-        return self.profile
-
-    def _wake(self) -> None:
-        self._upkeep.worker.wake()
-
-    def _renew(self) -> bool:
-        """Take what came or was changed in the home's files; return whether there was any."""
-        before = self.profile
-        self.renew()
-        embedder = self.reload.take_embedder()
-        if embedder is not None:
-            self._parts.adopt(embedder)
-            self._models.adopt(embedder)
-        return embedder is not None or self.profile is not before
-
-    def _give_way(self) -> None:
-        """Stop what is embedded or read ahead in idle time, in the middle of a text."""
-        self._models.give_way()
-        self._running.give_way()
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError("This memory is closed; open the home again with edgemem.open().")
-
-    def close(self) -> None:
-        """Finish what is queued and close everything; a second call does nothing."""
-        if self.closed:
-            return
-        if os.getpid() != self._process:
-            # A forked child has no threads, and the files are its parent's.
-            self.closed = True
-            for opened in (self.sessions, self.index.database, self.database):
-                opened.close()
-            return
-        self._running.close()
-        self.closed = True
-        self.ahead.close()
-        self.reload.close()
-        self._upkeep.close()
-        self.figures.write(at_once=True)
-        self._extras.close()
-        try:
-            self._parts.close()
-        finally:
-            self._models.close()
 
     def __enter__(self) -> Memory:
         return self

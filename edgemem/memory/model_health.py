@@ -16,26 +16,35 @@ from edgemem.store.epochs import count_reasons
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.memory import Memory
+    from edgemem.memory.opened import OpenHome
     from edgemem.records import Message
 
 
-def check_tokenizer(memory: Memory) -> Check:
+def ok(name: str, detail: str) -> Check:
+    """Return that something is as it should be."""
+    return Check(name, "ok", detail)
+
+
+def warn(name: str, detail: str, advice: str) -> Check:
+    """Return that something is not, though the robot goes on."""
+    return Check(name, "warn", detail, advice)
+
+
+def check_tokenizer(memory: OpenHome) -> Check:
     """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
     own = [memory.tokenizer] if memory.tokenizer.exact else []
     using = [budget.tokenizer for budget in memory.diagnostics.budgets() if budget.tokenizer.exact]
     costs = dict(filter(None, map(_growth, [*own, *using])))
     if not costs:
-        return Check(
+        return ok(
             "tokenizer",
-            "ok",
             "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere",
         )
     detail = "; ".join(costs)
     if any(costs.values()):
         advice = "Replies are right, only later; pass another chat template if that is too slow."
-        return Check("tokenizer", "warn", detail, advice)
-    return Check("tokenizer", "ok", detail)
+        return warn("tokenizer", detail, advice)
+    return ok("tokenizer", detail)
 
 
 def _growth(tokenizer: Tokenizer) -> tuple[str, bool] | None:
@@ -71,7 +80,7 @@ def _in_one_piece(tokenizer: Tokenizer) -> str:
     )
 
 
-def check_window(memory: Memory) -> Check:
+def check_window(memory: OpenHome) -> Check:
     """Tell which window counts, and whether instructions, tools and a turn fit it."""
     context = memory.profile.context
     overflows = [failure for failure in memory.failures.read() if failure.hook == WINDOW]
@@ -81,7 +90,7 @@ def check_window(memory: Memory) -> Check:
             "Give the hooks the model (`hooks(model=…)`), or name its window under [context] window_tokens; then delete "
             f"{memory.failures.path}."
         )
-        return Check("window", "warn", f"a prompt did not fit{often}: {overflows[0].message}", advice)
+        return warn("window", f"a prompt did not fit{often}: {overflows[0].message}", advice)
     known = {budget.window_tokens: budget for budget in memory.diagnostics.budgets()}
     too_small = next(filter(None, map(_too_small, known.values())), "")
     if too_small:
@@ -89,15 +98,14 @@ def check_window(memory: Memory) -> Check:
         return Check("window", "fail", too_small, advice)
     window = min(known, default=context.window_tokens)
     if window < context.window_tokens:
-        return Check(
+        return warn(
             "window",
-            "warn",
             f"the model's has {window:,} tokens and the profile says {context.window_tokens:,}: the model's counts",
             f"Set window_tokens = {window} under [context], or open the model with a larger n_ctx (its server: -c).",
         )
     models = [budget.model_window for budget in known.values() if budget.model_window]
     whose = f"; the model's has {max(models):,}" if models else ""
-    return Check("window", "ok", f"{window:,} tokens, as the profile says{whose}")
+    return ok("window", f"{window:,} tokens, as the profile says{whose}")
 
 
 def _too_small(budget: Budget) -> str:
@@ -109,15 +117,15 @@ def _too_small(budget: Budget) -> str:
     return ""
 
 
-def check_state(memory: Memory) -> Check:
+def check_state(memory: OpenHome) -> Check:
     """Tell what is kept of chat models, so that a restart need not evaluate it again."""
     name, here = "kept state", memory.diagnostics.kept_states()
     for kept in here:
         if kept.off:
             advice = "A restart evaluates the whole prompt."
-            return Check(name, "warn", f"nothing is kept: {kept.off}", advice)
+            return warn(name, f"nothing is kept: {kept.off}", advice)
     if memory.profile.chat.keep_state == "off":
-        return Check(name, "ok", "switched off ([chat] keep_state)")
+        return ok(name, "switched off ([chat] keep_state)")
     what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
     states = [
         f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
@@ -128,12 +136,12 @@ def check_state(memory: Memory) -> Check:
     faults += [kept.fault for kept in here if kept.fault and not kept.ignored]
     if faults:
         advice = "The prompt is evaluated anew; the state is kept again by itself."
-        return Check(name, "warn", "; ".join([*faults, *states]), advice)
+        return warn(name, "; ".join([*faults, *states]), advice)
     none = "none yet; a chat model that edgemem renders for in this process writes it after a turn, EdgeVox's does not"
-    return Check(name, "ok", "; ".join(states) or none)
+    return ok(name, "; ".join(states) or none)
 
 
-def check_compaction(memory: Memory) -> Check:
+def check_compaction(memory: OpenHome) -> Check:
     """Tell how summaries are made, what that costs, and why the model's were not used."""
     settings = memory.profile.compaction
     writer, slotless = _writer(memory)
@@ -143,16 +151,16 @@ def check_compaction(memory: Memory) -> Check:
     faults = [prefix.off for prefix in memory.diagnostics.prefixes() if prefix.off]
     if faults:
         advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
-        return Check("compaction", "warn", f"{detail}; nothing is read ahead: {faults[0]}", advice)
+        return warn("compaction", f"{detail}; nothing is read ahead: {faults[0]}", advice)
     if slotless:
-        return Check("compaction", "warn", detail, 'Or set summarizer = "extractive" under [compaction].')
+        return warn("compaction", detail, 'Or set summarizer = "extractive" under [compaction].')
     if settings.summarizer == "model" and counts.poor:
         advice = 'Take a larger chat model, or set summarizer = "extractive" under [compaction], which costs nothing.'
-        return Check("compaction", "warn", detail, advice)
-    return Check("compaction", "ok", detail)
+        return warn("compaction", detail, advice)
+    return ok("compaction", detail)
 
 
-def _writer(memory: Memory) -> tuple[str, str]:
+def _writer(memory: OpenHome) -> tuple[str, str]:
     """Return how summaries are made, and why the chat model does not write them although the profile says so."""
     settings, chat = memory.profile.compaction, memory.profile.chat
     extractive, elsewhere = "summaries are made of sentences that were said", "in another slot of its server"
@@ -178,7 +186,7 @@ def _writer(memory: Memory) -> tuple[str, str]:
     return f"the chat model writes summaries {here}", ""
 
 
-def _read_ahead(memory: Memory, counts: SummaryCounts) -> str:
+def _read_ahead(memory: OpenHome, counts: SummaryCounts) -> str:
     """Tell what reading new prompts in idle time comes to."""
     epochs = counts.model + counts.extractive
     tokens = memory.profile.context.window_tokens * 3 // 4

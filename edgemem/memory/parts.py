@@ -48,10 +48,7 @@ class Parts:
     ) -> None:
         """Open the files; where one cannot be opened, those before it are closed again.
 
-        Args:
-            running: is told what is forgotten, for what running conversations will still say.
-            wake: has idle time look for work.
-            restore: see `TruthFile.open`.
+        `running` is told what is forgotten, for what running conversations will still say.
         """
         profile = settings.now
         with ExitStack() as opened:

@@ -7,7 +7,7 @@ turns. An edit that cannot be read changes nothing: what held before stays, and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,17 +33,16 @@ DEBOUNCE_S = 0.3
 POLL_S = 10.0
 """Seconds between two looks where the system cannot report changes: a dozen file times, microseconds each."""
 
-HELD: dict[str, tuple[str, ...]] = {
-    "store": ("busy_timeout_s", "wal_limit_mb"),
-    # The chat model's own window was opened with it.
-    "context": ("window_tokens",),
-    "llama": ("chat_threads", "chat_gpu_layers"),
-    "recall": ("rerank",),
-    "log": ("turn",),
-}
+HELD = frozenset(
+    {
+        *("store.busy_timeout_s", "store.wal_limit_mb", "recall.rerank", "log.turn"),
+        *("llama.chat_threads", "llama.chat_gpu_layers"),
+        "context.window_tokens",  # the chat model's own window was opened with it
+    }
+)
 """What holds from the next start only, because something was opened or made with it."""
 
-EMBEDDER = {"llama": ("embedder", "embed_threads", "embed_context")}
+EMBEDDER = frozenset({"llama.embedder", "llama.embed_threads", "llama.embed_context"})
 """The same, once there is an embedder: another one would make every vector anew."""
 
 
@@ -166,7 +165,8 @@ class Reload:
         counting = set(self._files())
         self.problems = {file: fault for file, fault in self.problems.items() if file in counting}
         for key in changed:
-            log.info("%s: %s is now %s.", path.name, key, _value(profile, key))
+            section, _, name = key.partition(".")
+            log.info("%s: %s is now %s.", path.name, key, msgspec.to_builtins(profile)[section].get(name))
         if restart:
             log.warning("%s: %s", path.name, self.restart_note())
         if self._embedder is None and any(key.startswith("llama.") for key in changed):
@@ -182,16 +182,14 @@ class Reload:
 
     def _held(self, path: Path, read: Profile) -> tuple[Profile, tuple[str, ...]]:
         """Return a profile with the old values of what cannot change now, and the names of these."""
-        held = HELD if self._embedder is None else _merged(HELD, EMBEDDER)
-        keys = {f"{section}.{key}" for section, keys in held.items() for key in keys}
-        restart = tuple(sorted(keys & _differing(self._opened, read)))
+        held = HELD if self._embedder is None else HELD | EMBEDDER
+        restart = tuple(sorted(held & _differing(self._opened, read)))
+        values, opened = msgspec.to_builtins(read), msgspec.to_builtins(self._opened)
+        for section, _, key in (name.partition(".") for name in restart):
+            values[section][key] = opened[section][key]
         try:
-            for section, names in held.items():
-                opened = getattr(self._opened, section)
-                kept = {name: getattr(opened, name) for name in names}
-                part = msgspec.structs.replace(getattr(read, section), **kept)
-                read = msgspec.structs.replace(read, **{section: part})
-        except ValueError as error:
+            read = msgspec.convert(values, Profile)
+        except msgspec.ValidationError as error:
             raise ConfigError(
                 f"{path}: {error}, and {', '.join(restart)} holds from the next start only; restart edgemem."
             ) from error
@@ -228,14 +226,6 @@ class Reload:
         return [folder / file for folder in model_folders(self._home) for file in files]
 
 
-def _merged(*parts: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    merged: dict[str, tuple[str, ...]] = {}
-    for part in parts:
-        for section, keys in part.items():
-            merged[section] = (*merged.get(section, ()), *keys)
-    return merged
-
-
 def _differing(profile: Profile, other: Profile) -> set[str]:
     """Return the keys in which two profiles differ, as `section.key`."""
     before, after = msgspec.to_builtins(profile), msgspec.to_builtins(other)
@@ -245,8 +235,3 @@ def _differing(profile: Profile, other: Profile) -> set[str]:
         for key in before[section].keys() | after[section].keys()
         if before[section].get(key) != after[section].get(key)
     }
-
-
-def _value(profile: Profile, key: str) -> object:
-    section, _, name = key.partition(".")
-    return msgspec.to_builtins(profile)[section].get(name)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from edgemem.config import ChatSettings
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.hooks.upkeep import Prefix
     from edgemem.llama.protocols import ChatModel
     from edgemem.llama.state import KeptState
+    from edgemem.llama.warm_prefix import WarmPrefix
     from edgemem.store.erase.copies import Erased
 
 
@@ -41,7 +41,7 @@ class Running:
         """Return the compactions of the sessions."""
         return list(self._compactions)
 
-    def prefixes(self) -> list[Prefix]:
+    def prefixes(self) -> list[WarmPrefix]:
         """Return what reads the prompts of new epochs ahead, one for each session with a model."""
         return [hook.warming.prefix for hook in self.compactions() if hook.warming is not None]
 

@@ -1,60 +1,45 @@
-"""One session: its hooks, what they look through for a turn, and the extra hooks that an operator switches on.
+"""One session: its hooks, what they look through for a turn, and the tools of its model.
 
-Each hook reads its numbers from the settings and the budget that hold now. An extra hook that cannot be made does not keep
-a robot from talking: it is left out, told in the log, and shown by `check`.
+Each hook reads its numbers from the settings and the budget that hold now.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import copy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block.select import floors_of
 from edgemem.context.compaction.extractive import ExtractiveSummarizer, QuickSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt.log import PromptLog
-from edgemem.errors import StoreError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.loader import LOADING, load_entry_points
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
-from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
-from edgemem.records import Epoch, Kind
+from edgemem.records import NOTES, READ_MORE, Epoch, Kind, Reader, Recalled
 
 if TYPE_CHECKING:
-    from edgemem.clock import Clock
-    from edgemem.config import HookSettings, Profile
+    from edgemem.config import Profile
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.hooks.audit_log import AuditLogHook
-    from edgemem.hooks.conversation import Conversation
     from edgemem.hooks.tool_output import ToolOutputTruncatorHook
     from edgemem.hooks.upkeep import UpkeepHook
     from edgemem.llama.protocols import ChatModel
-    from edgemem.memory import Memory
-    from edgemem.records import Reader
+    from edgemem.loop.toolbox import Tool
+    from edgemem.memory.opened import OpenHome
+    from edgemem.store.erase.eraser import Eraser
 
 _log = logging.getLogger(__name__)
-
-AUDIT_BYTES = 1_000_000
-"""Bytes of the audit log before a new file begins."""
-
-AUDIT_FILES = 3
-"""Older files of the audit log that are kept."""
-
-log = logging.getLogger("edgemem.hooks")
 
 SIGHTS: tuple[frozenset[Kind], ...] = (
     frozenset(("fact", "preference")),
@@ -67,20 +52,19 @@ too long for a block, and says what turns say."""
 LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary",)))
 """What a model looks through when it asks."""
 
+MAX_ITEMS = 10
+"""Lines that one call tells; each takes some 20 tokens to evaluate."""
+
+BEHIND = 0.05
+"""The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
+
 
 class SessionHooks:
-    """The hooks of one session.
-
-    Args:
-        speaker: who speaks where the loop does not say it.
-        agent: the name that episodes carry.
-        budget: divides the model's window, and has what counts its tokens.
-        model: the chat model of the session, which may write its summaries.
-    """
+    """The hooks of one session; `speaker` speaks where the loop does not say who, and the model may write its summaries."""
 
     def __init__(
         self,
-        memory: Memory,
+        memory: OpenHome,
         *,
         session_id: str,
         speaker: str | None,
@@ -120,11 +104,7 @@ class SessionHooks:
         )
 
     def all(self, upkeep: UpkeepHook) -> list[Hook]:
-        """Return them.
-
-        Args:
-            upkeep: holds idle work while somebody speaks.
-        """
+        """Return them, with the hook that holds idle work while somebody speaks."""
         memory, settings, conversation = self._memory, self._settings, self._conversation
         last_word = TokenBudgetHook(budget=self._budget)
         compaction = ContextCompactionHook(
@@ -225,81 +205,6 @@ class SessionHooks:
         return Warming(ahead(), self._layout)
 
 
-class Extras:
-    """The extra hooks of one home; its sessions share one audit log."""
-
-    def __init__(self, home: Path, clock: Clock, *, note: Callable[[HookFailure], None]) -> None:
-        """Make no hook yet.
-
-        Args:
-            home: relative paths mean files in it.
-            note: keeps a failure for `check`.
-        """
-        self._home = home
-        self._clock = clock
-        self._note = note
-        self._audit: AuditLogHook | None = None
-        self._audited: HookSettings | None = None
-
-    def hooks(self, profile: Profile) -> list[Hook]:
-        """Return the hooks of one session."""
-        settings, hooks = profile.hooks, list[Hook]()
-        # Imported here: most robots need none of them.
-        if settings.tool_retries:
-            from edgemem.hooks.tool_retry import ToolErrorRetryHook
-
-            hooks.append(ToolErrorRetryHook(settings.tool_retries))
-        if profile.log.hooks:
-            from edgemem.hooks.turn_log import TimingHook
-
-            hooks.append(TimingHook(log=True))
-        if settings.packages:
-            loaded = load_entry_points(only=settings.packages)
-            hooks += loaded.hooks.values()
-            for failure in loaded.failures:
-                self._note(failure)
-        audit = self._audit_log(settings)
-        return [*hooks, audit] if audit is not None else hooks
-
-    def logs(self, profile: Profile) -> tuple[Path, ...]:
-        """Return the files in which words of a person may stand."""
-        path = self._audit_path(profile.hooks)
-        return () if path is None else (path,)
-
-    def close(self) -> None:
-        """Close the audit log; a second call does nothing."""
-        audit, self._audit = self._audit, None
-        if audit is not None:
-            audit.close()
-
-    def _audit_path(self, settings: HookSettings) -> Path | None:
-        return self._home / Path(settings.audit_log).expanduser() if settings.audit_log else None
-
-    def _audit_log(self, settings: HookSettings) -> AuditLogHook | None:
-        path = self._audit_path(settings)
-        if path is None:
-            return None
-        if self._audit is not None and self._audited == settings:
-            return self._audit
-        from edgemem.hooks.audit_log import AuditLogHook
-
-        try:
-            audit_log = AuditLogHook(
-                path,
-                max_bytes=AUDIT_BYTES,
-                keep=AUDIT_FILES,
-                text=None if settings.audit_text == "none" else settings.audit_text,
-                clock=self._clock,
-            )
-        except StoreError as error:
-            log.warning("%s Turns are not written to it.", error)
-            self._note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
-            return None
-        # Sessions that began with an older one go on with it; it is closed with the last of them.
-        self._audit, self._audited = audit_log, settings
-        return audit_log
-
-
 def searching(profile: Profile, conversation: Conversation, reader: Reader | None) -> dict[str, Any]:
     """Return how to search for a reader's next turn, given what the prompt holds now."""
     # A copy: while somebody speaks, the layout is still that of the reader before.
@@ -320,3 +225,58 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         "skip_turns": (layout.session, layout.visible_turns()),
         "called": profile.called(),
     }
+
+
+def default_tools(
+    memory: OpenHome,
+    *,
+    include: Collection[str] | None,
+    speaker: str | None,
+    search: Callable[..., list[Recalled]],
+    eraser: Eraser,
+) -> list[Tool]:
+    """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
+    # Imported here: a robot whose model calls no tools need not load them.
+    from edgemem.loop.memory_tools import NAMES, memory_tools
+    from edgemem.loop.text_tools import notes_tool, read_more_tool
+
+    settings = memory.settings
+
+    def recall(query: str, reader: Reader | None) -> list[Recalled]:
+        profile = settings.now
+        least = profile.injection.min_score
+        results = search(
+            query,
+            reader=reader,
+            k=MAX_ITEMS,
+            apart=LOOKED_UP,
+            min_score=BEHIND * least,
+            deadline_s=profile.recall.deadline_ms / 1e3,
+            called=profile.called(),
+        )
+        return results if any(item.score >= least for item in results) else []
+
+    # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
+    with_notes, with_more = True, bool(settings.now.hooks.tool_output_chars)
+    if include is not None and not isinstance(include, str):
+        with_notes, with_more = NOTES in include, READ_MORE in include
+        include = [name for name in include if name not in (NOTES, READ_MORE)]
+    tools = memory_tools(
+        memory.store,
+        include=NAMES if include is None else include,
+        recall=recall,
+        forget=lambda key, scope: bool(
+            eraser.fact(key, scope=scope, wait_s=settings.now.tools.write_wait_s, at_once=False)
+        ),
+        forget_episode=lambda episode_id: bool(
+            eraser.episode(episode_id, wait_s=settings.now.tools.write_wait_s, at_once=False)
+        ),
+        speaker=speaker,
+        settings=settings,
+        max_items=MAX_ITEMS,
+    )
+    if with_notes:
+        tools.append(notes_tool(memory.notes, clock=memory.clock, speaker=speaker, settings=settings))
+    if with_more:
+        tools.append(read_more_tool(memory.database, speaker=speaker))
+    return tools

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from edgemem.memory import Memory
+    from edgemem.memory.opened import OpenHome
 
 DAY = 86400.0
 WEEK = 7 * DAY
@@ -66,7 +66,7 @@ class Stats(msgspec.Struct, frozen=True):
     last_turn: TurnFigures | None = None
 
 
-def gather(memory: Memory) -> Stats:
+def gather(memory: OpenHome) -> Stats:
     """Look at everything; nothing is written."""
     import edgemem
 
@@ -89,7 +89,7 @@ def gather(memory: Memory) -> Stats:
     )
 
 
-def _per_day(memory: Memory, now: float, truth_bytes: int) -> dict[str, float]:
+def _per_day(memory: OpenHome, now: float, truth_bytes: int) -> dict[str, float]:
     """Return the growth in rows, and in bytes as these rows' share of the file."""
     query = memory.database.query
     since = now - WEEK
@@ -104,7 +104,7 @@ def _per_day(memory: Memory, now: float, truth_bytes: int) -> dict[str, float]:
     return {name: round(value, 2) for name, value in per_day.items()}
 
 
-def _lag(memory: Memory, now: float) -> float:
+def _lag(memory: OpenHome, now: float) -> float:
     """Return for how many seconds the oldest row that is not indexed has waited."""
     state = memory.index.state()
     oldest: list[int | None] = []

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.recall.index.file import truth_of
-from edgemem.store.backups import backup_paths, newest_good
-from edgemem.store.db.database import Database, copy_database, origin_of
+from edgemem.store.backups import Loss, Mark, backup_paths, newest_good, read_mark, write_mark
+from edgemem.store.db.connection import copy_database, origin_of
+from edgemem.store.db.database import Database
 from edgemem.store.db.files import HomeLock, meaning_of, sync
 from edgemem.store.db.schema import TRUTH
-from edgemem.store.mark import Loss, Mark, read_mark, write_mark
 from edgemem.store.spool import spool_paths
 
 if TYPE_CHECKING:
@@ -251,11 +251,7 @@ class TruthFile:
         Database(fresh, clock=self._clock, migrations=self._migrations).close()
 
     def _put_aside(self, *, waiting: bool) -> list[Path]:
-        """Give what stands here a dated name, and remove what was made from it.
-
-        Args:
-            waiting: also the turns that wait to be written.
-        """
+        """Give what stands here a dated name, with turns that wait to be written if they belong to it; remove what was made from it."""
         moment = datetime.fromtimestamp(self._clock.now(), timezone.utc)
         aside = self.path.with_name(self.path.name + moment.strftime(_ASIDE))
         moved = []

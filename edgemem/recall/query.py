@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from edgemem.languages.words import all_words, small
-from edgemem.recall.dates.period import TimeAlone, time_alone
+from edgemem.languages.words import all_words, is_english, small
 from edgemem.recall.dates.phrases import asks_when, ends_in, times_in
+from edgemem.recall.dates.questions import TimeAlone, tense_of, time_alone
 from edgemem.recall.people.names import hear, named_in
 from edgemem.recall.text.analyse import MAX_CHARS, language_in, plain_words, stem, terms
-from edgemem.recall.text.tense import tense_of
-from edgemem.recall.text.vocabulary import is_english
 from edgemem.recall.traits import zone_at
 
 if TYPE_CHECKING:

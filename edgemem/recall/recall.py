@@ -12,12 +12,9 @@ from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.query import parse_query
-from edgemem.recall.rank.echoes import Echoes
-from edgemem.recall.rank.gate import shipped_gate
-from edgemem.recall.rank.groups import Rows, Selection, best_of_groups, first_of
-from edgemem.recall.rank.model import shipped_models
+from edgemem.recall.rank.ranking import choose_versions
 from edgemem.recall.rank.rerank import Bounds, SecondPass, second_pass
-from edgemem.recall.rank.versions import choose_versions
+from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of
 from edgemem.recall.results import fetch
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.table import Filter, make_filter
@@ -216,33 +213,34 @@ class Recall:
 
     def messages_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], Messages]:
         """Return the ids of the messages that were considered for a question, and their features."""
-        reader = as_spelled(self._truth, reader)
-        allowed = make_filter(reader, kinds={"turn"})
-        limits = Limits(candidates=self._settings.now.recall.candidates)
-        asked = parse_query(query, self._clock.now())
-        _, ranking = self._search(asked, reader, {}, allowed, limits)
+        ranking = self._ranking(query, reader, kinds={"turn"})
         return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.messages
 
     def best_of(self, query: str, *, reader: Reader | None) -> tuple[Utterance, Fit]:
         """Return what the gate knows of an utterance: what it says, and how well the best of what was found fits."""
-        reader = as_spelled(self._truth, reader)
-        limits = Limits(candidates=self._settings.now.recall.candidates)
-        _, ranking = self._search(
-            parse_query(query, self._clock.now()), reader, {}, make_filter(reader), limits
-        )
+        ranking = self._ranking(query, reader)
         return ranking.utterance, ranking.fit
 
     def fact_features_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
         """Return the names of the facts and preferences that were considered for a question, and their features."""
-        asked = parse_query(query, self._clock.now())
-        reader = as_spelled(self._truth, reader)
-        allowed = make_filter(reader, past=asked.asks_past)
-        limits = Limits(candidates=self._settings.now.recall.candidates)
-        _, ranking = self._search(asked, reader, {}, allowed, limits)
+        ranking = self._ranking(query, reader, past=True)
         rows = range(ranking.texts, ranking.texts + len(ranking.fact_features))
-        return [
-            f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows
-        ], ranking.fact_features
+        names = [f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows]
+        return names, ranking.fact_features
+
+    def _ranking(
+        self, query: str, reader: Reader | None, *, kinds: Collection[Kind] | None = None, past: bool = False
+    ) -> Ranking:
+        """Return all that is considered for a question, without a deadline.
+
+        Args:
+            past: also facts that do not hold any more, where the question asks about the past.
+        """
+        reader = as_spelled(self._truth, reader)
+        asked = parse_query(query, self._clock.now())
+        limits = Limits(candidates=self._settings.now.recall.candidates)
+        allowed = make_filter(reader, kinds=kinds, past=past and asked.asks_past)
+        return self._search(asked, reader, {}, allowed, limits)[1]
 
     def _search(
         self,
@@ -274,16 +272,7 @@ class Recall:
         with self._tail_lock:
             # Read here: who has an older one than the tail would take the same text from both.
             state = self._index.state() if indexed else None
-            search = Search(
-                self._index,
-                state,
-                self._embedder,
-                allowed,
-                limits,
-                shipped_models(),
-                shipped_gate(),
-                now=self._clock.now(),
-            )
+            search = Search(self._index, state, self._embedder, allowed, limits, now=self._clock.now())
             self._tail.refresh(state)
             question, view = search.look_up_words(
                 asked, self._tail, names=names, reader=reader.speaker if reader else None

@@ -33,9 +33,9 @@ from edgemem.recall.index.sources import (
 )
 from edgemem.records import Recalled, RecalledSession
 from edgemem.store.episodes import episode_text
+from edgemem.store.epochs import SUMMARIES
 from edgemem.store.fact_queries import believed_at
 from edgemem.store.rights import LEVELS, readable, reading_rule
-from edgemem.store.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

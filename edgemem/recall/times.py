@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.search.table import Columns
+    from edgemem.recall.search.table import DocTable
 
     Numbers = NDArray[np.float32]
 
@@ -172,7 +172,7 @@ _FEW_DAYS_S = 3 * 86400.0
 _LIKELY = 0.5
 
 
-def on_dates(columns: Columns, question: ParsedQuery) -> NDArray[np.intp]:
+def on_dates(columns: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
     """Return the slots of the texts that speak of a time that the question speaks of, the best first."""
     import numpy as np
 
@@ -185,7 +185,7 @@ def on_dates(columns: Columns, question: ParsedQuery) -> NDArray[np.intp]:
     return best
 
 
-def on_days(columns: Columns, question: ParsedQuery) -> NDArray[np.intp]:
+def on_days(columns: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
     """Return the slots of the messages that were said on a day that the question speaks of, as they were said."""
     import numpy as np
 
@@ -197,7 +197,7 @@ def on_days(columns: Columns, question: ParsedQuery) -> NDArray[np.intp]:
     return np.flatnonzero(inside & (kind == TURN))
 
 
-def spoken_of(columns: Columns, question: ParsedQuery) -> Numbers:
+def spoken_of(columns: DocTable, question: ParsedQuery) -> Numbers:
     """Return, by slot, how well the times that each text speaks of are the question's, 0 to 1; one more at the end."""
     import numpy as np
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgemem.config import Settings
 from edgemem.errors import DiskFullError, InvalidInputError, StoreError
-from edgemem.store.db.database import Origin, origin_of
-from edgemem.store.db.files import sync
+from edgemem.store.db.connection import Origin, origin_of
+from edgemem.store.db.files import sync, write_private
 from edgemem.store.db.wal import copy_name, stamp_of
 from edgemem.store.erase.erasings import last_forgotten
 
@@ -211,3 +213,48 @@ def newest_good(folder: Path, truth: int = 0) -> Path | None:
         if origin is not None and truth in (0, origin.truth):
             return path
     return None
+
+
+# The mark of a home: which truth it has, and what became of those before
+# It is written after the first durable commit, so a first start that is cut off leaves none.
+
+
+_MARK = "home.json"
+
+
+class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A truth that was lost, and what was put in its place without anybody there."""
+
+    at: float
+    """When it was noticed, in seconds since the epoch."""
+    fault: str
+    backup: str = ""
+    """The name of the backup that was put back; empty: there was no good one, so the memory began empty."""
+    until: float = 0.0
+    """When the newest record of that backup was made, in seconds since the epoch."""
+    aside: tuple[str, ...] = ()
+    """The names of the files that were put aside."""
+
+
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a home knows of its truth."""
+
+    truth: int = 0
+    """The tick at which it was born; 0: nobody knows."""
+    losses: tuple[Loss, ...] = ()
+    """Those that nobody has acknowledged yet, oldest first."""
+
+
+def read_mark(folder: Path) -> Mark | None:
+    """Return the mark in a home's `db`; None if there is none."""
+    try:
+        return msgspec.json.decode((folder / _MARK).read_bytes(), type=Mark)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, msgspec.DecodeError):
+        return Mark()
+
+
+def write_mark(folder: Path, mark: Mark) -> None:
+    """Write the mark durably; raise OSError where that is impossible."""
+    write_private(folder / _MARK, msgspec.json.format(msgspec.json.encode(mark)))

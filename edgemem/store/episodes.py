@@ -21,6 +21,7 @@ from edgemem.store.rights import (
     spell_both,
 )
 from edgemem.store.validation import (
+    HEARD,
     checked_count,
     checked_heard,
     checked_name,
@@ -33,8 +34,7 @@ from edgemem.store.validation import (
 if TYPE_CHECKING:
     from edgemem.records import Heard, Reader
     from edgemem.scopes import Level
-    from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.db.transaction import Tables, Transaction
 
 MAX_PAYLOAD_BYTES = 64 * 1024
 _MAX_DEPTH = 32
@@ -44,10 +44,7 @@ _LEFT = "episodes left"
 """Under which is remembered how many more may be kept before there can be too many, and of which `keep`."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_COLUMNS = """
-  kind, payload, outcome, agent, id, level, owner,
-  speaker, speaker_confidence, asr_confidence, device, room, event_time
-"""
+_COLUMNS = f"kind, payload, outcome, agent, id, level, owner, {HEARD}"
 
 
 def append_episode(
@@ -76,16 +73,10 @@ def append_episode(
     who, heard = spell_both(tx, who, heard)
     agent = checked_name(agent, "the agent of an episode")
     row_id = tx.tick() if episode_id is None else episode_id
+    outcome = storable_value(outcome, what="the outcome of an episode")
     tx.execute(
-        """
-        insert into episodes (id, kind, payload, outcome, agent, level, owner,
-          speaker, speaker_confidence, asr_confidence, device, room, event_time)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        (
-            *(row_id, kind, text, storable_value(outcome, what="the outcome of an episode"), agent),
-            *(number, who, *heard_columns(heard)),
-        ),
+        f"insert into episodes ({_COLUMNS}) values ({', '.join('?' * 13)})",  # noqa: S608 - our own constant
+        (kind, text, outcome, agent, row_id, number, who, *heard_columns(heard)),
     )
     if keep > 0:
         _trim(tx, keep)
@@ -93,7 +84,7 @@ def append_episode(
 
 
 def recent_episodes(
-    db: Database, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
+    db: Tables, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
 ) -> list[Episode]:
     """Return the newest `n` episodes, the oldest of them first."""
     n = checked_count(n, "the number of episodes")
@@ -131,7 +122,7 @@ def spell_out(key: str) -> str:
     return " ".join(_HUMP.sub(" ", key).replace("_", " ").replace(".", " ").replace("-", " ").split())
 
 
-def read_episode(db: Database, episode_id: str, *, reader: Reader | None = None) -> Episode | None:
+def read_episode(db: Tables, episode_id: str, *, reader: Reader | None = None) -> Episode | None:
     """Return one episode by its id; None: there is none that the reader may read."""
     rule, values = reading_rule(reader)
     rows = db.query(
@@ -196,10 +187,7 @@ def _trim(tx: Transaction, keep: int) -> None:
     if left < 0:
         beyond = "select id from episodes order by id desc limit 1 offset ?"
         old = tx.execute(f"select id, owner, speaker from episodes where id <= ({beyond})", (keep,))  # noqa: S608 - our own constant
-        tx.executemany(
-            "insert into index_queue (id, kind, ref) values (?, 'episode', ?)",
-            [(tx.tick(), row[0]) for row in old],
-        )
+        tx.announce("episode", [row[0] for row in old])
         tx.execute("delete from episodes where id <= ?", old[-1][:1])
         drop_unused(tx, (name for row in old for name in row[1:]))
     # After a trim it is counted once more: that may be rolled back.

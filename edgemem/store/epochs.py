@@ -1,4 +1,10 @@
-"""Epochs: where a session's prompt began anew, and the summary that stands for what came before."""
+"""Epochs: where a session's prompt began anew, and the summary that stands for what came before, and who may read that.
+
+The newest summary of a session stands for all before it, since it was made from them. It is as open as the turns that it
+stands for, but never more than the household: with private talk among them it is read by whoever owns all of that, and
+where that is several people, by nobody. A planner leaves private turns out of what it has summarised, but a record does
+not say who wrote it, so it is closed by what it may hold.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +14,24 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.records import Epoch
-from edgemem.store.erase.copies import without_outcomes
-from edgemem.store.summaries import note_newer
 from edgemem.store.turns import ensure_session
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
+
+
+_PRIVATE = "from turns t indexed by turns_private where t.session_id = e.session_id and t.n < e.first_turn and t.level = 2"
+
+SUMMARIES = f"""
+  (select e.id, e.session_id, e.first_turn, e.summary, e.reason,
+    case when exists (select 1 {_PRIVATE}) then 2 else 1 end as level,
+    (select case when count(distinct t.owner) = 1 and count(*) = count(t.owner) then max(t.owner) end {_PRIVATE}) as owner
+  from epochs e where e.summary <> '' and not exists (
+    select 1 from epochs n where n.session_id = e.session_id and n.id > e.id and n.summary <> ''))
+"""  # noqa: S608 - our own constants
+"""The newest summary of each session as rows with level and owner, to be read like a table."""
 
 
 def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
@@ -41,9 +57,27 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
     return stored
 
 
-def without_memory(epoch: Epoch) -> Epoch:
-    """Return an epoch whose head repeats nothing of the memory: for when something was forgotten, and nobody knows what."""
-    return msgspec.structs.replace(epoch, carried=(), summary=without_outcomes(epoch.summary))
+def note_newer(tx: Transaction, session_id: int, number: int) -> None:
+    """Tell the index that the summary before an epoch's is not the newest of its session any more, or is once more."""
+    older = tx.execute(
+        "select id from epochs where session_id = ? and id < ? and summary <> '' order by id desc limit 1",
+        (session_id, number),
+    )
+    tx.announce("summary", (other for (other,) in older))
+
+
+def change_summary(tx: Transaction, number: int, summary: str) -> None:
+    """Give an epoch another summary."""
+    rows = tx.execute("update epochs set summary = ? where id = ? returning session_id", (summary, number))
+    tx.announce("summary", [number])
+    for (session_id,) in rows:
+        note_newer(tx, session_id, number)
+
+
+def erase_epochs(tx: Transaction, session_id: int) -> None:
+    """Erase all epochs of a session, with their summaries."""
+    gone = tx.execute("delete from epochs where session_id = ? returning id, summary", (session_id,))
+    tx.announce("summary", (number for number, summary in gone if summary))
 
 
 def keep_head(tx: Transaction, session: str, head: str) -> None:

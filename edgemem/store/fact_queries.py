@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from edgemem.records import Reader
-    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Tables
 
 
 _AT_ONCE = 500  # values that one statement binds, besides times and reader
@@ -76,13 +76,13 @@ def believed_at(known_at: float | None) -> tuple[str, dict[str, Any]]:
     return (_BELIEVED, {}) if known_at is None else (_KNOWN, {"known_at": checked_tick(known_at, "known_at")})
 
 
-def get_fact(db: Database, key: str, *, scope: str, t: float) -> str | None:
+def get_fact(db: Tables, key: str, *, scope: str, t: float) -> str | None:
     """Return the value that is believed to hold at `t`."""
     return read_values(db, [(scope, key)], t=t, reader=None)[scope, key][1]
 
 
 def read_values(
-    db: Database, keys: Collection[tuple[str, str]], *, t: float, reader: Reader | None
+    db: Tables, keys: Collection[tuple[str, str]], *, t: float, reader: Reader | None
 ) -> dict[tuple[str, str], Held]:
     """Return what is believed to hold at `t` of several (scope, key), in one statement.
 
@@ -114,7 +114,7 @@ def read_values(
 
 
 def facts_as_of(
-    db: Database,
+    db: Tables,
     t: float,
     *,
     scope: str | None = None,
@@ -155,7 +155,7 @@ def as_of(
     return sql, values
 
 
-def held_at(db: Database, t: float, *, known_at: float | None, reader: Reader | None) -> list[int]:
+def held_at(db: Tables, t: float, *, known_at: float | None, reader: Reader | None) -> list[int]:
     """Return the statements that held at `t`, as believed now or at `known_at`, by the numbers of what was said."""
     sql, values = as_of(t, known_at=known_at, reader=reader, columns="f.origin")
     return sorted({origin for (origin,) in db.query(sql, values)})
@@ -173,7 +173,7 @@ class HeldWithin(NamedTuple):
     """How long it held within that time, all its turns together."""
 
 
-def keys_of(db: Database, origins: Sequence[int]) -> dict[int, int]:
+def keys_of(db: Tables, origins: Sequence[int]) -> dict[int, int]:
     """Return which key each of some statements is about, by the numbers of what was said."""
     keys: dict[int, int] = {}
     for some in _at_once(origins):
@@ -183,7 +183,7 @@ def keys_of(db: Database, origins: Sequence[int]) -> dict[int, int]:
 
 
 def held_within(
-    db: Database, keys: Collection[int], times: Sequence[tuple[float, float]], *, reader: Reader | None
+    db: Tables, keys: Collection[int], times: Sequence[tuple[float, float]], *, reader: Reader | None
 ) -> list[HeldWithin]:
     """Return which values are believed now to have held within some times, of what the reader may read.
 
@@ -209,7 +209,7 @@ def _at_once(ids: Sequence[int]) -> Iterator[list[int]]:
         yield some + [some[-1]] * (-len(some) % _TOGETHER)
 
 
-def fact_history(db: Database, key: str, *, scope: str) -> list[Fact]:
+def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
     """Return every version that was ever said, in recorded order.
 
     `invalidated_at` and `superseded_by` tell when and by what a version was first contradicted; `valid_from`

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
@@ -18,6 +18,8 @@ from edgemem.scopes import without_spaces
 from edgemem.store.erase.erasings import note_forgotten
 from edgemem.store.rights import level_and_owner, scope_in_sql, spell_both, spell_scope
 from edgemem.store.unconfirmed import (
+    STATED,
+    Rectangle,
     first_heard,
     forget_doubts,
     heard_badly,
@@ -73,7 +75,7 @@ def assert_fact(
     """Believe from now on that `key` has `value` in `[valid_from, valid_to)`; tell whether that is news.
 
     Args:
-        value: None says that it has none; retract_fact is for that.
+        value: None says that it has none.
         valid_from: seconds since the epoch; None is the moment of this transaction, or of the doubt that it confirms.
         valid_to: None is for ever.
         doubtful_below: what a recogniser was less sure of than this becomes a doubt where it contradicts what was
@@ -138,18 +140,6 @@ def believe(
     return True
 
 
-def retract_fact(
-    tx: Transaction, key: str, *, scope: str = "global", valid_from: float | None = None
-) -> bool:
-    """Believe that the key has no value from `valid_from` on; tell whether it had one."""
-    check_key(key)
-    check_key(scope, what="a scope")
-    if find_key(tx, scope, key) is None:
-        return False
-    # What is not there has no owner: the level only matters for values.
-    return assert_fact(tx, key, None, scope=scope, valid_from=valid_from, level="shared")
-
-
 def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     """Erase every version of a fact, and its key; tell whether there was one."""
     key_id = find_key(tx, scope, key)
@@ -157,8 +147,7 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
         return False
     note_forgotten(tx)
     rows = sorted(tx.execute(ROWS_OF_KEY, {"key": key_id}))
-    for (row_id,) in rows:
-        _queue(tx, row_id)
+    tx.announce("fact", [row_id for (row_id,) in rows])
     tx.executemany("delete from facts where id = ?", rows)
     forget_doubts(tx, key_id)
     tx.execute("delete from fact_keys where id = ?", (key_id,))
@@ -265,59 +254,21 @@ def _close(tx: Transaction, rows: list[Rectangle], recorded: int, version: int) 
             (recorded, (version - 1) >> height << height, row.id),
         )
         if row.value is not None:
-            _queue(tx, row.id)
+            tx.announce("fact", [row.id])
 
 
 def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int, number: int | None = None) -> int:
     row_id = tx.tick() if number is None else number
+    place = (row_id, key_id, recorded, row.version, row.origin or row_id, row.supersedes)
     tx.execute(
-        """
-        insert into facts (id, key_id, value, valid_from, valid_to, recorded, version, origin, supersedes, source,
-          level, owner, speaker, speaker_confidence, asr_confidence, device, room, event_time)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        (
-            *(
-                row_id,
-                key_id,
-                row.value,
-                row.valid_from,
-                row.valid_to,
-                recorded,
-                row.version,
-                row.origin or row_id,
-            ),
-            *(row.supersedes, row.source, row.level, row.owner, *row.heard),
-        ),
+        f"insert into facts (id, key_id, recorded, version, origin, supersedes, {STATED})"  # noqa: S608 - our own constant
+        f" values ({', '.join('?' * 18)})",
+        (*place, *row.stated),
     )
     return row_id
 
 
-def _queue(tx: Transaction, row_id: int) -> None:
-    tx.execute("insert into index_queue (id, kind, ref) values (?, 'fact', ?)", (tx.tick(), row_id))
-
-
 NOTHING_HEARD: tuple[None, ...] = (None,) * 6
-
-
-class Rectangle(NamedTuple):
-    """A stretch of valid time with what is believed of it, and all that is written again when it is split."""
-
-    id: int
-    value: str | None
-    """None: there is no value."""
-    valid_from: float
-    valid_to: float | None
-    version: int
-    origin: int
-    """The id of the rectangle as it was said, before anything was cut off it."""
-    supersedes: int | None
-    source: str
-    level: int
-    owner: str | None
-    heard: tuple[Any, ...]
-    badly: bool | None = None
-    """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
 
 
 def is_news(touched: Sequence[Rectangle], statement: Rectangle) -> bool:

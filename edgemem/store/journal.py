@@ -3,34 +3,125 @@
 *Accepted* turns survive a crash of the process: they stand in the spool beside the database. *Committed* ones also survive a
 pulled plug. What else belongs to a turn (episodes, a new epoch) is written in the same transaction.
 
+A step is written at once, each exactly once. Where that is impossible (another program holds the database, the disk is full or
+broken) it waits, and everything that comes later waits behind it: in the spool from its oldest on, without a gap; what that
+cannot take waits in memory alone, and is counted. Whatever is tried next tries the oldest first.
+
 The database sees an open turn only where something must come after it: another loop takes its session up, something is
-forgotten, or the memory is closed. The tick at which a turn was accepted stands in its row, so a record that is found after a
+forgotten, or the memory is closed. The tick at which a turn was accepted stands in its row, so a record that is read after a
 crash is known to be written, or not.
 
 Several loops may talk in one session, also from several processes. The number of a turn is then what its loop expects; where
-another loop was quicker, the turn gets the next free one, inside of the transaction, and the future says which. So two loops
-never overwrite each other's turns, and none is lost.
+another loop was quicker, the turn gets the next free one, inside of the transaction, and the future says which.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from edgemem.errors import BusyError
+from edgemem.errors import BusyError, CorruptError, InvalidInputError, LostError, StoreError
 from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
 from edgemem.store.db.database import Database
-from edgemem.store.outbox import Also, Entry, OpenTurn, Outbox, Result
-from edgemem.store.turn_steps import Amend, Commit, Discard
+from edgemem.store.db.files import meaning_of
+from edgemem.store.spool import LATER, REFUSED, ROOM, Record, Spool, Spools, look_into
+from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, Line, Step, line_of
+
+if TYPE_CHECKING:
+    from edgemem.store.db.transaction import Transaction
+
+Also = Callable[[Any], Any]
+"""A further write for the transaction of a step."""
+
+_LATER = (*LATER, CorruptError)
+"""A damaged or replaced file is no reason to give up what was said, as it is for a write whose caller is told."""
+
+_LOOK_S = 0.02  # how soon somebody who begins to speak is served
+
+_MARK = "spool:"
+"""With the name of a file, the key under which the truth says up to which record of it all is done."""
+
+_log = logging.getLogger(__name__)
 
 _journals = count()
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """Turns that wait to be written."""
+
+    turns: int
+    unkept: int
+    """How many of them wait in memory alone, and are lost with their process."""
+    fault: str = ""
+    """Why they wait."""
+
+    def __str__(self) -> str:
+        unkept = f", {self.unkept} of them only in memory" if self.unkept else ""
+        return f"{self.turns} turns wait to be written{unkept}: {self.fault}"
+
+
+@dataclass(eq=False)
+class OpenTurn:
+    """An accepted turn, and where it stands."""
+
+    turn: Turn
+    tick: int
+    record: Record | None = None
+    kept: Turn | None = None
+    """What of it stands in the record."""
+    stored: Future[Any] | None = None
+    """Its number in the database, if it has to stand there."""
+    n: int | None = None
+    """That number, once it is known."""
+    ended: bool = False
+
+    def erase(self) -> None:
+        """Take it out of the spool."""
+        if self.record is not None:
+            self.record.erase()
+            self.record = None
+
+
+class Result(Future[Any]):
+    """What a step will give, and the tick of its turn."""
+
+    tick: int | None = None
+
+
+@dataclass(eq=False)
+class Entry:
+    """A step on its way."""
+
+    step: Step
+    also: tuple[Also, ...] = ()
+    """Further writes for the same transaction."""
+    open: OpenTurn | None = None
+    """The turn that it ends, or stores as an open one."""
+    id: int = 0
+    record: Record | None = None
+    future: Result = field(default_factory=Result)
+
+    def __post_init__(self) -> None:
+        self.future.tick = self.step.tick
+        self.future.set_running_or_notify_cancel()
+
+    @property
+    def kept(self) -> bool:
+        """Tell whether it survives its process."""
+        if self.record is None and isinstance(self.step, Accept) and self.open is not None:
+            return self.open.ended or self.open.record is not None
+        return self.record is not None
 
 
 class TurnJournal:
@@ -38,19 +129,26 @@ class TurnJournal:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.outbox = Outbox(database)
+        self.most = 500
+        """How many turns may wait; a further one is refused, and lost."""
+        self.spools = Spools(database, ROOM)
+        self.fault: StoreError | None = None
+        """Why what waits could not be written; None: nothing waits, or it was not tried yet."""
+        self._queue: deque[Entry] = deque()
+        self._try: Future[None] | None = None
+        self._draining = False
         self._open: dict[Future[int], OpenTurn] = {}
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._digits = self._process + next(_journals)
         # What processes that are gone have left is older than all that comes now, so it is waited for.
-        database.enqueue(self.outbox.take_over).result()
+        database.enqueue(self._take_over).result()
 
     # Writing
 
     def reserve(self) -> None:
         """Have room for turns that must wait, before anybody speaks and the disk is full; nothing is waited for."""
-        self.database.enqueue(self.outbox.reserve)
+        self.database.enqueue(self._reserve)
 
     def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
         """Keep an open turn, off the hot path; the result is the tick at which it was accepted first.
@@ -66,10 +164,10 @@ class TurnJournal:
             if replaces is not None and not (replaces.running() or replaces.done()):
                 future = replaces  # it has not begun, and keeps what it finds then
             else:
-                future = self.database.enqueue(partial(self.outbox.keep, entry))
+                future = self.database.enqueue(partial(self._keep_open, entry))
             self._open[future] = entry
             if entry.stored is not None:
-                self.outbox.store(entry)
+                self._store(entry)
         return future
 
     def commit(
@@ -83,7 +181,7 @@ class TurnJournal:
         """
         entry = self._end(accepted)
         tick = self._tick() if entry is None else entry.tick
-        return self.outbox.submit(Entry(Commit(turn, tick), tuple(also), entry))
+        return self._submit(Entry(Commit(turn, tick), tuple(also), entry))
 
     def amend(
         self,
@@ -103,7 +201,7 @@ class TurnJournal:
         """
         tick = committed.tick if isinstance(committed, Result) else None
         step = Amend(session, n if committed is None else None, heard_text, tick)
-        return self.outbox.submit(Entry(step, tuple(also)))
+        return self._submit(Entry(step, tuple(also)))
 
     def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
         """Erase an accepted turn that was thrown away; the result is whether there was one."""
@@ -111,7 +209,7 @@ class TurnJournal:
         erased = self.database.enqueue(partial(self._erase, entry))
         if entry is None or entry.stored is None:
             return erased
-        return self.outbox.submit(Entry(Discard(session, entry.tick)))
+        return self._submit(Entry(Discard(session, entry.tick)))
 
     def settle(self, *, wait_s: float | None = None) -> None:
         """Write all that is not written yet, open turns too, before something is forgotten: it is erased there then.
@@ -126,24 +224,24 @@ class TurnJournal:
         """
         name = self.database.path.name
         self._store_open()
-        tried = self.database.enqueue(self.outbox.take_over)
+        tried = self.database.enqueue(self._take_over)
         wait([tried], wait_s)
         if not tried.done():
             raise BusyError(f"{name} is busy, so nothing was done; try again in a moment.")
         tried.result()
-        if self.outbox.fault is not None:
-            raise self.outbox.fault
-        if self.outbox.backlog_of_others().turns:
+        if self.fault is not None:
+            raise self.fault
+        if self.backlog_of_others().turns:
             raise BusyError(
                 f"Another program has turns that wait to be written into {name}; try again when it has written them, or"
                 " stop it."
             )
-        self.outbox.sync()
+        self.spools.sync()
 
     def mark_unfinished(self, session: str) -> int:
         """Mark turns that a crash or another loop left open; return how many there were."""
         if self._store_open(session):
-            self.outbox.begin().result()
+            self._begin().result()
         if not turns.has_open(self.database, session):
             return 0
         return self.database.write(lambda tx: turns.mark_unfinished(tx, session))
@@ -158,10 +256,45 @@ class TurnJournal:
             # What a forked process has is its parent's.
             if not self.database.closed and os.getpid() == self._process:
                 self._store_open()
-                self.outbox.begin().result()
-                self.outbox.give_up()
+                self._begin().result()
+                self._leave()
         finally:
-            self.outbox.close()
+            self.spools.close()
+
+    # What waits
+
+    def retry(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Try again what could not be written, until `stop` says that somebody speaks; return whether it worked.
+
+        Raises:
+            StoreError: it is still impossible.
+        """
+        if self.fault is None:
+            return False
+        tried = self._begin()
+        while not tried.done() and not stop():
+            wait([tried], _LOOK_S)
+        if tried.done() and self.fault is not None:
+            raise self.fault
+        return tried.done()
+
+    def backlog(self) -> Backlog:
+        """Return what waits because it could not be written."""
+        with self._lock:
+            entries = [] if self.fault is None else list(self._queue)
+        # A turn and its barge-in are one.
+        unkept = {entry.step.tick for entry in entries if not entry.kept}
+        return Backlog(len({entry.step.tick for entry in entries}), len(unkept), str(self.fault or ""))
+
+    def backlog_of_others(self) -> Backlog:
+        """Return what waits in other programs, as far as their files tell."""
+        turns = unkept = 0
+        for path in self.spools.others():
+            texts, more = look_into(path)
+            steps = [line.step for line in map(line_of, texts) if line is not None]
+            waiting = {step.tick for step in steps if not isinstance(step, Accept)}
+            turns, unkept = turns + len(waiting) + more, unkept + more
+        return Backlog(turns, unkept, "another program could not write them yet")
 
     # Reading
 
@@ -199,7 +332,7 @@ class TurnJournal:
                 if entry.stored is None and session in (None, entry.turn.session)
             ]
             for entry in entries:
-                self.outbox.store(entry)
+                self._store(entry)
         return bool(entries)
 
     def _end(self, accepted: Future[int] | None) -> OpenTurn | None:
@@ -214,7 +347,7 @@ class TurnJournal:
         if entry is not None and entry.record is not None:
             entry.erase()
             # What was thrown away must not come back after a pulled plug either.
-            self.outbox.sync()
+            self.spools.sync()
         return entry is not None
 
     def _tick(self) -> int:
@@ -227,3 +360,222 @@ class TurnJournal:
             tick += (self._digits - tick) % 1000
             self.database.clock.witness(tick)
             return tick
+
+    # On their way
+
+    def _submit(self, entry: Entry) -> Future[Any]:
+        """Queue a step without waiting; the result is known once it is written."""
+        with self._lock:
+            self._queue.append(entry)
+        try:
+            self._begin()
+        except BaseException:
+            with self._lock:
+                self._queue.remove(entry)
+            raise
+        return entry.future
+
+    def _store(self, turn: OpenTurn) -> None:
+        """Have an open turn stand in the database."""
+        turn.stored = self._submit(Entry(Accept(turn.turn, turn.tick, turn.n), open=turn))
+
+    def _begin(self) -> Future[None]:
+        """Try what waits, on the writer thread."""
+        with self._lock:
+            # One try that has not begun yet serves for all that came meanwhile.
+            if self._try is None or self._try.running() or self._try.done():
+                self._try = self.database.enqueue(self._drain)
+            return self._try
+
+    def _take_over(self) -> None:
+        """Take in what processes that are gone have left, and write all that waits; on the writer thread."""
+        left = self.spools.take_over()
+        # What had ended comes first, as turns stand in the order in which they end.
+        entries = sorted(
+            (entry for spool in left for entry in _entries_in(spool)),
+            key=lambda entry: (entry.open is not None, entry.open.tick if entry.open else entry.id),
+        )
+        if left:
+            self.spools.adopt(left)
+        with self._lock:
+            self._queue.extend(entries)
+        self._drain()
+
+    def _reserve(self) -> None:
+        """Have room for what must wait, while the disk has it; on the writer thread."""
+        try:
+            self.spools.reserve()
+        except REFUSED as error:
+            _log.warning("No room could be reserved for turns that have to wait: %s", error)
+
+    def _keep_open(self, turn: OpenTurn) -> int:
+        """Have an open turn stand in the spool, in place of what stands of it there; return its tick.
+
+        On the writer thread.
+
+        Raises:
+            StoreError: there is no room, or something that came before it has none.
+        """
+        with self._lock:
+            words, stored = turn.turn, turn.stored
+            if turn.ended or turn.kept is words or (stored is not None and stored.done()):
+                return turn.tick
+            if self.fault is not None and not all(entry.kept for entry in self._queue):
+                raise self.fault  # what was said before it would not come back
+        try:
+            record = self._put(Accept(words, turn.tick))[1]
+        except OSError as error:
+            raise meaning_of(error, self.database.path) from error
+        turn.erase()
+        turn.record, turn.kept = record, words
+        return turn.tick
+
+    def _leave(self) -> None:
+        """Leave what waits to the next opening; raise StoreError where the spool does not have all of it."""
+        backlog = self.backlog()
+        with self._lock:
+            self._queue.clear()
+        self.fault = None
+        if self.spools.own is not None and self.spools.own.empty:
+            self.database.enqueue(partial(self.spools.let_go, self.spools.own)).result()
+        if backlog.unkept:
+            raise StoreError(
+                f"{backlog.unkept} turns could not be written, nor kept in a file, and are lost: {backlog.fault}"
+            )
+        if backlog.turns:
+            _log.error(
+                "%d turns could not be written: %s They stand in %s and are taken in when this memory is opened again.",
+                backlog.turns,
+                backlog.fault,
+                ", ".join(str(spool.path) for spool in self.spools.held),
+            )
+
+    # Writing, on the writer thread
+
+    def _drain(self) -> None:
+        """Write what waits, oldest first, until nothing does or it is impossible."""
+        if self._draining:  # called when a step's result was known
+            return
+        self._draining = True
+        try:
+            while self._queue:
+                entry = self._queue[0]
+                durable = not isinstance(entry.step, Accept)
+                try:
+                    result = self.database.submit(partial(self._write, entry), durable=durable).result()
+                    if isinstance(entry.step, Accept) and entry.open is not None:
+                        entry.open.n = result
+                except _LATER as error:
+                    self._keep_all(error)
+                    return
+                except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+                    self._remove(entry, error)
+                    entry.future.set_exception(error)
+                else:
+                    self._remove(entry, None)
+                    entry.future.set_result(result)
+            if self.fault is not None:
+                _log.warning("All turns that had to wait are written.")
+                self.fault = None
+            self._note()
+            self.spools.tidy()
+        finally:
+            self._draining = False
+
+    def _write(self, entry: Entry, tx: Transaction) -> Any:
+        """Do a step, unless the truth says that its record is done."""
+        if entry.record is not None:
+            mark = _MARK + entry.record.spool.path.name
+            if tx.execute("select 1 from meta where key = ? and value >= ?", (mark, entry.id)):
+                return None
+            tx.execute("insert or replace into meta values (?, ?)", (mark, entry.id))
+        result = entry.step.run(tx)
+        for write in entry.also:
+            write(tx)
+        return result
+
+    def _remove(self, entry: Entry, error: BaseException | None) -> None:
+        """Take a step that is over out of the queue and the spool, and its open turn with it."""
+        with self._lock:
+            self._queue.remove(entry)
+        if entry.record is not None:
+            entry.record.erase()
+        turn = entry.open
+        if turn is None:
+            return
+        if error is None or isinstance(error, LostError) or (isinstance(entry.step, Accept) and turn.ended):
+            turn.erase()
+        elif isinstance(entry.step, Commit) and turn.stored is None:
+            self._store(turn)  # the whole turn is refused for what it is; what was accepted of it is kept
+
+    def _keep_all(self, error: StoreError) -> None:
+        """Have what waits stand in the spool too, from its oldest on, so that it survives this process."""
+        if self.fault is None:
+            _log.warning("Turns wait to be written, and are tried again: %s", error)
+        self.fault = error
+        with self._lock:
+            self._refuse()
+            entries = [entry for entry in self._queue if not entry.kept]
+        try:
+            try:
+                for entry in entries:
+                    self._keep(entry)
+            finally:
+                if self.spools.own is not None:
+                    self.spools.own.sync()
+        except REFUSED as fault:
+            _log.warning("Turns that wait are kept in memory only: %s", fault)
+        for entry in entries:
+            if entry.record is not None and entry.open is not None:
+                entry.open.erase()
+        self._note()
+
+    def _refuse(self) -> None:
+        """Give up what is beyond the bound: the newest, so that what is kept stays without a gap."""
+        commits = [entry for entry in self._queue if isinstance(entry.step, Commit)]
+        for entry in commits[self.most :]:
+            if entry.record is None:
+                error = LostError(f"This turn is lost: {self.most:,} turns wait already. {self.fault}")
+                self._remove(entry, error)
+                entry.future.set_exception(error)
+
+    def _keep(self, entry: Entry) -> None:
+        also = tuple(write for write in entry.also if isinstance(write, get_args(Companion)))
+        if len(also) < len(entry.also):
+            _log.warning(
+                "A hook's own write waits in memory only; use the records of edgemem.store.turn_steps."
+            )
+        try:
+            entry.id, entry.record = self._put(entry.step, also)
+        except InvalidInputError as error:
+            _log.warning("%s It waits in memory only.", error)
+
+    def _put(self, step: Step, also: tuple[Companion, ...] = ()) -> tuple[int, Record]:
+        number = self.database.clock.tick()
+        return number, self.spools.reserve().put(Line(number, step, also).encoded())
+
+    def _note(self) -> None:
+        """Let other processes know how many turns are only in memory."""
+        if self.spools.own is not None:
+            self.spools.own.note(self.backlog().unkept)
+
+
+def _entries_in(spool: Spool) -> list[Entry]:
+    """Return the steps that a process which is gone has left; of an open turn that stands there twice, the newer one."""
+    lines: list[tuple[Line, Record]] = []
+    for record in spool.read():
+        if (line := line_of(record.text)) is None:
+            spool.damaged = True
+        else:
+            lines.append((line, record))
+    steps: list[Entry] = []
+    opened: dict[int, OpenTurn] = {}
+    for line, record in sorted(lines, key=lambda pair: pair[0].id):
+        if not isinstance(line.step, Accept) or line.step.tick is None:
+            steps.append(Entry(line.step, line.also, id=line.id, record=record))
+            continue
+        turn = OpenTurn(line.step.turn, line.step.tick, record, ended=True)
+        if turn.tick in opened:
+            opened[turn.tick].erase()
+        opened[turn.tick] = turn
+    return [*steps, *(Entry(Accept(turn.turn, turn.tick), open=turn) for turn in opened.values())]

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from edgemem.config import MemorySettings, Profile, Settings, StoreSettings
+from edgemem.fence import check_key, clean
 from edgemem.scopes import checked_scope, not_mistyped
 from edgemem.store import episodes, fact_queries, facts, preferences
 from edgemem.store.db.database import Database
-from edgemem.store.erase.erasings import erase_in_truth, last_forgotten
-from edgemem.store.erase.records import erase_episode, erase_fact, erase_preference
-from edgemem.store.markdown import as_markdown
+from edgemem.store.db.files import Closing
+from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.erase.records import erase_episode, erase_fact, erase_in_truth, erase_preference
 from edgemem.store.unconfirmed import read_doubts
 from edgemem.store.validation import checked_count, checked_value, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from edgemem.clock import Clock
     from edgemem.records import Episode, Fact, Heard, Held, Preference, Reader
     from edgemem.scopes import Level
+    from edgemem.store.db.transaction import Tables, Transaction
+
+T = TypeVar("T")
+
+_TELLING = 4  # characters of a text that tells a copy which holds it from one that does not
 
 
-class MemoryQuestions(ABC):
-    """What a memory store can be asked; the tables of a database answer.
+_MAX_LINE_CHARS = 400
+_MOST_PARTS = 3
+
+
+class TableMemoryStore(Closing):
+    """A memory store on tables: what it can be asked, and each write, once for all such stores.
 
     Methods without a reader are the operator's view: they see everything.
     """
@@ -38,13 +47,33 @@ class MemoryQuestions(ABC):
     def max_episodes(self) -> int:
         """Return how many of the newest episodes are kept; 0 keeps all."""
 
+    @property
     @abstractmethod
-    def _records(self) -> Database:
-        """Return the database as it stands now."""
+    def doubtful_below(self) -> float:
+        """Return the confidence below which a fact does not replace one that was heard well."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Close what the store has opened; may be called twice."""
+    def _records(self) -> Tables:
+        """Return the tables as they stand now."""
+
+    @abstractmethod
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        """Run `work` in one transaction, and keep what it wrote; return its result."""
+
+    @abstractmethod
+    def _erased(self, texts: Collection[str]) -> None:
+        """Take the bytes of what was erased out of all files; `texts` are what it said."""
+
+    def _checked_scope(self, scope: str) -> str:
+        return not_mistyped(scope)
+
+    def _assert_fact(self, tx: Transaction, key: str, value: str | None, **options: Any) -> bool:
+        """Believe something from now on, or doubt it; tell whether that is news."""
+        return facts.assert_fact(tx, key, value, doubtful_below=self.doubtful_below, **options)
+
+    def _episode_id(self, _tx: Transaction) -> int | None:
+        """Return the id of an episode that is written now; None: a new one."""
+        return None
 
     def get_fact(self, key: str, *, scope: str = "global") -> str | None:
         """Return the value that holds now, or None."""
@@ -105,71 +134,13 @@ class MemoryQuestions(ABC):
 
         What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
         """
-        return as_markdown(
+        return _as_markdown(
             self.facts()[: checked_count(max_facts, "max_facts")],
             self.preferences(),
             self.recent_episodes(max_episodes),
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class SQLiteMemoryStore(MemoryQuestions):
-    """Memory in one SQLite file; a write returns when it would survive a pulled plug.
-
-    Args:
-        path: of a file, which this store opens and closes; or an open database, which it only uses.
-        clock: only with a path; a database has its own.
-        max_episodes: how many of the newest episodes are kept; 0 keeps all, None 500.
-        doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until
-            it is heard again; 0: every fact is believed at once.
-        any_scope: take scopes of any form, as EdgeVox does: what has none of the known ones is the operator's alone.
-            Refused is in any case what looks like a mistyped one, such as `User:Mara`.
-        settings: `[store]` and `[memory]`, in place of `max_episodes` and `doubtful_below`.
-    """
-
-    def __init__(
-        self,
-        path: str | Path | Database,
-        *,
-        clock: Clock | None = None,
-        max_episodes: int | None = 500,
-        doubtful_below: float = 0.5,
-        any_scope: bool = True,
-        settings: Settings | None = None,
-    ) -> None:
-        self._owned = not isinstance(path, Database)
-        self.database = path if isinstance(path, Database) else Database(path, clock=clock)
-        most = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
-        self._settings = settings or Settings(
-            Profile(
-                store=StoreSettings(max_episodes=most), memory=MemorySettings(doubtful_below=doubtful_below)
-            )
-        )
-        self._checked_scope = not_mistyped if any_scope else checked_scope
-        if self._owned:  # a forgetting that was cut off
-            erase_in_truth(self.database, alone=True, wait_s=0.0)
-
-    @property
-    def max_episodes(self) -> int:
-        """Return how many of the newest episodes are kept; 0: all."""
-        return self._settings.now.store.max_episodes
-
-    @property
-    def doubtful_below(self) -> float:
-        """Return the confidence below which a fact does not replace one that was heard well."""
-        return self._settings.now.memory.doubtful_below
-
-    def _records(self) -> Database:
-        return self.database
-
-    # Facts
+    # Writing
 
     def add_fact(
         self,
@@ -201,8 +172,8 @@ class SQLiteMemoryStore(MemoryQuestions):
             owner: of a private fact.
         """
         text, scope = checked_value(value, f"the value of {key!r:.80}"), self._checked_scope(scope)
-        self.database.write(
-            lambda tx: facts.assert_fact(
+        self._write(
+            lambda tx: self._assert_fact(
                 tx,
                 key,
                 text,
@@ -213,45 +184,55 @@ class SQLiteMemoryStore(MemoryQuestions):
                 heard=heard,
                 level=level,
                 owner=owner,
-                doubtful_below=self.doubtful_below,
             )
         )
 
     def facts_version(self) -> tuple[int, ...]:
         """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
         # What waits for the index is gone from its queue once the index has taken it; the newest forgetting stays.
-        newest = self.database.query(
+        db = self._records()
+        newest = db.query(
             "select (select max(id) from facts), (select max(id) from preferences), (select max(id) from index_queue)"
         )[0]
         return (
             *(number or 0 for number in newest),
-            last_forgotten(self.database),
-            int(self.database.now() // 30),
+            last_forgotten(db),
+            int(db.now() // 30),
         )
 
     def retract_fact(self, key: str, *, scope: str = "global", valid_from: float | None = None) -> bool:
         """Note that a fact has no value from `valid_from` (now) on; its history stays. Tell whether it had one."""
-        return self.database.write(lambda tx: facts.retract_fact(tx, key, scope=scope, valid_from=valid_from))
+        check_key(key)
+        check_key(scope, what="a scope")
+
+        def retract(tx: Transaction) -> bool:
+            # What is not there has no owner: the level only matters for values.
+            return facts.find_key(tx, scope, key) is not None and self._assert_fact(
+                tx, key, None, scope=scope, valid_from=valid_from, level="shared"
+            )
+
+        return self._write(retract)
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
-        key = lookup(key)
-        existed = self.database.write(lambda tx: erase_fact(tx, key, scope=scope))
-        return self._erased(existed)
-
-    # Preferences
+        texts = {lookup(key), *(fact.value for fact in self.fact_history(key, scope=scope))}
+        existed = self._write(lambda tx: erase_fact(tx, key, scope=scope)) is not None
+        if existed:
+            self._erased(texts)
+        return existed
 
     def set_preference(self, key: str, value: str, *, scope: str = "global") -> None:
         """Store a lasting wish in place of an older one."""
         scope = self._checked_scope(scope)
-        self.database.write(lambda tx: preferences.put_preference(tx, key, value, scope=scope))
+        self._write(lambda tx: preferences.put_preference(tx, key, value, scope=scope))
 
     def forget_preference(self, key: str, *, scope: str = "global") -> bool:
         """Erase a preference, from the file too; tell whether there was one."""
-        existed = self.database.write(lambda tx: erase_preference(tx, key, scope=scope))
-        return self._erased(existed)
-
-    # Episodes
+        texts = {lookup(key), *(wish.value for wish in self.preferences(scope=scope) if wish.key == key)}
+        existed = self._write(lambda tx: erase_preference(tx, key, scope=scope))
+        if existed:
+            self._erased(texts)
+        return existed
 
     def add_episode(
         self,
@@ -268,24 +249,83 @@ class SQLiteMemoryStore(MemoryQuestions):
 
         The household may read what a recognised speaker caused (`heard`), and anyone the rest, where no level says so.
         """
-        self.database.write(
+        # As it is now, whatever the caller does with it.
+        kept = msgspec.json.decode(episodes.checked_payload(payload))
+        self._write(
             lambda tx: episodes.append_episode(
                 tx,
                 kind,
-                payload,
+                kept,
                 outcome,
                 agent=agent,
                 heard=heard,
                 level=level,
                 owner=owner,
                 keep=self.max_episodes,
+                episode_id=self._episode_id(tx),
             )
         )
 
     def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
         """Erase one episode, from the file too; tell whether there was one."""
-        erased = self.database.write(lambda tx: erase_episode(tx, id))
-        return self._erased(erased is not None)
+        episode = self.get_episode(id)
+        if episode is None or self._write(lambda tx: erase_episode(tx, id)) is None:
+            return False
+        self._erased({text for text in _texts_in(episode.payload) if len(text) >= _TELLING})
+        return True
+
+
+class SQLiteMemoryStore(TableMemoryStore):
+    """Memory in one SQLite file; a write returns when it would survive a pulled plug.
+
+    Args:
+        path: of a file, which this store opens and closes; or an open database, which it only uses.
+        clock: only with a path; a database has its own.
+        max_episodes: how many of the newest episodes are kept; 0 keeps all, None 500.
+        doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until
+            it is heard again; 0: every fact is believed at once.
+        any_scope: take scopes of any form, as EdgeVox does: what has none of the known ones is the operator's alone.
+            Refused is in any case what looks like a mistyped one, such as `User:Mara`.
+        settings: `[store]` and `[memory]`, in place of `max_episodes` and `doubtful_below`.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | Database,
+        *,
+        clock: Clock | None = None,
+        max_episodes: int | None = 500,
+        doubtful_below: float = 0.5,
+        any_scope: bool = True,
+        settings: Settings | None = None,
+    ) -> None:
+        self._owned = not isinstance(path, Database)
+        self.database = path if isinstance(path, Database) else Database(path, clock=clock)
+        most = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
+        self._settings = settings or Settings(
+            Profile(
+                store=StoreSettings(max_episodes=most), memory=MemorySettings(doubtful_below=doubtful_below)
+            )
+        )
+        self._any_scope = any_scope
+        if self._owned:  # a forgetting that was cut off
+            erase_in_truth(self.database, alone=True, wait_s=0.0)
+
+    @property
+    def max_episodes(self) -> int:
+        """Return how many of the newest episodes are kept; 0: all."""
+        return self._settings.now.store.max_episodes
+
+    @property
+    def doubtful_below(self) -> float:
+        """Return the confidence below which a fact does not replace one that was heard well."""
+        return self._settings.now.memory.doubtful_below
+
+    def _checked_scope(self, scope: str) -> str:
+        return not_mistyped(scope) if self._any_scope else checked_scope(scope)
+
+    def _records(self) -> Database:
+        return self.database
 
     # All of it
 
@@ -298,8 +338,50 @@ class SQLiteMemoryStore(MemoryQuestions):
         if self._owned:
             self.database.close()
 
-    def _erased(self, existed: bool) -> bool:
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        return self.database.write(work)
+
+    def _erased(self, texts: Collection[str]) -> None:
         # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.
-        if existed:
-            erase_in_truth(self.database, alone=self._owned)
-        return existed
+        erase_in_truth(self.database, alone=self._owned)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts_in(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def _as_markdown(
+    facts: Sequence[Fact], preferences: Sequence[Preference], episodes: Sequence[Episode]
+) -> str:
+    """Return the lists under the headings of the EdgeVox memory module; empty if there is nothing.
+
+    What is stored is made safe to show to a model.
+    """
+    sections = {
+        "## Known preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in preferences],
+        "## Known facts": [_fact(fact) for fact in facts],
+        "## Recent outcomes": [_episode(episode) for episode in episodes],
+    }
+    return "\n".join("\n".join((title, *lines)) for title, lines in sections.items() if lines)
+
+
+def _fact(fact: Fact) -> str:
+    scope = "" if fact.scope == "global" else f" [{_line(fact.scope)}]"
+    unsure = " (perhaps misheard)" if fact.perhaps_misheard else ""
+    return f"- {_line(fact.key)}{scope}: {_line(fact.value)}{unsure}"
+
+
+def _episode(episode: Episode) -> str:
+    parts = list(episode.payload.items())[:_MOST_PARTS]
+    brief = ", ".join(f"{_line(key)}={_line(str(value))}" for key, value in parts)
+    return f"- [{_line(episode.kind)}] {brief} → {_line(episode.outcome)}"
+
+
+def _line(text: str) -> str:
+    return clean(text, max_chars=_MAX_LINE_CHARS)

@@ -21,7 +21,7 @@ import msgspec
 
 from edgemem.errors import StoreError
 from edgemem.scopes import name_key
-from edgemem.store.db.files import sync
+from edgemem.store.db.files import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -162,7 +162,6 @@ def _erase_in(path: Path, field: str, name: str, faults: list[str]) -> int:
 
 
 def _rewrite(path: Path, field: str, name: str) -> int:
-    part = path.with_name(f".{path.name}.part")
     with path.open("rb") as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         if not os.path.samestat(path.stat(), os.fstat(log.fileno())):
@@ -171,16 +170,7 @@ def _rewrite(path: Path, field: str, name: str) -> int:
         kept = [line for line in lines if not _is_of(line, field, name)]
         if len(kept) == len(lines):
             return 0
-        try:
-            part.touch(mode=0o600)
-            with part.open("wb") as new:
-                new.writelines(kept)
-                new.flush()
-                os.fsync(new.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
-        sync(path.parent)
+        write_private(path, b"".join(kept), part=path.with_name(f".{path.name}.part"))
     return len(lines) - len(kept)
 
 

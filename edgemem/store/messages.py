@@ -87,14 +87,6 @@ def insert(tx: Transaction, session_id: int, turn: int, rows: Sequence[Row]) -> 
     return numbers
 
 
-def enqueue(tx: Transaction, numbers: Sequence[int]) -> None:
-    """Tell the index to look at messages again: they changed, or are gone."""
-    tx.executemany(
-        "insert into index_queue (id, kind, ref) values (?, 'message', ?)",
-        [(tx.tick(), number) for number in numbers],
-    )
-
-
 def same_until(given: Sequence[Message], stored: Sequence[Message], held: Sequence[Message]) -> int:
     """Return how many messages at the head are as they were stored; all but the newest by identity first, which is quick.
 

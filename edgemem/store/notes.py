@@ -13,22 +13,26 @@ import datetime
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from edgemem.clock import Clock
 from edgemem.config import NotesSettings, Profile, Settings
 from edgemem.errors import InvalidInputError
-from edgemem.store.db.files import meaning_of, passing_lock, sync
+from edgemem.store.db.files import (
+    append,
+    locked_beside,
+    meaningful,
+    name_aside,
+    set_aside,
+    write_new,
+    write_private,
+)
 from edgemem.store.validation import checked_count, checked_path, checked_text
 
 CUT = "… (note cut)\n"
 
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
-_LOCK_TIMEOUT_S = 5.0
 _DAMAGED, _LONG = ".damaged-", ".cut-"  # why a copy stands beside the file
 
 _Stamp = tuple[int, int, int]  # size, time and number: what tells one state of the file from another
@@ -92,13 +96,12 @@ class NotesFile:
         max_chars = checked_count(max_chars, "max_chars")
         if max_chars < 1:
             return ""
-        try:
-            with self._meaningful(), self.path.open("rb") as file:
-                start = max(0, file.seek(0, os.SEEK_END) - 4 * max_chars - 4)
-                file.seek(start)
-                data = file.read()
-        except FileNotFoundError:
+        if not self.path.exists():
             return ""
+        with meaningful(self.path), self.path.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - 4 * max_chars - 4)
+            file.seek(start)
+            data = file.read()
         if start:
             data = data[next((i for i in range(4) if data[i] & 0xC0 != 0x80), 0) :]
         text = data.decode("utf-8", "replace")
@@ -130,7 +133,7 @@ class NotesFile:
         entry = self._entry(text, heading)
         if not entry:
             return
-        with self._locked():
+        with locked_beside(self.path):
             end = self._end()
             if end not in (b"", b"\n"):
                 entry = "\n" + entry
@@ -141,8 +144,8 @@ class NotesFile:
 
     def clear(self) -> None:
         """Erase every note, also in the copies that were set aside."""
-        with self._locked():
-            for copy in self._set_aside():
+        with locked_beside(self.path):
+            for copy in (*set_aside(self.path, _DAMAGED), *set_aside(self.path, _LONG)):
                 copy.unlink()
             if self.path.exists():
                 self._replace(b"", None)
@@ -188,105 +191,49 @@ class NotesFile:
     # Files
 
     def _bytes(self) -> bytes:
-        try:
-            with self._meaningful():
+        with meaningful(self.path):
+            try:
                 return self.path.read_bytes()
-        except FileNotFoundError:
-            return b""
+            except FileNotFoundError:
+                return b""
 
     def _stamp(self) -> _Stamp:
-        try:
-            with self._meaningful():
+        with meaningful(self.path):
+            try:
                 status = self.path.stat()
-        except FileNotFoundError:
-            return 0, 0, 0
+            except FileNotFoundError:
+                return 0, 0, 0
         return status.st_size, status.st_mtime_ns, status.st_ino
 
     def _end(self) -> bytes:
-        try:
-            with self._meaningful(), self.path.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-                return file.read()
-        except FileNotFoundError:
+        if not self.path.exists():
             return b""
+        with meaningful(self.path), self.path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+            return file.read()
 
     def _write_at_end(self, entry: str) -> None:
-        data = entry.encode()
-        new = not self.path.exists()
         counted, characters = self._counted
         known = counted == self._stamp()
-        with self._meaningful():
-            fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                size = os.fstat(fd).st_size
-                try:
-                    _write(fd, data)
-                except OSError:
-                    os.ftruncate(fd, size)  # a full disk leaves half of the note
-                    raise
-            finally:
-                os.close(fd)
-            if new:
-                sync(self.path.parent)
+        with meaningful(self.path):
+            append(self.path, entry.encode())
         if known:
             self._counted = (self._stamp(), characters + len(entry))
 
     def _replace(self, data: bytes, seen: _Stamp | None) -> bool:
         """Put a new file in the old one's place, unless that is not the one that was seen; tell whether it was."""
-        part = self.path.with_name(f".{self.path.name}.new")
-        with self._meaningful():
-            mode = self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600
-            try:
-                fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-                try:
-                    os.fchmod(fd, mode)
-                    _write(fd, data)
-                finally:
-                    os.close(fd)
-                if seen not in (None, self._stamp()):
-                    return False
-                part.replace(self.path)
-                sync(self.path.parent)
-            finally:
-                part.unlink(missing_ok=True)
-        return True
+        with meaningful(self.path):
+            return write_private(
+                self.path,
+                data,
+                part=self.path.with_name(f".{self.path.name}.new"),
+                mode=self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600,
+                stands=lambda: seen in (None, self._stamp()),
+            )
 
     def _keep_original(self, data: bytes, why: str) -> None:
-        number = 1
-        while (copy := self.path.with_name(f"{self.path.name}{why}{number}")).exists():
-            number += 1
-        with self._meaningful():
-            fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                _write(fd, data)
-            finally:
-                os.close(fd)
-
-    def _set_aside(self) -> list[Path]:
-        name = escape(self.path.name)
-        return sorted(path for why in (_DAMAGED, _LONG) for path in self.path.parent.glob(f"{name}{why}*"))
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._meaningful():
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with passing_lock(self.path.with_name(f".{self.path.name}.lock"), timeout_s=_LOCK_TIMEOUT_S):
-                yield
-
-    @contextmanager
-    def _meaningful(self) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise meaning_of(error, self.path) from error
-
-
-def _write(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-    os.fsync(fd)
+        with meaningful(self.path):
+            write_new(name_aside(self.path, why), data)
 
 
 MARKER = "(earlier notes truncated)\n"

@@ -11,11 +11,10 @@ from edgemem.store.facts import storable_value
 from edgemem.store.rights import LEVELS, drop_unused, level_and_owner, reading_rule, scope_in_sql, spell_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from edgemem.records import Reader
-    from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.db.transaction import Tables, Transaction
 
 
 def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "global") -> None:
@@ -42,28 +41,20 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
             (number, scope, key, value, tx.recorded, level, owner),
         )
     # Always: so a later tick than the id stands in the file, where the clock looks for the newest.
-    announce_preferences(tx, [rows[0][0] if rows else number])
+    tx.announce("preference", [rows[0][0] if rows else number])
 
 
 def erase_preferences(tx: Transaction, where: str, bound: Mapping[str, Any]) -> int:
     """Erase the preferences for which a condition of ours holds; return how many."""
     rows = tx.execute(f"select id, owner from preferences where {where}", bound)  # noqa: S608 - ours
-    announce_preferences(tx, [number for number, _ in rows])
+    tx.announce("preference", [number for number, _ in rows])
     tx.executemany("delete from preferences where id = ?", [(number,) for number, _ in rows])
     drop_unused(tx, (owner for _, owner in rows))
     return len(rows)
 
 
-def announce_preferences(tx: Transaction, ids: Iterable[int]) -> None:
-    """Tell the index that these are no more what they were."""
-    tx.executemany(
-        "insert into index_queue (id, kind, ref) values (?, 'preference', ?)",
-        [(tx.tick(), number) for number in ids],
-    )
-
-
 def read_preferences(
-    db: Database, *, scope: str | None = None, reader: Reader | None = None
+    db: Tables, *, scope: str | None = None, reader: Reader | None = None
 ) -> list[Preference]:
     """Return preferences in the order of scope and key."""
     rule, values = reading_rule(reader)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from edgemem.records import Episode, Fact, Heard, Held, Preference, Reader, Session
     from edgemem.scopes import Level
+
+    Ours = TypeVar("Ours", Fact, Preference, Episode)
 
 
 @runtime_checkable
@@ -109,3 +111,11 @@ class SessionStore(Protocol):
     def list_ids(self) -> list[str]:
         """Return the ids of all conversations."""
         ...
+
+
+def as_ours(record: Any, kind: type[Ours]) -> Ours:
+    """Return a record of any store as ours; what it does not know is as our record has it by default."""
+    if isinstance(record, kind):
+        return record
+    known = {name: getattr(record, name) for name in kind.__struct_fields__ if hasattr(record, name)}
+    return kind(**known)

@@ -17,14 +17,11 @@ from edgemem.scopes import level_of_scope, name_key, person_of, scope_of, withou
 from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from edgemem.records import Heard, Reader
     from edgemem.scopes import Level
-    from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
-
-    Select = Callable[[str, dict[str, Any]], list[tuple[Any, ...]]]
+    from edgemem.store.db.transaction import Tables, Transaction
 
 
 LEVELS: tuple[Level, ...] = ("shared", "household", "private")
@@ -125,26 +122,17 @@ def spell_heard(tx: Transaction, heard: Heard | None) -> Heard | None:
 
 
 def spell_both(tx: Transaction, owner: str | None, heard: Heard | None) -> tuple[str | None, Heard | None]:
-    """Return an owner, and how something was heard, with names as first written; mostly it is one person."""
-    heard = spell_heard(tx, heard)
-    if (
-        heard is not None
-        and heard.speaker
-        and owner is not None
-        and name_key(owner) == name_key(heard.speaker)
-    ):
-        return heard.speaker, heard
-    return spell_owner(tx, owner), heard
+    """Return an owner, and how something was heard, with names as first written."""
+    spelled = spell_heard(tx, heard)
+    if heard is not None and spelled is not None and owner == heard.speaker:  # nearly always
+        return spelled.speaker, spelled
+    return spell_owner(tx, owner), spelled
 
 
-def written_scope(select: Select, scope: str) -> str:
-    """Return a scope as the rows have it; one that is in no row, without spaces.
-
-    Args:
-        select: reads the truth, in or out of a transaction.
-    """
+def written_scope(db: Tables, scope: str) -> str:
+    """Return a scope as the rows have it; one that is in no row, without spaces."""
     at, values = scope_in_sql(scope)
-    written: str | None = select(f"select {at}", values)[0][0]
+    written: str | None = db.query(f"select {at}", values)[0][0]
     return without_spaces(scope) if written is None else written
 
 
@@ -161,7 +149,7 @@ def scope_in_sql(scope: str, name: str = "scope") -> tuple[str, dict[str, Any]]:
     return f"('user:' || {SPELLED.format(key=f':{name}')})", {name: name_key(person)}
 
 
-def spellings(db: Database, names: Iterable[str]) -> dict[str, str]:
+def spellings(db: Tables, names: Iterable[str]) -> dict[str, str]:
     """Return for each of some names how it was first written; of one that is not known, the name itself."""
     keys = {name: name_key(name) for name in names}
     marks = ", ".join("?" * len(keys))
@@ -169,7 +157,7 @@ def spellings(db: Database, names: Iterable[str]) -> dict[str, str]:
     return {name: known.get(key, name) for name, key in keys.items()}
 
 
-def as_spelled(db: Database, reader: Reader | None) -> Reader | None:
+def as_spelled(db: Tables, reader: Reader | None) -> Reader | None:
     """Return a reader whose name is spelled as in the rows, and in what is made of them."""
     if reader is None or not reader.speaker:
         return reader

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -14,22 +13,25 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Message, Session, StoredMessage
-from edgemem.scopes import Level
+from edgemem.scopes import Level, name_key
 from edgemem.store import messages
 from edgemem.store.db.database import Database
-from edgemem.store.db.transaction import Transaction
-from edgemem.store.erase.erasings import erase_in_truth
-from edgemem.store.erase.records import erase_session
+from edgemem.store.db.files import Closing
+from edgemem.store.db.transaction import Tables, Transaction
+from edgemem.store.erase.records import erase_in_truth, erase_session
 from edgemem.store.journal import TurnJournal
-from edgemem.store.revisions import Revision, split_block
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import LIVE, STATES, ensure_session
 from edgemem.store.validation import check_session, checked_tick
 
 _log = logging.getLogger(__name__)
 
-Select = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+_PASSED_ON = (
+    "level, owner, block, shown, speaker, speaker_confidence, asr_confidence, device, room, event_time"
+)
 
+_Inherited = tuple[Any, ...]
+_PRIVATE = LEVELS.index("private")
 _COMPLETE = STATES.index("complete")
 
 
@@ -90,7 +92,7 @@ class _Part(msgspec.Struct):
     block: str | None = None
 
 
-class SQLiteSessionStore:
+class SQLiteSessionStore(Closing):
     """Conversations in a database; safe to use from several threads and processes.
 
     A message that was changed in place since it was saved is noticed among the newest 64, which are compared with copies;
@@ -134,7 +136,7 @@ class SQLiteSessionStore:
                 known
                 and begin == len(history) == len(known.ids)
                 and state == known.state
-                and _newest(self.database.query, id) == known.newest
+                and _newest(self.database, id) == known.newest
             ):
                 return
             added = self.database.write(lambda tx: self._save(tx, id, history, state, known, begin, blocks))
@@ -143,7 +145,7 @@ class SQLiteSessionStore:
     def load(self, id: str) -> Session | None:  # noqa: A002
         """Return a conversation as it was said, or None if there is none."""
         with self._lock:
-            stored = _read(self.database.query, id)
+            stored = _read(self.database, id)
             if stored is None:
                 self._saved.pop(id, None)
                 return None
@@ -192,14 +194,6 @@ class SQLiteSessionStore:
             if self._owned:
                 self.database.close()
 
-    def __enter__(self) -> SQLiteSessionStore:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _save(
         self,
         tx: Transaction,
@@ -211,13 +205,13 @@ class SQLiteSessionStore:
         blocks: Collection[str],
     ) -> _Added:
         session_id = ensure_session(tx, name)
-        if known is None or _newest(tx.execute, name) != known.newest:
+        if known is None or _newest(tx, name) != known.newest:
             # Not saved here before, or written by somebody else since: what was said must tell.
-            known, issued = _read(tx.execute, name) or (_Saved(), {})
+            known, issued = _read(tx, name) or (_Saved(), {})
             begin = _prefix_by_content(history, known, issued)
         if state != known.state:
             tx.execute("update sessions set state = ? where id = ?", (state, session_id))
-        revision = Revision(self._level)
+        revision = _Revision(self._level)
         if begin < len(known.ids):
             gone = list(zip(known.ids[begin:], known.turns[begin:], known.messages[begin:], strict=True))
             kept = (known.ids[begin - 1], known.turns[begin - 1]) if begin else None
@@ -257,7 +251,7 @@ def _parts(
                     yield part
                 part = _Part(part.n + 1)
             spoken = True
-            stored, part.block = split_block(stored, blocks)
+            stored, part.block = _split_block(stored, blocks)
         part.messages.append(stored)
     if part.messages:
         yield part
@@ -268,20 +262,20 @@ def _prefix_by_content(history: list[Message], known: _Saved, issued: Mapping[in
     for i, (message, stored, turn) in enumerate(zip(history, known.messages, known.turns, strict=False)):
         given = messages.stored_message(message)
         if given.role == "user" and turn in issued:
-            given, _ = split_block(given, (issued[turn],))
+            given, _ = _split_block(given, (issued[turn],))
         if messages.row_of(given) != messages.row_of(messages.stored_message(stored)):
             return i
     return min(len(history), len(known.messages))
 
 
-def _read(select: Select, name: str) -> tuple[_Saved, dict[int, str]] | None:
+def _read(db: Tables, name: str) -> tuple[_Saved, dict[int, str]] | None:
     """Return what is stored of a session, and the blocks of its turns."""
-    rows = select("select id, state from sessions where name = ?", (name,))
+    rows = db.query("select id, state from sessions where name = ?", (name,))
     if not rows:
         return None
     session_id, state = rows[0]
     saved, blocks = _Saved(state=state), {}
-    for turn, block, *columns in select(
+    for turn, block, *columns in db.query(
         f"select t.n, t.block, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"  # noqa: S608 - our own
         " where t.session_id = ? order by t.n, m.id",
         (session_id,),
@@ -295,13 +289,96 @@ def _read(select: Select, name: str) -> tuple[_Saved, dict[int, str]] | None:
     return saved, blocks
 
 
-def _newest(select: Select, name: str) -> int | None:
-    rows = select(
+def _newest(db: Tables, name: str) -> int | None:
+    rows = db.query(
         "select last_message from turns where session_id = (select id from sessions where name = ?)"
         " order by n desc limit 1",
         (name,),
     )
     return rows[0][0] if rows else None
+
+
+class _Revision:
+    """Drops the end of a conversation, and hands its turns' levels and speakers on to what replaces it."""
+
+    def __init__(self, level: int) -> None:
+        """Make one that replaces nothing.
+
+        Args:
+            level: of turns that are new.
+        """
+        self._turns: dict[int, _Inherited] = {}
+        self._turn_by_text: dict[tuple[str, str | None], int] = {}
+        self._new: _Inherited = (level, *[None] * 9)
+
+    def drop(
+        self,
+        tx: Transaction,
+        session_id: int,
+        stored: Sequence[tuple[int, int, Message]],
+        kept: tuple[int, int] | None,
+        blocks: Collection[str],
+    ) -> None:
+        """Mark stored messages (id, turn, message) as dropped; `kept` is the id and turn of the one before them."""
+        ids = [number for number, _, _ in stored]
+        tx.executemany(
+            "update messages set dropped = ? where id = ?", [(tx.recorded, number) for number in ids]
+        )
+        tx.announce("message", ids)
+        for n, *inherited in tx.execute(
+            f"select n, {_PASSED_ON} from turns where session_id = ? and n >= ?",  # noqa: S608 - our own constants
+            (session_id, stored[0][1]),
+        ):
+            self._turns[n] = tuple(inherited)
+            # What stands for private turns, such as a summary, is private too.
+            self._new = (*_closing(self._new, self._turns[n]), *self._new[2:])
+        for _, turn, message in stored:
+            bare, _ = _split_block(messages.stored_message(message), blocks)
+            self._turn_by_text.setdefault((bare.role, bare.content), turn)
+        tx.execute("delete from turns where session_id = ? and n > ?", (session_id, kept[1] if kept else -1))
+        if kept:
+            tx.execute(
+                "update turns set last_message = ? where session_id = ? and n = ?",
+                (kept[0], session_id, kept[1]),
+            )
+
+    def insert_turn(
+        self,
+        tx: Transaction,
+        session_id: int,
+        n: int,
+        state: int,
+        stored: Sequence[StoredMessage],
+        ids: Sequence[int],
+        block: str | None,
+    ) -> None:
+        """Write the row of a turn; one that was said before keeps its level, owner, block and speaker."""
+        keys = [(message.role, message.content) for message in stored]
+        old = next((self._turn_by_text[key] for key in keys if key in self._turn_by_text), None)
+        level, owner, old_block, *rest = self._new if old is None else self._turns[old]
+        if keys[0] not in self._turn_by_text:  # a summary before what was kept
+            level, owner = _closing((level, owner), self._new)
+        tx.execute(
+            "insert into turns (session_id, n, first_message, last_message, state, recorded,"  # noqa: S608 - our own
+            f" {_PASSED_ON}) values ({', '.join('?' * 16)})",
+            (session_id, n, ids[0], ids[-1], state, tx.recorded, level, owner, block or old_block, *rest),
+        )
+
+
+def _closing(turn: _Inherited, other: _Inherited) -> _Inherited:
+    """Return level and owner of what two turns say; what two people keep to themselves is nobody's."""
+    if turn[0] == other[0] == _PRIVATE and name_key(turn[1] or "") != name_key(other[1] or ""):
+        return _PRIVATE, None
+    return (turn if turn[0] >= other[0] else other)[:2]
+
+
+def _split_block(message: StoredMessage, blocks: Collection[str]) -> tuple[StoredMessage, str | None]:
+    """Take a block that we issued off an utterance, byte for byte; other text that looks like one stays."""
+    content = message.content or ""
+    block = max((block for block in blocks if content.startswith(block)), key=len, default="")
+    if not block or message.role != "user":
+        return message, None
+    return msgspec.structs.replace(message, content=content[len(block) :]), block
 
 
 def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,18 +24,15 @@ from edgemem.scopes import (
     scope_of,
     without_spaces,
 )
-from edgemem.store import messages
-from edgemem.store.facts import ROWS_OF_KEY, Rectangle, believe, ensure_key
-from edgemem.store.preferences import announce_preferences
+from edgemem.store.facts import ROWS_OF_KEY, believe, ensure_key
 from edgemem.store.rights import LEVELS, spell_scope
-from edgemem.store.unconfirmed import heard_badly
+from edgemem.store.unconfirmed import STATED, Rectangle, heard_badly
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.db.transaction import Tables, Transaction
 
 _JOINED = "names that became one"
 _heard_badly = partial(heard_badly, below=0.5)  # as for the stores
@@ -56,11 +53,11 @@ _SCOPES = """
   union all select k.scope, min(d.id) from fact_keys k cross join doubts d on d.key_id = k.id group by 1
   union all select scope, min(recorded) from preferences group by 1
 """
-_STATEMENTS = """
-  select id, value, valid_from, valid_to, source, level, owner, speaker, speaker_confidence, asr_confidence, device, room, event_time, recorded
+_STATEMENTS = f"""
+  select id, {STATED}, recorded
   from facts where key_id in (:kept, :gone) and id = origin and not (value is null and version = 1)
   order by recorded, id
-"""
+"""  # noqa: S608 - our own constant
 """Without what the first version of a key says of all other times: that nothing was known."""
 _ONLY_CLOSED = "facts_only_closed"
 
@@ -130,13 +127,13 @@ def join_spellings(tx: Transaction, apart: Mapping[str, str] = MappingProxyType(
         )
 
 
-def joined_names(db: Database) -> list[Joined]:
+def joined_names(db: Tables) -> list[Joined]:
     """Return which spellings were taken for two people in this file, and are one now."""
     rows = db.query("select value from meta where key = ?", (_JOINED,))
     return msgspec.json.decode(rows[0][0], type=list[Joined]) if rows else []
 
 
-def stray_scopes(db: Database) -> list[Stray]:
+def stray_scopes(db: Tables) -> list[Stray]:
     """Return the scopes of unknown forms, in their order; each scope is reached by one step in an index."""
     by_scope: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for n, table in enumerate(("fact_keys", "preferences")):
@@ -198,11 +195,13 @@ def _respell(tx: Transaction, old: str, new: str) -> None:
     names = {"old": old, "new": new}
     theirs = "owner = :old or speaker = :old"
     for kind, table in (("fact", "facts"), ("episode", "episodes")):
-        _announce(tx, kind, tx.execute(f"select id from {table} where {theirs}", names))  # noqa: S608 - our own constants
+        rows = tx.execute(f"select id from {table} where {theirs}", names)  # noqa: S608 - our own constants
+        tx.announce(kind, [row[0] for row in rows])
     sql = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {theirs})"  # noqa: S608 - ours
-    messages.enqueue(tx, [number for (number,) in tx.execute(sql, names)])
-    announce_preferences(
-        tx, [number for (number,) in tx.execute("select id from preferences where owner = :old", names)]
+    tx.announce("message", [number for (number,) in tx.execute(sql, names)])
+    tx.announce(
+        "preference",
+        [number for (number,) in tx.execute("select id from preferences where owner = :old", names)],
     )
     for table in ("facts", "doubts", "episodes", "turns"):
         tx.execute(f"update {table} set speaker = :new where speaker = :old", names)  # noqa: S608 - our own constants
@@ -245,7 +244,7 @@ def _join_histories(tx: Transaction, kept: int, gone: int) -> None:
     keys = {"kept": kept, "gone": gone}
     statements = tx.execute(_STATEMENTS, keys)
     rows = [row for key in (kept, gone) for row in tx.execute(ROWS_OF_KEY, {"key": key})]
-    _announce(tx, "fact", rows)
+    tx.announce("fact", [row[0] for row in rows])
     tx.executemany("delete from facts where id = ?", rows)
     tx.execute("update doubts set key_id = :kept where key_id = :gone and settled is not null", keys)
     confirmed = {
@@ -268,7 +267,7 @@ def _move_preferences(tx: Transaction, old: str, new: str, level: int, owner: st
         "select id, key, recorded from preferences where scope = ?", (old,)
     ):
         rows = tx.execute("select id, recorded from preferences where scope = ? and key = ?", (new, key))
-        announce_preferences(tx, [number, *(row[0] for row in rows)])
+        tx.announce("preference", [number, *(row[0] for row in rows)])
         if rows:
             later = rows[0][1] > recorded
             tx.execute("delete from preferences where id = ?", (number if later else rows[0][0],))
@@ -286,7 +285,7 @@ def _close(tx: Transaction, scope: str) -> None:
         "select id from facts where level = ? and key_id in (select id from fact_keys where scope = ?)",
         (household, scope),
     )
-    _announce(tx, "fact", numbers)
+    tx.announce("fact", [row[0] for row in numbers])
     for table in ("facts", "doubts"):
         tx.execute(
             f"update {table} set level = ?, owner = null where level = ? and value is not null"  # noqa: S608 - ours
@@ -297,11 +296,4 @@ def _close(tx: Transaction, scope: str) -> None:
         "update preferences set level = ?, owner = null where scope = ? and level = ? returning id",
         (private, scope, household),
     )
-    announce_preferences(tx, [number for (number,) in wishes])
-
-
-def _announce(tx: Transaction, kind: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    tx.executemany(
-        "insert into index_queue (id, kind, ref) values (?, ?, ?)",
-        [(tx.tick(), kind, row[0]) for row in rows],
-    )
+    tx.announce("preference", [number for (number,) in wishes])

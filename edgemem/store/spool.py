@@ -6,7 +6,8 @@ kernel next looks for old ones. What stands here survives a kill at once, and a 
 is a checksum, a space, JSON, a line feed and a zero; between records are zeros.
 
 Whoever holds the lock of a file owns it. The kernel frees the lock when a process ends, however it ends; the next one takes
-the file over. The first file stays when it is empty, with its room.
+the file over. The first file stays when it is empty, with its room. `Spools` are all that a process
+owns beside one database: its own, and those that others have left. `Later` is for what need not survive.
 """
 
 from __future__ import annotations
@@ -16,15 +17,24 @@ import fcntl
 import logging
 import os
 import re
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from edgemem.store.db.files import sync
+from edgemem.errors import BusyError, ClosedError, DiskError, DiskFullError, ReadOnlyError, StoreError
+from edgemem.store.db.files import meaning_of, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from edgemem.store.db.database import Database
 
 ROOM = 65_536
 """Bytes that are reserved for what waits; more is taken where the disk has it."""
@@ -36,6 +46,16 @@ _HEAD = b"%08d turns only in memory\n\0"
 _HEAD_BYTES = len(_HEAD % 0)
 
 _log = logging.getLogger(__name__)
+
+
+REFUSED = (OSError, StoreError)
+"""What a disk that takes nothing raises."""
+
+LATER = (BusyError, DiskFullError, ReadOnlyError, DiskError)
+"""What may be possible later. Any other failure of a write would come back each time, and hold up all behind it."""
+
+_MOST = 500
+"""Writes of `Later` that wait at once; a further one is refused."""
 
 
 class Record(NamedTuple):
@@ -216,6 +236,87 @@ class Spool:
             rest, at = rest[done:], at + done
 
 
+class Spools:
+    """The spools that this process owns beside one database; used on its writer thread only.
+
+    Args:
+        room: how many bytes are reserved for what waits.
+    """
+
+    def __init__(self, database: Database, room: int) -> None:
+        self.room = room
+        self.own: Spool | None = None
+        self.held: list[Spool] = []
+        """Its own, and what others have left."""
+        self._database = database
+
+    def take_over(self) -> list[Spool]:
+        """Take the files of processes that are gone; the first that can be used becomes our own."""
+        try:
+            left = Spool.left(self._database.path)
+        except REFUSED as error:
+            _log.warning("What an earlier run may have left cannot be read: %s", error)
+            return []
+        self.held += left
+        return left
+
+    def adopt(self, left: Iterable[Spool]) -> None:
+        """Use one of the files that were taken over and read, if there is none of our own."""
+        self.own = self.own or next((spool for spool in left if spool.reusable), None)
+        self._witness()
+
+    def reserve(self) -> Spool:
+        """Return the spool of this process, with its room as far as the disk has it; raise StoreError or OSError."""
+        if self.own is None:
+            self._witness()
+            self.own = Spool.create(self._database.path, self.room)
+            self.held.append(self.own)
+        self.own.reserve(self.room)
+        return self.own
+
+    def others(self) -> list[Path]:
+        """Return the spools of other processes."""
+        mine = {spool.path for spool in self.held}
+        return [path for path in spool_paths(self._database.path) if path not in mine]
+
+    def sync(self) -> None:
+        """Have the disk forget what was taken out of the spools, also of other processes; raise StoreError."""
+        try:
+            for path in spool_paths(self._database.path):
+                with suppress(FileNotFoundError):  # its process has ended
+                    sync(path)
+        except OSError as error:
+            raise meaning_of(error, self._database.path) from error
+
+    def tidy(self) -> None:
+        """Let go of the files that others have left: all that stood in them is written."""
+        for spool in self.held:
+            if spool is not self.own:
+                self.let_go(spool)
+        self.held = [] if self.own is None else [self.own]
+
+    def let_go(self, spool: Spool) -> None:
+        """Close a file in which nothing stands any more, and remove it unless its room is kept for the next process."""
+        try:
+            if not spool.stays:
+                aside = f"{self._database.path.name}.damaged-{self._database.clock.tick():020d}"
+                spool.remove(spool.path.with_name(aside))
+        except REFUSED as error:
+            _log.warning("A file whose turns are all written could not be removed: %s", error)
+        spool.close()
+
+    def close(self) -> None:
+        """Let go of the files; may be called twice, and in a process that was forked."""
+        for spool in self.held:
+            spool.close()
+        self.held = []
+
+    def _witness(self) -> None:
+        """Have the clock know all that was ever put into a spool, so that what is put from now on is newer."""
+        sql = "select coalesce(max(value), 0) from meta where key >= 'spool:' and key < 'spool;'"
+        self._database.clock.witness(int(self._database.query(sql)[0][0]))
+
+
 def spool_paths(database: Path) -> list[Path]:
     """Return the spools beside a database, those of earlier versions first."""
     marks = (_OPEN, _PENDING, _MARK)
@@ -248,3 +349,107 @@ def _records(path: Path, data: bytes) -> Iterator[tuple[int, int, bytes | None]]
         whole = checksum == b"%08x" % crc32(text)
         cut = not record[0].endswith(b"\n")
         yield record.start(), record.end() + 1, b"" if cut else text if whole else None
+
+
+class Later:
+    """The writes of one hook, or of one agent's tools; safe to use from several threads.
+
+    What waits, waits in memory: it survives a locked or full disk, and not a crash. A store that keeps a database is
+    written on the database's writer thread; any other at once, and its `flush` runs in a thread of its own.
+    """
+
+    def __init__(self, store: Any) -> None:
+        self._database: Any = getattr(store, "database", None)
+        self._flush = getattr(store, "flush", None) if self._database is None else None
+        self._waiting: deque[tuple[Callable[[], object], Future[None]]] = deque()
+        self._queued = False
+        """Whether a try is on its way; one serves for all that waits."""
+        self._flushing: Future[None] | None = None
+        self._lock = threading.Lock()
+
+    def write(self, work: Callable[[], object]) -> Future[None]:
+        """Do `work`, which calls methods of the store, in the order in which it came; return what tells the outcome."""
+        done: Future[None] = Future()
+        if self._database is None:
+            work()
+            done.set_result(None)
+            return done
+        with self._lock:
+            if len(self._waiting) >= _MOST:
+                raise BusyError(
+                    f"{_MOST} writes wait already for {self._database.path.name}; this one is lost."
+                )
+            self._waiting.append((work, done))
+        self.retry()
+        return done
+
+    def retry(self) -> None:
+        """Try again what waits, without waiting for it and behind the writes of others."""
+        with self._lock:
+            if not self._waiting or self._queued:
+                return
+            self._queued = True
+        self._database.enqueue(self._drain, behind=True)
+
+    def flush(self) -> Future[None]:
+        """Have a store that writes later write now; a second call joins one that still runs."""
+        with self._lock:
+            if self._flushing is None or self._flushing.done():
+                self._flushing = Future()
+                if self._flush is None:
+                    self._flushing.set_result(None)
+                else:
+                    # Not a daemon: a process that ends still writes.
+                    run = partial(_run, self._flush, self._flushing)
+                    threading.Thread(target=run, name="edgemem flush").start()
+            return self._flushing
+
+    def _drain(self) -> None:
+        """Write what waits, on the writer thread."""
+        self._queued = False
+        while self._waiting:
+            work, done = self._waiting[0]
+            try:
+                work()
+            except LATER as error:
+                _log.warning("%d writes wait: %s", len(self._waiting), error)
+                if isinstance(error, BusyError):
+                    self._again(error)
+                return  # any other fails at once each time, so the next write or turn tries again
+            except Exception as error:  # noqa: BLE001 - it is raised where the outcome is asked for
+                _log.warning("A write failed: %s", error)
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+            self._waiting.popleft()
+
+    def _again(self, error: BusyError) -> None:
+        """Queue what waits behind the writes of others; each try has waited for the lock already."""
+        try:
+            self.retry()
+        except ClosedError:
+            _log.error("%d writes are lost: the store was closed. %s", len(self._waiting), error)
+            while self._waiting:
+                self._waiting.popleft()[1].set_exception(error)
+
+
+def _run(flush: Callable[[], object], done: Future[None]) -> None:
+    try:
+        flush()
+    except Exception as error:  # noqa: BLE001 - it is raised where the outcome is asked for
+        _log.warning("What was given is not in its file yet: %s", error)
+        done.set_exception(error)
+    else:
+        done.set_result(None)
+
+
+def settled(written: Future[None], wait_s: float) -> bool:
+    """Wait at most so many seconds; tell whether it is written, or raise the error with which it was refused."""
+    wait([written], wait_s)
+    if not written.done():
+        return False
+    try:
+        written.result()
+    except LATER:
+        return False
+    return True

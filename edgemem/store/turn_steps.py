@@ -6,6 +6,7 @@ A step can wait, in memory and in a file, until the database can be written agai
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,10 +15,12 @@ from edgemem.records import Epoch, Heard, Turn
 from edgemem.scopes import Level
 from edgemem.store import turns
 from edgemem.store.episodes import append_episode
-from edgemem.store.epochs import append_epoch, keep_head, without_memory
-from edgemem.store.erase.erasings import forgotten_until
+from edgemem.store.epochs import append_epoch, keep_head
+from edgemem.store.erase.copies import without_memory
+from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.erase.records import erase_blocks
-from edgemem.store.tool_outputs import keep_output
+from edgemem.store.messages import to_json
+from edgemem.store.turns import keep_output
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
@@ -48,7 +51,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
             number = None if written is None else written[0]
             if written is not None and written[1] != "open":
                 return number
-            if self.tick < forgotten_until(tx):
+            if self.tick < last_forgotten(tx):
                 if number is None:
                     # Another process forgot something while it was open: nobody can tell whether it stands here.
                     _log.warning(
@@ -121,7 +124,7 @@ class BeginEpoch(msgspec.Struct, frozen=True, tag="epoch"):
     def __call__(self, tx: Transaction) -> None:
         """Write it; without what may have been forgotten since, by whomever."""
         epoch = self.epoch
-        if self.forgotten is not None and forgotten_until(tx) != self.forgotten:
+        if self.forgotten is not None and last_forgotten(tx) != self.forgotten:
             epoch = without_memory(epoch)
         append_epoch(tx, epoch)
 
@@ -162,17 +165,7 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
 
     def __call__(self, tx: Transaction) -> None:
         """Write it."""
-        append_episode(
-            tx,
-            self.kind,
-            self.payload,
-            self.outcome,
-            agent=self.agent,
-            heard=self.heard,
-            level=self.level,
-            owner=self.owner,
-            keep=self.keep,
-        )
+        append_episode(tx, **msgspec.structs.asdict(self))
 
 
 class DropErased(msgspec.Struct, frozen=True, tag="erased"):
@@ -186,7 +179,7 @@ class DropErased(msgspec.Struct, frozen=True, tag="erased"):
 
     def __call__(self, tx: Transaction) -> None:
         """Take the block off the turn that this transaction has written."""
-        if forgotten_until(tx) != self.forgotten:
+        if last_forgotten(tx) != self.forgotten:
             tx.execute(
                 "update turns set block = null, shown = null where session_id = (select id from sessions where name = :name)"
                 " and n = (select max(n) from turns where session_id = (select id from sessions where name = :name))",
@@ -220,6 +213,33 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
 
 Companion = BeginEpoch | KeepHead | KeepState | AddEpisode | DropErased | EraseBlocks | KeepOutput
 """What is written together with a turn, and can wait with it in a file."""
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step as it stands in the spool."""
+
+    id: int
+    """Larger than that of every step before."""
+    step: Step
+    also: tuple[Companion, ...] = ()
+
+    def encoded(self) -> bytes:
+        """Return it as JSON; raise InvalidInputError where there is none for it."""
+        try:
+            return msgspec.json.encode(self)
+        except (TypeError, ValueError, RecursionError):
+            # Half of a sign, or what JSON has not: it is made plain, or refused.
+            return to_json(self, what="A turn").encode()
+
+
+def line_of(text: bytes) -> Line | None:
+    """Return what a record says; an earlier version kept open turns without a line around them. None: it is damaged."""
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(text, type=Line)
+    with suppress(msgspec.DecodeError):
+        accept = msgspec.json.decode(text, type=Accept)
+        return Line(accept.tick or 0, accept)
+    return None
 
 
 def _placed(tx: Transaction, turn: Turn, last: int, accepted: int | None = None) -> Turn:

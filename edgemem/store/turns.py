@@ -6,7 +6,8 @@ however long the session is. Functions that take a transaction can be joined wit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import msgspec
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from edgemem.records import Reader, StoredMessage
     from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.db.transaction import Tables, Transaction
 
 
 STATES: tuple[TurnState, ...] = get_args(TurnState)
@@ -68,9 +69,9 @@ def find_turn(
     return (int(rows[0][0]), STATES[rows[0][1]]) if rows else None
 
 
-def last_number(tx: Transaction, session: str) -> int:
+def last_number(db: Tables, session: str) -> int:
     """Return the number of a session's newest turn; -1 if it has none."""
-    newest = tx.execute(
+    newest = db.query(
         "select n from turns where session_id = (select id from sessions where name = ?)"
         " order by n desc limit 1",
         (session,),
@@ -98,17 +99,7 @@ def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> boo
     for row in rows:
         message = messages.message_of(row[1:])
         if message.role == "assistant" and "tool_calls" not in message.extra:
-            whole = (message.content or "") + (message.unheard or "")
-            # A loop may know only roughly what was heard: then nothing of what was said is lost either.
-            unheard = whole.removeprefix(heard_text) if whole.startswith(heard_text) else whole
-            heard = messages.row_of(
-                msgspec.structs.replace(message, content=heard_text, unheard=unheard or None)
-            )
-            tx.execute(
-                "update messages set content = ?, unheard = ? where id = ?",
-                (heard.content, heard.unheard, message.id),
-            )
-            messages.enqueue(tx, [message.id])
+            _keep_of(tx, message, heard_text)
             break
     return True
 
@@ -169,14 +160,6 @@ def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | 
             turns.append(_turn_of(session, row, stored))
             stored = []
     return turns
-
-
-def next_turn(db: Database, session: str) -> int:
-    """Return the number that a session's next turn gets."""
-    rows = db.query(
-        "select max(n) + 1 from turns where session_id = (select id from sessions where name = ?)", (session,)
-    )
-    return rows[0][0] or 0
 
 
 def ensure_session(tx: Transaction, name: str) -> int:
@@ -246,7 +229,7 @@ def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages
     _erase_messages(tx, [message.id for message in stored[same:]])
     kept = [message.id for message in stored[:same]]
     if (level, owner) != (LEVELS.index(turn.level), spell_owner(tx, turn.owner)):
-        messages.enqueue(tx, kept)  # the index may have them under the old level
+        tx.announce("message", kept)  # the index may have them under the old level
     return kept
 
 
@@ -271,7 +254,7 @@ def _messages_of(tx: Transaction, session_id: int, n: int) -> list[StoredMessage
 def _erase_messages(tx: Transaction, ids: list[int]) -> None:
     if ids:
         tx.executemany("delete from messages where id = ?", [(number,) for number in ids])
-        messages.enqueue(tx, ids)
+        tx.announce("message", ids)
 
 
 def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) -> Turn:
@@ -309,11 +292,75 @@ def keep_heard(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> N
     for message, part in zip(reversed(spoken), reversed(heard), strict=False):
         if "tool_calls" not in message.extra or part == message.content:
             continue
-        whole = (message.content or "") + (message.unheard or "")
-        unheard = whole.removeprefix(part) if whole.startswith(part) else whole
-        row = messages.row_of(msgspec.structs.replace(message, content=part, unheard=unheard or None))
-        tx.execute(
-            "update messages set content = ?, unheard = ? where id = ?",
-            (row.content, row.unheard, message.id),
-        )
-        messages.enqueue(tx, [message.id])
+        _keep_of(tx, message, part)
+
+
+def _keep_of(tx: Transaction, message: StoredMessage, heard: str) -> None:
+    """Keep of a message what was heard; the rest stays apart, as do its ids."""
+    whole = (message.content or "") + (message.unheard or "")
+    # A loop may know only roughly what was heard: then nothing of what was said is lost either.
+    unheard = whole.removeprefix(heard) if whole.startswith(heard) else whole
+    row = messages.row_of(msgspec.structs.replace(message, content=heard, unheard=unheard or None))
+    tx.execute(
+        "update messages set content = ?, unheard = ? where id = ?", (row.content, row.unheard, message.id)
+    )
+    tx.announce("message", [message.id])
+
+
+# What tools answered in full, where a message holds only the beginning; erased with the turn (a trigger in the schema)
+
+
+class ToolOutput(NamedTuple):
+    """A part of a text, and whose turn it is from."""
+
+    text: str
+    start: int
+    of: int
+    """Characters of the whole."""
+    level: int
+    owner: str | None
+    session: str = ""
+    turn: int | None = None
+
+
+def pointer_to(session: str, text: str) -> str:
+    """Return the name of a text: ten letters and digits, the same whenever the same is said in a session."""
+    return blake2b(f"{session}\0{text}".encode(errors="replace"), digest_size=5).hexdigest()
+
+
+def keep_output(tx: Transaction, session: str, pointer: str, text: str, *, most_bytes: int) -> None:
+    """Keep a text with the newest turn of a session; what is over the bound goes, oldest first.
+
+    Args:
+        most_bytes: of all texts together.
+    """
+    content = storable(text).encode()
+    tx.execute(
+        "insert into tool_outputs (session_id, turn, pointer, bytes, content)"
+        " select session_id, max(n), :pointer, :bytes, :content from turns"
+        " where session_id = (select id from sessions where name = :session) group by session_id",
+        {"session": session, "pointer": pointer, "bytes": len(content), "content": content.decode()},
+    )
+    # The sizes stand before the texts, so that this reads few pages of them.
+    sizes = tx.execute("select id, bytes from tool_outputs order by id desc")
+    total = 0
+    for n, (_, size) in enumerate(sizes):
+        total += size
+        if total > most_bytes:
+            tx.execute("delete from tool_outputs where id <= ?", (sizes[n][0],))
+            return
+
+
+def read_output(
+    db: Database, pointer: str, *, start: int = 0, length: int, reader: Reader | None = None
+) -> ToolOutput | None:
+    """Return some characters of a text from `start` on; None where there is none that the reader may read."""
+    rule, values = reading_rule(reader, "t.")
+    rows = db.query(
+        "select substr(o.content, :start + 1, :length), length(o.content), t.level, t.owner, s.name, t.n"  # noqa: S608 - our own
+        " from tool_outputs o join turns t on t.session_id = o.session_id and t.n = o.turn"
+        " join sessions s on s.id = t.session_id"
+        f" where o.pointer = :pointer and {rule} order by o.id desc limit 1",
+        {"pointer": storable(pointer), "start": start, "length": length, **values},
+    )
+    return ToolOutput(rows[0][0], start, *rows[0][1:]) if rows else None

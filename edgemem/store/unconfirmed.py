@@ -7,26 +7,60 @@ with the fact that it is about.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.records import Fact
 from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
-from edgemem.store.validation import heard_of, lookup
+from edgemem.store.validation import HEARD, heard_of, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from edgemem.records import Reader
-    from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
-    from edgemem.store.facts import Rectangle
+    from edgemem.store.db.transaction import Tables, Transaction
 
+
+STATED = f"value, valid_from, valid_to, source, level, owner, {HEARD}"
+"""The columns of facts and doubts that `Rectangle.stated` holds."""
 
 _COLUMNS = """
   k.key, d.value, k.scope, d.id, d.source, d.valid_from, d.valid_to, d.settled, d.confirmed_by, d.level, d.owner,
   d.speaker, d.speaker_confidence, d.asr_confidence, d.device, d.room, d.event_time
 """
 _OVERLAPS = "valid_from < coalesce(:end, 9e999) and coalesce(valid_to, 9e999) > :begin"
+
+
+class Rectangle(NamedTuple):
+    """A stretch of valid time with what is believed of it, and all that is written again when it is split."""
+
+    id: int
+    value: str | None
+    """None: there is no value."""
+    valid_from: float
+    valid_to: float | None
+    version: int
+    origin: int
+    """The id of the rectangle as it was said, before anything was cut off it."""
+    supersedes: int | None
+    source: str
+    level: int
+    owner: str | None
+    heard: tuple[Any, ...]
+    badly: bool | None = None
+    """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
+
+    @property
+    def stated(self) -> tuple[Any, ...]:
+        """Return what stands in the columns of `STATED`."""
+        return (
+            self.value,
+            self.valid_from,
+            self.valid_to,
+            self.source,
+            self.level,
+            self.owner,
+            *self.heard,
+        )
 
 
 def heard_badly(what: Rectangle, below: float) -> bool:
@@ -68,22 +102,8 @@ def since_first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> Rec
 def note_doubt(tx: Transaction, key_id: int, statement: Rectangle, *, number: int | None = None) -> None:
     """Keep what is not believed yet, under a number of its own or one that it had as a fact."""
     tx.execute(
-        """
-        insert into doubts (id, key_id, value, valid_from, valid_to, source, level, owner,
-          speaker, speaker_confidence, asr_confidence, device, room, event_time)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,
-        (
-            *(
-                tx.tick() if number is None else number,
-                key_id,
-                statement.value,
-                statement.valid_from,
-                statement.valid_to,
-                statement.source,
-            ),
-            *(statement.level, statement.owner, *statement.heard),
-        ),
+        f"insert into doubts (id, key_id, {STATED}) values (?, ?{', ?' * 12})",  # noqa: S608 - our own constant
+        (tx.tick() if number is None else number, key_id, *statement.stated),
     )
 
 
@@ -103,7 +123,7 @@ def settle_doubts(tx: Transaction, key_id: int, statement: Rectangle, fact: int)
     )
 
 
-def misheard_perhaps(db: Database) -> set[int]:
+def misheard_perhaps(db: Tables) -> set[int]:
     """Return the facts that are believed since they were heard badly twice, against what was heard well."""
     return {number for (number,) in db.query("select confirmed_by from doubts where confirmed_by < id")}
 
@@ -114,7 +134,7 @@ def forget_doubts(tx: Transaction, key_id: int) -> None:
 
 
 def read_doubts(
-    db: Database, *, key: str | None = None, scope: str | None = None, reader: Reader | None = None
+    db: Tables, *, key: str | None = None, scope: str | None = None, reader: Reader | None = None
 ) -> list[Fact]:
     """Return doubts that wait; of one key all that there ever were. The oldest come first."""
     rule, values = reading_rule(reader, "d.")

@@ -179,6 +179,10 @@ def as_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+HEARD = "speaker, speaker_confidence, asr_confidence, device, room, event_time"
+"""The columns, in their order."""
+
+
 def heard_columns(heard: Heard | None) -> tuple[Any, ...]:
     """Return what stands in the columns, in their order."""
     h = heard or Heard()

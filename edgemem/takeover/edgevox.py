@@ -31,7 +31,8 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import storable
 from edgemem.records import Heard, Session
 from edgemem.store import facts, messages, preferences
-from edgemem.store.db.database import Database, read_foreign
+from edgemem.store.db.connection import read_foreign
+from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.episodes import append_episode
 from edgemem.store.sessions import SQLiteSessionStore
@@ -144,7 +145,7 @@ def _write_facts(scratch: Database, then: _ThenClock, old: OldMemory) -> None:
             )
         except InvalidInputError as error:
             if event.value is not None:  # the end of a value that was skipped is no entry of its own
-                old.remarks.append(f"The fact {fact.key!r:.80} ({fact.scope!r:.80}) was skipped: {error}")
+                old.skip(f"The fact {fact.key!r:.80} ({fact.scope!r:.80})", error)
 
 
 def _events(old: OldMemory) -> Iterator[_Event]:
@@ -178,7 +179,7 @@ def _write_life(scratch: Database, then: _ThenClock, old: OldMemory) -> None:
         try:
             scratch.write(lambda tx, key=key, value=value: preferences.put_preference(tx, key, value))  # type: ignore[misc]
         except InvalidInputError as error:
-            old.remarks.append(f"The preference {key!r:.80} was skipped: {error}")
+            old.skip(f"The preference {key!r:.80}", error)
     then.rewind()  # before the transaction takes its first tick
     scratch.write(lambda tx: _write_episodes(tx, then, old))
 
@@ -192,7 +193,7 @@ def _write_episodes(tx: Transaction, then: _ThenClock, old: OldMemory) -> None:
                 tx, kind, given, outcome, agent=agent, heard=Heard(event_time=at), level="household", keep=0
             )
         except InvalidInputError as error:
-            old.remarks.append(f"An episode of kind {kind!r:.80} was skipped: {error}")
+            old.skip(f"An episode of kind {kind!r:.80}", error)
 
 
 # Conversations
@@ -276,6 +277,16 @@ class OldMemory(msgspec.Struct):
     remarks: list[str] = []
     """What was skipped or mended, and why: one sentence each."""
 
+    def skip(self, what: str, why: object) -> None:
+        """Tell what was left behind."""
+        self.remarks.append(f"{what} was skipped: {why}")
+
+    def take_session(self, id_: str, messages: list[Any], state: Any, updated_at: float) -> None:
+        """Keep a conversation; a state that is none is left behind."""
+        if not isinstance(state, dict):
+            self.skip(f"The state of the conversation {id_!r:.80}", "it is no object.")
+        self.sessions.append(OldSession(id_, messages, state if isinstance(state, dict) else {}, updated_at))
+
 
 def read_edgevox(path: Path) -> OldMemory:
     """Read a file, or every file in a folder of EdgeVox's memory.
@@ -298,7 +309,7 @@ def read_edgevox(path: Path) -> OldMemory:
         try:
             _read_file(old, file, str(file.relative_to(path)))
         except (EdgememError, OSError) as error:
-            old.remarks.append(f"{file} was skipped: {error}")
+            old.skip(f"{file}", error)
     return old
 
 
@@ -335,14 +346,8 @@ def _read_json(old: OldMemory, file: Path, name: str, text: str) -> None:
         count = sum(map(len, data.values()))
         old.remarks.append(f"{name} is damaged; of its records, those before the damage were read: {count}.")
     if isinstance(data.get("messages"), list):
-        state = data.get("state", {})
-        if not isinstance(state, dict):
-            old.remarks.append(
-                f"The state of the conversation {file.stem!r:.80} was skipped: it is no object."
-            )
-            state = {}
-        updated_at = file.stat().st_mtime  # EdgeVox writes no time into it
-        old.sessions.append(OldSession(file.stem, data["messages"], state, updated_at))
+        # EdgeVox writes no time into it.
+        old.take_session(file.stem, data["messages"], data.get("state", {}), file.stat().st_mtime)
         old.files[name] = {"sessions": 1}
     elif any(isinstance(data.get(part), list) for part in _MEMORY):
         _read_memory(old, name, {part: _rows(old, name, part, data.get(part, [])) for part in _MEMORY})
@@ -365,7 +370,7 @@ def _rows(old: OldMemory, name: str, part: str, listed: Any) -> list[dict[str, A
         return []
     for n, entry in enumerate(listed, 1):
         if not isinstance(entry, dict):
-            old.remarks.append(f"Entry {n} of the {part} of {name} was skipped: it is no object.")
+            old.skip(f"Entry {n} of the {part} of {name}", "it is no object.")
     return [entry for entry in listed if isinstance(entry, dict)]
 
 
@@ -416,22 +421,13 @@ def _read_sessions(old: OldMemory, name: str, select: Callable[[str], list[dict[
         try:
             messages, state = json.loads(row["messages"]), json.loads(row["state"])
         except (ValueError, TypeError, RecursionError):
-            old.remarks.append(
-                f"The conversation {row['session_id']!r} of {name} was skipped: it is damaged."
-            )
+            old.skip(f"The conversation {row['session_id']!r} of {name}", "it is damaged.")
             continue
         if not isinstance(messages, list):
-            old.remarks.append(
-                f"The conversation {row['session_id']!r} of {name} was skipped: it is no list of messages."
-            )
+            old.skip(f"The conversation {row['session_id']!r} of {name}", "it is no list of messages.")
             continue
-        if not isinstance(state, dict):
-            old.remarks.append(f"The state of the conversation {row['session_id']!r} of {name} was skipped.")
-            state = {}
         count += 1
-        old.sessions.append(
-            OldSession(str(row["session_id"]), messages, state, _time(row.get("updated_at")) or 0.0)
-        )
+        old.take_session(str(row["session_id"]), messages, state, _time(row.get("updated_at")) or 0.0)
     old.files.setdefault(name, {})["sessions"] = count
 
 
@@ -442,8 +438,11 @@ def _read_memory(old: OldMemory, name: str, rows: dict[str, list[dict[str, Any]]
     before = len(old.facts), len(old.episodes)
     for row in rows.get("facts", ()):
         if row.get("key") is None or row.get("value") is None:
-            old.remarks.append(f"A fact of {name} was skipped: it has no key or no value.")
+            old.skip(f"A fact of {name}", "it has no key or no value.")
             continue
+        # A fact that was invalidated is over, also where an older EdgeVox kept no end.
+        both = map(_time, (row.get("valid_to"), row.get("invalidated_at")))
+        ends = [end for end in both if end is not None]
         old.facts.append(
             OldFact(
                 key=_text(row["key"]),
@@ -451,22 +450,14 @@ def _read_memory(old: OldMemory, name: str, rows: dict[str, list[dict[str, Any]]
                 scope=_text(row.get("scope") or "global"),
                 source=_text(row.get("source") or ""),
                 valid_from=_time(row.get("valid_from")) or _time(row.get("updated_at")) or 0.0,
-                # A fact that was invalidated is over, also where an older EdgeVox kept no end.
-                valid_to=next(
-                    (
-                        end
-                        for end in map(_time, (row.get("valid_to"), row.get("invalidated_at")))
-                        if end is not None
-                    ),
-                    None,
-                ),
+                valid_to=ends[0] if ends else None,
                 file=len(old.files),
             )
         )
     preferences = rows.get("preferences", ())
     for row in preferences:
         if row.get("key") is None or row.get("value") is None:
-            old.remarks.append(f"A preference of {name} was skipped: it has no key or no value.")
+            old.skip(f"A preference of {name}", "it has no key or no value.")
             continue
         key, value, at = _text(row["key"]), _text(row["value"]), _time(row.get("updated_at")) or 0.0
         earlier, earlier_at = old.preferences.get(key, (value, at))
@@ -476,7 +467,7 @@ def _read_memory(old: OldMemory, name: str, rows: dict[str, list[dict[str, Any]]
             old.preferences[key] = (value, at)
     for row in rows.get("episodes", ()):
         if row.get("kind") is None:
-            old.remarks.append(f"An episode of {name} was skipped: it has no kind.")
+            old.skip(f"An episode of {name}", "it has no kind.")
             continue
         payload = row.get("payload")
         if "payload_json" in row:

@@ -228,6 +228,17 @@ def test_what_was_heard_badly_waits_to_be_heard_again(make, hand):
         assert doubt.superseded_by == believed.id
 
 
+def test_a_fact_of_the_future_and_of_the_past_do_not_hold_now(store, hand):
+    """A date that is still to come shows when it has come; one that is over does not show."""
+    store.add_fact("guest", "carol", valid_from=hand.wall + 60)
+    store.add_fact("week", "holiday", valid_from=hand.wall - 60, valid_to=hand.wall - 1)
+    assert store.get_fact("guest") is None
+    assert store.facts() == []
+    assert [f.key for f in store.facts_as_of(hand.wall - 30)] == ["week"]
+    hand.advance(61)
+    assert store.get_fact("guest") == "carol"
+
+
 def test_what_is_forgotten_is_in_no_byte_on_the_disk(make, tmp_path):
     """Fault 5: forgetting erases value, key and history, and preferences can be forgotten as well."""
     with make() as store:
@@ -297,6 +308,7 @@ def test_who_may_read_is_decided_for_every_record(store):
     store.add_episode("talk", {"of": "weather"}, "ok")  # by hand: nobody is known to have caused it
 
     def read(reader):
+        assert store.facts_as_of(9e9, reader=reader) == store.facts(reader=reader)
         return (
             {fact.value for fact in store.facts(reader=reader)},
             {wish.value for wish in store.preferences(reader=reader)},

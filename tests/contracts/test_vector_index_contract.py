@@ -52,12 +52,6 @@ def estimates(vectors, query, ids) -> dict[int, float]:
     return dict(zip(found.tolist(), cosines.tolist(), strict=True))
 
 
-def test_an_empty_index_finds_nothing(vectors):
-    """Before anything is stored, and for k of 0, there is nothing and no error."""
-    assert vectors.nearest(unit(DIMENSIONS), 5) == []
-    assert vectors.cosines(unit(DIMENSIONS), [1, 2]) == {}
-
-
 def test_all_are_found_in_the_order_of_their_cosines(database, vectors):
     """Asked for everything, an index gives exactly what the oracle gives."""
     rows, query = unit(30, DIMENSIONS), unit(DIMENSIONS, seed=2)
@@ -68,14 +62,6 @@ def test_all_are_found_in_the_order_of_their_cosines(database, vectors):
     assert [id_ for id_, _ in found] == list(np.argsort(-(rows @ query)) + 1)
     # 8 bits a dimension, and the fewer the dimensions, the more each of them matters
     assert dict(found) == pytest.approx(dict(enumerate(rows @ query, start=1)), abs=2e-3)
-
-
-def test_k_is_kept(database, vectors):
-    """At most k are returned, fewer where there are fewer."""
-    fill(database, vectors, unit(10, DIMENSIONS))
-    assert len(vectors.nearest(unit(DIMENSIONS), 3)) == 3
-    assert len(vectors.nearest(unit(DIMENSIONS), 99)) == 10
-    assert vectors.nearest(unit(DIMENSIONS), 0) == []
 
 
 def test_the_nearest_are_among_a_few_more(database, vectors):
@@ -119,13 +105,6 @@ def test_only_those_that_are_given_are_found(database, vectors):
     assert vectors.nearest(query, 0, among) == vectors.nearest(unit(32), 5, among) == []
 
 
-def test_what_is_given_twice_is_found_once(database, vectors):
-    """Ids that are named twice take nobody's place."""
-    rows = unit(20, DIMENSIONS)
-    fill(database, vectors, rows)
-    assert len({id_ for id_, _ in vectors.nearest(rows[0], 3, [1, 1, 1, 2, 2, 3])}) == 3
-
-
 def test_estimates_are_near_the_cosines(database, vectors):
     """Of those ids that have a vector, and of no others, cosines are estimated within a tenth, also of thousands."""
     wide = type(vectors)(database, 384, 7)
@@ -139,33 +118,6 @@ def test_estimates_are_near_the_cosines(database, vectors):
     assert estimates(wide, query, {4, 7}).keys() == {4, 7}
     assert estimates(wide, query, []) == estimates(wide, query, [5000]) == {}
     assert estimates(wide, unit(32), [1]) == {}
-
-
-def test_the_estimate_of_pieces_is_that_of_the_best(database, vectors):
-    """A text of several pieces is estimated once, by the nearest of them."""
-    rows = unit(30, DIMENSIONS)
-    database.write(lambda tx: vectors.add(tx, [(1 + n // 10, row) for n, row in enumerate(rows)]))
-    found = estimates(vectors, rows[4], [1, 2])
-    assert found[1] > 0.8
-    assert found[2] < 0.6
-
-
-def test_nothing_is_estimated_of_what_was_removed(database, vectors):
-    """What went is neither estimated nor found among the ids that are given."""
-    rows = unit(20, DIMENSIONS)
-    fill(database, vectors, rows)
-    assert 4 in estimates(vectors, rows[3], [3, 4])
-    database.write(lambda tx: vectors.remove(tx, [4]))
-    assert estimates(vectors, rows[3], [3, 4]).keys() == {3}
-    assert [id_ for id_, _ in vectors.nearest(rows[3], 5, [3, 4])] == [3]
-
-
-def test_a_vector_is_replaced(database, vectors):
-    """Adding again under the same id leaves only the new vector."""
-    old, new = unit(2, DIMENSIONS)
-    fill(database, vectors, old[None])
-    fill(database, vectors, new[None])
-    assert vectors.nearest(new, 5) == [(1, pytest.approx(1.0, abs=1e-3))]
 
 
 def test_a_removed_vector_is_gone(database, vectors):
@@ -234,12 +186,6 @@ def test_a_vector_with_a_flipped_bit_does_not_outshine_all(database, vectors):
     assert vectors.nearest(rows[4], 1) == [(5, pytest.approx(1.0, abs=1e-3))]
     assert all(-1.01 < cosine < 1.01 for _, cosine in vectors.nearest(rows[4], 6))
     assert all(cosine < 0.9 for id_, cosine in vectors.cosines(rows[0], range(1, 7)).items())
-
-
-def test_large_ids(database, vectors):
-    """Ids beyond 32 bits are fine: what is no message has them."""
-    database.write(lambda tx: vectors.add(tx, [(2**40 + 7, unit(DIMENSIONS))]))
-    assert [id_ for id_, _ in vectors.nearest(unit(DIMENSIONS), 1)] == [2**40 + 7]
 
 
 def test_a_process_without_sqlite_vec_finds_and_leaves_the_same(database):
@@ -313,6 +259,16 @@ def test_many_new_vectors_are_left_to_idle_time(database, monkeypatch):
     assert dict(mine.nearest(rows[7], 1)) == pytest.approx(dict(cold[:1]), abs=1e-3)
 
 
+def test_nothing_is_estimated_of_what_was_removed(database, vectors):
+    """What went is neither estimated nor found among the ids that are given."""
+    rows = unit(20, DIMENSIONS)
+    fill(database, vectors, rows)
+    assert 4 in estimates(vectors, rows[3], [3, 4])
+    database.write(lambda tx: vectors.remove(tx, [4]))
+    assert estimates(vectors, rows[3], [3, 4]).keys() == {3}
+    assert [id_ for id_, _ in vectors.nearest(rows[3], 5, [3, 4])] == [3]
+
+
 def test_the_choice_follows_the_length(database):
     """Where memory cannot hold vectors of a length, the file serves."""
     assert isinstance(open_vectors(database, 64), ResidentVectors)
@@ -320,3 +276,16 @@ def test_the_choice_follows_the_length(database):
     odd, rows = open_vectors(database, 63), unit(5, 63)
     fill(database, odd, rows)
     assert odd.nearest(rows[3], 1) == [(4, pytest.approx(1.0, abs=1e-3))]
+
+
+def test_what_is_given_twice_is_found_once(database, vectors):
+    """Ids that are named twice take nobody's place."""
+    rows = unit(20, DIMENSIONS)
+    fill(database, vectors, rows)
+    assert len({id_ for id_, _ in vectors.nearest(rows[0], 3, [1, 1, 1, 2, 2, 3])}) == 3
+
+
+def test_large_ids(database, vectors):
+    """Ids beyond 32 bits are fine: what is no message has them."""
+    database.write(lambda tx: vectors.add(tx, [(2**40 + 7, unit(DIMENSIONS))]))
+    assert [id_ for id_, _ in vectors.nearest(unit(DIMENSIONS), 1)] == [2**40 + 7]

@@ -48,7 +48,7 @@ def main(path: Path, seed: int, first: int) -> None:
         def acknowledge(accepted: Future[int] | None = None) -> None:
             database.enqueue(lambda: None).result()
             refused = accepted is not None and accepted.exception() is not None
-            tell("no" if refused or journal.outbox.backlog().unkept else "ok")
+            tell("no" if refused or journal.backlog().unkept else "ok")
 
         n = first
         while True:

@@ -25,7 +25,7 @@ import sys
 sys.path[:0] = [{tests!r}, {tests!r} + "/crash"]
 import edgemem
 from test_accepted_kill import Robot
-from test_turn_owners import OwnLoop
+from talking import OwnLoop
 
 def stands():
     memory.database.flush()  # what was queued for the writer thread is done

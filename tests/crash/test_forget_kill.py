@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 from counts import cases
-from test_turn_durability import Caller
+from talkers import Caller
 
 import edgemem
 from edgemem.cli import main
@@ -32,15 +32,6 @@ WORD = "quixotry"
 STEM = b"quixot"
 """What the index holds of it."""
 
-PROFILE = """
-[llama]
-embedder = ""
-[tools]
-write_wait_s = 30
-[hooks]
-audit_log = "audit.jsonl"
-audit_text = "private"
-"""
 
 # Forgets, and is killed right behind the commit: nothing that follows it is begun.
 FORGETTER = """
@@ -57,75 +48,19 @@ def cut_off(self, work, **options):
         os.kill(os.getpid(), signal.SIGKILL)
     return result
 
+sys.path.append("crash")
+from test_forget_kill import FORGET
+
 memory = edgemem.open(sys.argv[1], worker=False)
 Database.write = cut_off
-exec(sys.argv[2])
+FORGET[sys.argv[2]](memory)
 """
-
-HOW = {
-    "fact": 'memory.forget("gate.code")',
-    "session": 'memory.forget_session("hall")',
-    "person": 'memory.forget_person("Ann")',
-    "preference": 'memory.store.forget_preference("gate.code")',
-    "store": 'memory.store.forget_fact("gate.code")',
-    "tool": (
-        'from agreed import after_a_yes; after_a_yes(memory.tools(include=["forget_fact"])[0], key="gate.code")'
-    ),
-    "command": (
-        "from click.testing import CliRunner; from edgemem.cli import main; memory.close();"
-        ' CliRunner().invoke(main, ["forget", "gate.code", "--yes", "--home", sys.argv[1]])'
-    ),
-}
 
 
 def holders(home: Path) -> list[str]:
     """Return the files of a home in which the word stands."""
     found = [path for path in home.rglob("*") if path.is_file() and STEM in path.read_bytes()]
     return sorted(path.name for path in found)
-
-
-def fill(home: Path, how: str) -> None:
-    """Make a home that holds the word wherever it is copied to."""
-    home.mkdir()
-    (home / "edgemem.toml").write_text(PROFILE)
-    with edgemem.open(home, worker=False) as memory:
-        memory.store.add_fact("bell", "brass")
-        if how == "session":
-            loop = edgemem.AgentLoop(Caller(), hooks=memory.hooks(session_id="hall", speaker="Ben"))
-            loop.run(f"{WORD} is the word")
-        elif how == "person":
-            memory.store.add_fact("gate.code", f"{WORD} four", scope="user:Ann")
-        elif how == "preference":
-            memory.store.set_preference("gate.code", f"{WORD} five")
-        else:
-            memory.store.add_fact("gate.code", f"{WORD} four")
-        assert memory.idle(30)
-        memory.backups.work()
-        assert memory.backups.newest()
-
-
-@pytest.mark.parametrize("how", HOW)
-def test_a_forget_that_is_killed_behind_its_commit_is_finished_by_the_next_opening(
-    tmp_path: Path, how: str
-) -> None:
-    """Opened again and left idle, no file of the home holds a byte of it, while it is open; what is not forgotten stays."""
-    home = tmp_path / "home"
-    fill(home, how)
-    assert {"memory.db", "index.db"} <= set(holders(home))
-    killed = subprocess.run(
-        [sys.executable, "-c", FORGETTER, str(home), HOW[how]],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        check=False,
-    )
-    assert killed.returncode == -9, killed.stderr.decode()
-    assert holders(home)
-    with edgemem.open(home, worker=False) as memory:
-        assert any(row.name == "erasing" and row.state == "warn" for row in memory.check())
-        assert memory.idle(30)
-        assert holders(home) == []
-        assert memory.store.get_fact("bell") == "brass"
-        assert all(row.state == "ok" for row in memory.check() if row.name == "erasing")
 
 
 class Obedient:
@@ -169,6 +104,8 @@ FORGET = {
     "command": lambda memory: by_command(memory, "gate.code"),
     "session": lambda memory: memory.forget_session("hall"),
     "person": lambda memory: memory.forget_person("Ann"),
+    "preference": lambda memory: memory.store.forget_preference("gate.code"),
+    "store": lambda memory: memory.store.forget_fact("gate.code", scope="household"),
     "episode": lambda memory: memory.forget_episode(memory.store.recent_episodes()[-1].id),
 }
 
@@ -181,6 +118,8 @@ def is_there(memory: Memory, how: str) -> bool:
         return any(fact.heard == Heard(speaker="Ann") for fact in memory.store.facts())
     if how == "episode":
         return any("won" in episode.payload for episode in memory.store.recent_episodes())
+    if how == "preference":
+        return any(item.key == "gate.code" for item in memory.store.preferences())
     return memory.store.get_fact("gate.code", scope="household") is not None
 
 
@@ -200,6 +139,10 @@ def make_template(home: Path, how: str) -> None:
         memory.store.add_fact("bell", "iron", scope="household", heard=Heard(speaker="Ben"))
         if how == "episode":
             memory.store.add_episode("game", {"won": f"by {WORD}"}, "ok", heard=Heard(speaker="Ben"))
+        elif how == "preference":
+            memory.store.set_preference("gate.code", f"{WORD} five")
+        elif how == "store":
+            memory.store.add_fact("gate.code", f"{WORD} four", scope="household")
         elif spoken:
             edgemem.AgentLoop(Caller(), hooks=memory.hooks(session_id="hall", speaker="Ann")).run(
                 f"{WORD}, I say"
@@ -217,6 +160,29 @@ def make_template(home: Path, how: str) -> None:
         assert is_there(memory, how)
     held = {"memory.db", "index.db", "state-robot.bin"}
     assert held < set(holders(home))  # and a backup
+
+
+@pytest.mark.parametrize("how", FORGET)
+def test_a_forget_that_is_killed_behind_its_commit_is_finished_by_the_next_opening(
+    tmp_path: Path, how: str
+) -> None:
+    """Opened again and left idle, no file of the home holds a byte of it, while it is open; what is not forgotten stays."""
+    home = tmp_path / "home"
+    make_template(home, how)
+    killed = subprocess.run(
+        [sys.executable, "-c", FORGETTER, str(home), how],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -9, killed.stderr.decode()
+    assert holders(home)
+    with edgemem.open(home, worker=False) as memory:
+        assert any(row.name == "erasing" and row.state == "warn" for row in memory.check())
+        assert memory.idle(30)
+        assert holders(home) == []
+        assert memory.store.get_fact("bell", scope="household") == "iron"
+        assert all(row.state == "ok" for row in memory.check() if row.name == "erasing")
 
 
 def forget(home: str, how: str, line: Connection) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from checked_index import check
 from hash_embedder import HashEmbedder
-from test_index import check
 
 from edgemem.recall.index.docs import rules_number
 from edgemem.recall.index.index import Index

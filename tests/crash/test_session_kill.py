@@ -36,14 +36,14 @@ import sys, time
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
-from edgemem.store.turns import next_turn
+from edgemem.store.turns import last_number
 
 {inspect.getsource(turn_of)}
 
 with Database(sys.argv[1]) as database:
     journal = TurnJournal(database)
     journal.mark_unfinished("kitchen")
-    n = next_turn(database, "kitchen")
+    n = last_number(database, "kitchen") + 1
     while True:
         whole = turn_of(n)
         begun = journal.accept(Turn("kitchen", n, whole.messages[:2], "open", whole.block, whole.shown))

@@ -302,7 +302,7 @@ def _toml(models: dict[str, LinearModel]) -> str:
         "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/rank/features.py says what each feature is. The",
         "# sum of weights times features, times scale, plus bias, is the logarithm of the odds. What tells that a message replaces",
         "# an older one is in recall/rank/replacing.py, and learnt on tests/lab/home_*.toml as well. The features of facts are in",
-        "# recall/rank/fact_features.py.",
+        "# recall/rank/features.py, too.",
     ]
     for name, model in models.items():
         lines += [

@@ -12,8 +12,9 @@ import msgspec
 
 from edgemem.bench.report import say
 from edgemem.config import Profile
-from edgemem.recall.rank.fact_features import FACT_FEATURES, MEANING, FactModel, FactModels
+from edgemem.recall.rank.features import FACT_FEATURES, MEANING
 from edgemem.recall.rank.gate import SLOWLY
+from edgemem.recall.rank.model import FactModel, FactModels
 from lab.facts_told import AT_A_TIME, ON_A_DATE, FactsTold
 from lab.learning import logistic
 from lab.recall_asking import READER

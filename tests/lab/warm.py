@@ -29,7 +29,7 @@ from edgemem.loop.replies import ChatReplies
 
 if TYPE_CHECKING:
     from edgemem.context.prompt.log import PromptLog
-    from edgemem.hooks.upkeep import Prefix
+    from edgemem.llama.warm_prefix import WarmPrefix
     from edgemem.loop.loop import TurnResult
     from edgemem.memory import Memory
 
@@ -47,7 +47,7 @@ _MOST_TURNS = 500
 class _Timed:
     """What reads ahead, and how long it took to take a prefix out of one context and to put it into the other."""
 
-    def __init__(self, prefix: Prefix) -> None:
+    def __init__(self, prefix: WarmPrefix) -> None:
         self._prefix = prefix
         self.out_ms: list[float] = []
         self.in_ms: list[float] = []

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgemem.recall.rank.fact_features import FACT_FEATURES
-from edgemem.recall.rank.features import FEATURES
+from edgemem.recall.rank.features import FACT_FEATURES, FEATURES
 from edgemem.recall.rank.gate import SLOWLY, Fit, Gate, Utterance
 from edgemem.recall.rank.model import LinearModel
 from edgemem.recall.rank.replacing import Contents, Messages

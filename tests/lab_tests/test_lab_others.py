@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from estimated_texts import LATIN, OTHERS
 from ggufs import write_llama_gguf
-from test_estimate import LATIN, OTHERS
 
 import edgemem
 from edgemem.bench.ground import EMBEDDER, quiet

@@ -7,33 +7,28 @@ import sys
 from pathlib import Path
 
 import pytest
-from ggufs import write_reranker_gguf
 from hash_embedder import HashEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile, RecallSettings
-from edgemem.llama.embedder import LlamaEmbedder, open_embedder
-from edgemem.llama.models.gguf import read_header
 from edgemem.memory import Memory
 from edgemem.recall.index.docs import add_docs
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, Doc
 from edgemem.recall.text.analyse import (
     DETECTED,
-    WORDS_VERSION,
     language_in,
     language_of,
     plain_words,
     share_of_meaning,
     stem,
-    stems_version,
     terms,
-    words_version,
 )
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.db.database import Database
+from edgemem.store.episodes import spell_out
 from edgemem.store.turns import commit_turn
 
 SAME = [
@@ -100,12 +95,6 @@ def test_language_of_a_text(text: str, language: str) -> None:
     assert language_in(text) == language
 
 
-def test_a_language_unknown_still_matches() -> None:
-    """A question too short to tell its language finds a German text by the stem that both have."""
-    assert language_in("Klavierstunden Kosten") == "en"
-    assert set(terms("Klavierstunden Kosten")) <= set(terms("Die Kosten der Klavierstunden sind hoch"))
-
-
 @given(
     st.sampled_from(
         ["anna", "torben", "lena", "carmen", "jesus", "marlene", "bernardo", "wohnungen", "garden"]
@@ -119,22 +108,6 @@ def test_a_name_has_one_stem_everywhere(name: str) -> None:
         f"qué dijo {name} a los otros",
     ):
         assert set(terms(name)) <= set(terms(text))
-
-
-def test_a_word_is_no_little_one_with_its_accents() -> None:
-    """Té is tea, and te is you; schön is no schon."""
-    assert "te" in terms("¿Quién toma té con leche?")
-    assert "te" not in terms("¿Te gusta la leche?")
-    assert stem("schon", "de") in terms("Das ist ein schönes Bild, schön ist es")
-    assert terms("Das ist schön") != terms("Das ist schon")
-    assert terms("Das ist schon") == []
-
-
-def test_the_sign_before_a_question_tells_spanish() -> None:
-    """Where no little word does."""
-    assert language_in("¿Coche nuevo?") == "es"
-    assert language_in("¡Gol!") == "es"
-    assert language_in("Coche nuevo?") == "en"
 
 
 def test_signs_are_cut_where_they_tell_nothing() -> None:
@@ -156,29 +129,6 @@ def test_signs_are_cut_where_they_tell_nothing() -> None:
 def test_numbers_are_found_by_words_and_by_digits(spoken: str, written: str) -> None:
     """Whichever way a number was said and asked for, it is the same term."""
     assert set(terms(written)) <= set(terms(spoken))
-
-
-def test_number_words_stay_where_the_language_may_be_another() -> None:
-    """A question too short to tell its language finds the words of a German number."""
-    assert set(terms("Zug halb acht")) <= set(terms("der Zug geht um halb acht"))
-
-
-def test_number_words_of_other_languages_are_none() -> None:
-    """What is a number in English is one in no Vietnamese or Chinese text."""
-    assert "five" in terms("chó có bốn chân, five")
-    assert terms("25号的钥匙") == terms("25号的钥匙".replace("的", " "))
-
-
-def test_names_are_left_out() -> None:
-    """Words that the caller knows better are left out, whatever their language."""
-    assert terms("Anna's keys", without={"anna"}) == [stem("keys")]
-    assert "anna" not in terms("Wo hat Anna die Schlüssel?", without={"anna"})
-
-
-def test_vietnamese_dog_is_no_preposition() -> None:
-    """With its accent chó is a dog, and found; cho, without, tells nothing."""
-    assert "cho" in terms("con chó của hàng xóm")
-    assert "cho" not in terms("quà cho mẹ tôi, đẹp")
 
 
 @pytest.mark.parametrize("word", ["", "a", "ab", "3d", "x" * 65, "naïve", "дверь", "钥匙"])
@@ -214,11 +164,6 @@ def test_the_index_keeps_terms_as_they_are(text: str, tmp_path) -> None:
 def test_hostile_length(text: str) -> None:
     """Text without an end has terms as well, each no longer than a word."""
     assert all(len(term) <= 64 for term in terms(text))
-
-
-def test_the_version_names_the_stemmer() -> None:
-    """An index made by another release of the stemmer is made again."""
-    assert words_version() == f"{WORDS_VERSION}/{stems_version()}"
 
 
 def test_the_stemmer_is_loaded_when_needed() -> None:
@@ -334,27 +279,6 @@ def test_what_the_model_cannot_read_is_not_embedded(tmp_path: Path) -> None:
         assert "meaning" in memory.last_recall().signals
 
 
-def test_an_embedder_knows_what_the_catalogue_or_its_file_says(
-    minilm: Path, tmp_path: Path, vocabularies: Path
-) -> None:
-    """By name, by the path of that file; one of the operator's own by its header, else it knows many."""
-    with open_embedder("all-minilm-l6-v2") as named, open_embedder(str(minilm)) as placed:
-        assert named.languages == placed.languages == ("en",)
-    (tmp_path / "own.gguf").symlink_to(minilm)
-    with open_embedder(str(tmp_path / "own.gguf")) as own:
-        assert own.languages == ()
-    told_file = write_reranker_gguf(
-        tmp_path / "told.gguf", vocabularies=vocabularies, head=False, languages=("de", "en")
-    )
-    assert read_header(told_file).languages == ("de", "en")
-    with LlamaEmbedder(told_file) as embedder:
-        assert embedder.languages == ("de", "en")
-    endless = write_reranker_gguf(
-        tmp_path / "endless.gguf", vocabularies=vocabularies, head=False, languages=("xx",) * 1000
-    )
-    assert read_header(endless).languages == ()
-
-
 @pytest.mark.parametrize("language", ["de", "es", "vi", "zh"])
 def test_no_language_is_found_worse_than_by_words_alone(minilm: Path, language: str) -> None:
     """With the real model, which knows only English, on 40 questions."""
@@ -362,3 +286,57 @@ def test_no_language_is_found_worse_than_by_words_alone(minilm: Path, language: 
 
     figures = run(languages=language, models="all-minilm-l6-v2")
     assert figures["bars"][f"all-minilm-l6-v2 {language}, as words"]["ok"]
+
+
+def test_a_word_is_no_little_one_with_its_accents() -> None:
+    """Té is tea, and te is you; schön is no schon."""
+    assert "te" in terms("¿Quién toma té con leche?")
+    assert "te" not in terms("¿Te gusta la leche?")
+    assert stem("schon", "de") in terms("Das ist ein schönes Bild, schön ist es")
+    assert terms("Das ist schön") != terms("Das ist schon")
+    assert terms("Das ist schon") == []
+
+
+def test_the_sign_before_a_question_tells_spanish() -> None:
+    """Where no little word does."""
+    assert language_in("¿Coche nuevo?") == "es"
+    assert language_in("¡Gol!") == "es"
+    assert language_in("Coche nuevo?") == "en"
+
+
+def test_number_words_of_other_languages_are_none() -> None:
+    """What is a number in English is one in no Vietnamese or Chinese text."""
+    assert "five" in terms("chó có bốn chân, five")
+    assert terms("25号的钥匙") == terms("25号的钥匙".replace("的", " "))
+
+
+def test_names_are_left_out() -> None:
+    """Words that the caller knows better are left out, whatever their language."""
+    assert terms("Anna's keys", without={"anna"}) == [stem("keys")]
+    assert "anna" not in terms("Wo hat Anna die Schlüssel?", without={"anna"})
+
+
+def test_vietnamese_dog_is_no_preposition() -> None:
+    """With its accent chó is a dog, and found; cho, without, tells nothing."""
+    assert "cho" in terms("con chó của hàng xóm")
+    assert "cho" not in terms("quà cho mẹ tôi, đẹp")
+
+
+def test_forms_of_a_word_share_a_stem():
+    """Cook, cooks, cooked and cooking are one word; the speaker's accents and case do not matter."""
+    assert len({stem(word) for word in ("cook", "cooks", "cooked", "cooking")}) == 1
+    assert terms("CAFÉ café Cafe\u0301") == [stem("cafe")] * 3
+    assert terms("Straße") == terms("STRASSE")
+
+
+def test_stop_words_are_dropped():
+    """Words that tell nothing are not looked for, nor what is left of contractions."""
+    assert terms("What did she say to you? I don't know, it's what they'd have") == [
+        stem("say"),
+        stem("know"),
+    ]
+
+
+def test_keys_are_spelt_out():
+    """The parts of a key are words of their own."""
+    assert spell_out("user.favouriteColour_2-b") == "user favourite Colour 2 b"

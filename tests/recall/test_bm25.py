@@ -25,16 +25,14 @@ from edgemem.recall.search.bm25 import (
     Bm25Scores,
     Statistics,
     bm25_scores,
-    count_docs,
     occurrences_of,
 )
-from edgemem.recall.search.file_words import FileWords
-from edgemem.recall.search.table import Columns, Row, make_filter
+from edgemem.recall.search.table import DocTable, Row, make_filter
 from edgemem.recall.search.view import View
-from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem, terms
+from edgemem.recall.search.words import FileWords
+from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
-from edgemem.store.episodes import spell_out
 
 TEXTS = [
     "The cat sat on the warm kitchen floor and slept",
@@ -55,26 +53,6 @@ def database(tmp_path_factory):
         yield db
 
 
-def test_forms_of_a_word_share_a_stem():
-    """Cook, cooks, cooked and cooking are one word; the speaker's accents and case do not matter."""
-    assert len({stem(word) for word in ("cook", "cooks", "cooked", "cooking")}) == 1
-    assert terms("CAFÉ café Cafe\u0301") == [stem("cafe")] * 3
-    assert terms("Straße") == terms("STRASSE")
-
-
-def test_stop_words_are_dropped():
-    """Words that tell nothing are not looked for, nor what is left of contractions."""
-    assert terms("What did she say to you? I don't know, it's what they'd have") == [
-        stem("say"),
-        stem("know"),
-    ]
-
-
-def test_keys_are_spelt_out():
-    """The parts of a key are words of their own."""
-    assert spell_out("user.favouriteColour_2-b") == "user favourite Colour 2 b"
-
-
 @given(st.text())
 def test_no_text_breaks_into_syntax(text):
     """Whatever somebody says, terms hold no space, quote or control character."""
@@ -91,7 +69,6 @@ def test_no_text_breaks_into_syntax(text):
 def test_no_question_is_a_syntax_error(database, text):
     """A question full of FTS syntax is looked for as plain words."""
     question = parse_query(text).resolved()
-    assert count_docs(database, question.terms).keys() == set(question.terms)
     words = FileWords(database, make_filter(Reader("alice")))
     counts = words.counts(question.terms)
     assert counts.keys() == set(question.terms)
@@ -209,7 +186,7 @@ def saturated(times, length, average):
 
 def columns_of(texts):
     """Return texts as columns."""
-    columns = Columns()
+    columns = DocTable()
     for t in texts:
         who = t.owner
         columns.append(
@@ -229,10 +206,8 @@ def occurrences(columns, texts, asked, *, parts=1):
     for term in asked:
         for part in range(parts):
             some = {t.id: t.words.count(term) for t in texts[part::parts] if term in t.words}
-            slots = columns.slots(some)
-            if slots:
-                times = [some[number] for number in slots]
-                found.append((term, np.array(list(slots.values()), np.intp), np.array(times, np.float32)))
+            if some:
+                found.append((term, columns.slots_of(some), np.array(list(some.values()), np.float32)))
     return found
 
 
@@ -328,13 +303,13 @@ def test_scores_are_those_of_plain_python(talk, facts, order, reader, kinds, tur
     order.shuffle(texts)
     only = make_filter(reader, kinds=kinds, session_id=2, turns=turns, past=past)
     all_columns = columns_of(texts)
-    may = all_columns.readable(only)[:-1]
+    may = View(all_columns, only).may[:-1]
     statistics = statistics_of(texts)
     texts = [t._replace(shown=bool(shown)) for t, shown in zip(texts, may, strict=True)]
     columns = columns_of(texts)
     found = matched_in(View(columns, only), occurrences(columns, texts, asked, parts=parts), statistics)
     own, window, session = by_hand(texts, asked, statistics)
-    slot_of = columns.slots([t.id for t in texts])
+    slot_of = dict(zip([t.id for t in texts], columns.slots_of([t.id for t in texts]), strict=True))
     for scores, expected in ((found.own, own), (found.window, window)):
         assert len(scores) == columns.n + 1
         assert scores[-1] == 0
@@ -356,47 +331,6 @@ def talk(*said, level=0, session=1):
     ]
 
 
-def test_an_answer_is_found_by_the_words_of_its_question():
-    """A message in which no word stands is found by those of the message before it, and not by those two before it."""
-    texts = talk("where is the ladder", "in the garage", "thanks", "bye")
-    columns = columns_of(texts)
-    found = matched_in(seen(columns), occurrences(columns, texts, ["ladder"]), statistics_of(texts))
-    assert found.own[0] > 0
-    assert found.own[1:].tolist() == [0, 0, 0, 0]
-    assert found.window[1] > 0
-    assert found.window[2:].tolist() == [0, 0, 0]
-    assert found.session[1] > 0
-
-
-def test_a_session_in_which_all_words_stand_is_worth_more():
-    """Words that stand in different messages of one session meet there."""
-    apart = [*talk("cup", "x", "x", "kettle"), *talk("cup", "x", session=2), *talk("kettle", "x", session=3)]
-    texts = [t._replace(id=n) for n, t in enumerate(apart, start=1)]
-    columns = columns_of(texts)
-    found = matched_in(seen(columns), occurrences(columns, texts, ["cup", "kettle"]), statistics_of(texts))
-    assert found.session[1] > max(found.session[2:])
-
-
-def test_words_that_stand_nowhere_are_worth_nothing():
-    """There is a score for each slot and each session all the same, and for no slots none."""
-    texts = talk("cup", "kettle")
-    columns = columns_of(texts)
-    statistics = statistics_of(texts)
-    found = matched_in(seen(columns), occurrences(columns, texts, ["garden"]), statistics)
-    assert [scores.tolist() for scores in found[:3]] == [[0, 0, 0], [0, 0, 0], [0, 0]]
-    assert [len(scores) for scores in matched_in(seen(Columns()), [], statistics)[:3]] == [1, 1, 1]
-
-
-def test_an_emptied_slot_is_worth_nothing():
-    """Who still holds the slot of a text that is gone finds nothing there, nor beside it."""
-    texts = talk("cup", "kettle")
-    columns = columns_of(texts)
-    where = occurrences(columns, texts, ["cup"])
-    columns.drop(1)
-    found = matched_in(seen(columns), where, statistics_of(texts))
-    assert [scores.tolist() for scores in found[:3]] == [[0, 0, 0], [0, 0, 0], [0, 0]]
-
-
 def test_a_term_counts_as_much_as_it_is_worth():
     """What may only have been misheard counts less in texts, windows and sessions alike, and what is not asked for nothing."""
     texts = talk("cup", "x", "kettle")
@@ -412,35 +346,6 @@ def test_a_term_counts_as_much_as_it_is_worth():
     assert whole.own.tolist()[1:] == [0, 0, 0]
     rarer = bm25_scores(view, stands.of({"cup"}), {"cup": TermWeight(1.0, 0.5)}, statistics_of(texts))
     assert rarer.own[0] > whole.own[0]
-
-
-@given(
-    st.lists(st.sampled_from((*WORDS, "x")), max_size=9), st.sets(st.sampled_from(WORDS)), st.integers(1, 3)
-)
-def test_of_some_terms_what_stands_is_as_if_no_others_had_been_asked_for(said, wanted, parts):
-    """Leaving terms out afterwards is not looking for them."""
-    texts = talk(*said)
-    view = seen(columns_of(texts))
-    where = occurrences(view.columns, texts, WORDS, parts=parts)
-    some, alone = (
-        occurrences_of(view, where).of(wanted),
-        occurrences_of(view, [one for one in where if one[0] in wanted]),
-    )
-    assert (some.names, some.counts) == (alone.names, alone.counts)
-    for one, other in zip(some[1:4], alone[1:4], strict=True):
-        assert one.tolist() == other.tolist()
-
-
-def test_hidden_texts_do_not_count():
-    """In how many texts a word stands is told of those that the reader may read."""
-    texts = [*talk("cup"), *talk("cup kettle", level=2, session=2)]
-    texts[1] = texts[1]._replace(id=2, owner="bob")
-    view = View(columns_of(texts), make_filter(Reader("ann")))
-    assert occurrences_of(view, occurrences(view.columns, texts, ["cup", "kettle"])).counts == {
-        "cup": 1,
-        "kettle": 0,
-    }
-    assert view.columns.size(view.only) == (1, 1)
 
 
 def beside_hidden(text):

@@ -30,9 +30,9 @@ def test_people_come_first_whatever_they_are_called(memory):
     """Whoever speaks here, has facts or stands in the profile is expected, also under a name that is a common word."""
     memory.store.add_fact("tea", "Lapsang Souchong", scope="user:mark", level="household")
     memory.store.add_fact("doctor", "Oyelaran", heard=Heard("mai"))
-    found = find_hints(memory.database, reader=SOMEBODY_HERE, now=memory.clock.now(), names=["Joni"])
-    assert set(found[:3]) == {"Joni", "Mark", "Mai"}
-    assert {"Lapsang", "Souchong", "Oyelaran"} <= set(found)
+    hits = find_hints(memory.database, reader=SOMEBODY_HERE, now=memory.clock.now(), names=["Joni"])
+    assert set(hits[:3]) == {"Joni", "Mark", "Mai"}
+    assert {"Lapsang", "Souchong", "Oyelaran"} <= set(hits)
 
 
 def test_terms_are_names_rare_words_and_fresh_keys(memory):
@@ -40,9 +40,9 @@ def test_terms_are_names_rare_words_and_fresh_keys(memory):
     memory.store.add_fact("helene.shoe_size", "39")
     memory.store.add_fact("thermostat", "set to 21, the quokka likes the kitchen warm")
     memory.store.add_fact("door_code", "4711")
-    found = memory.hints()
-    assert found[0] == "Helene"
-    assert set(found) == {"Helene", "thermostat", "quokka"}
+    hits = memory.hints()
+    assert hits[0] == "Helene"
+    assert set(hits) == {"Helene", "thermostat", "quokka"}
 
 
 def test_words_that_every_recogniser_knows_are_none_in_other_languages_either(memory):
@@ -51,24 +51,11 @@ def test_words_that_every_recogniser_knows_are_none_in_other_languages_either(me
         "wohnzimmer.leuchte", "Das ist die Lampe, und sie ist nicht mit dem Dimmer Wallenstein verbunden"
     )
     memory.store.add_fact("con_meo", "tên là Mướp và thích ăn cá của bà Quỳnh")
-    found = {word.casefold() for word in memory.hints()}
-    assert {"wohnzimmer", "leuchte", "wallenstein", "mướp", "quỳnh"} <= found
-    assert not found & {
-        "das",
-        "ist",
-        "die",
-        "und",
-        "sie",
-        "nicht",
-        "mit",
-        "dem",
-        "tên",
-        "là",
-        "và",
-        "của",
-        "bà",
-        "ăn",
-    }
+    hits = {word.casefold() for word in memory.hints()}
+    assert {"wohnzimmer", "leuchte", "wallenstein", "mướp", "quỳnh"} <= hits
+    assert hits.isdisjoint(
+        ["das", "ist", "die", "und", "sie", "nicht", "mit", "dem", "tên", "là", "và", "của", "bà", "ăn"]
+    )
 
 
 def test_letters_of_codes_and_addresses_are_no_words(memory):
@@ -77,9 +64,9 @@ def test_letters_of_codes_and_addresses_are_no_words(memory):
         "pergola.opener", "needs a CR2032, see https://quokka.example/faq or mail zorro@quokka.example"
     )
     memory.store.add_fact("box", "serial a8f3-22bb-QUX, seen 2026-11-02T18:30:00Z, 部屋は3階です")
-    found = {word.casefold() for word in memory.hints()}
-    assert not found & {"cr", "quokka", "zorro", "qux", "faq", "t", "z", "bb"}
-    assert {"pergola", "部屋は", "階です"} <= found
+    hits = {word.casefold() for word in memory.hints()}
+    assert not hits & {"cr", "quokka", "zorro", "qux", "faq", "t", "z", "bb"}
+    assert {"pergola", "部屋は", "階です"} <= hits
 
 
 def test_many_facts_of_one_kind_do_not_fill_the_list(memory):
@@ -98,18 +85,18 @@ def test_what_is_said_often_and_lately_comes_first(memory, hand):
     for n in range(5):
         memory.store.add_fact(f"trip{n}", "to Bad Harzburg with Ngozi")
     memory.store.add_fact("cake", "from Zanzibar")
-    found = memory.hints()
-    assert found.index("Ngozi") < found.index("Zanzibar") < found.index("Oyelaran")
-    assert memory.hints(limit=2) == found[:2]
+    hits = memory.hints()
+    assert hits.index("Ngozi") < hits.index("Zanzibar") < hits.index("Oyelaran")
+    assert memory.hints(limit=2) == hits[:2]
     assert memory.hints(limit=0) == []
 
 
 def test_names_in_recent_turns_are_hints(memory):
     """A name that fell in a conversation is expected, the first word of a sentence hardly, small words not at all."""
     say(memory, "Could you call Ngozi? Tapioca is out, and the quokka sleeps.", "I will call Ngozi's office.")
-    found = memory.hints()
-    assert found[:2] == ["Mai", "Ngozi"]
-    assert set(found) == {"Mai", "Ngozi", "Tapioca"}
+    hits = memory.hints()
+    assert hits[:2] == ["Mai", "Ngozi"]
+    assert set(hits) == {"Mai", "Ngozi", "Tapioca"}
     say(memory, "My doctor is Oyelaran.", speaker="alice", level="private", owner="alice")
     assert "Oyelaran" in memory.hints(speaker="alice")
     assert not {"Oyelaran", "Alice"} & set(memory.hints())
@@ -124,21 +111,13 @@ def test_what_a_recogniser_wrote_small_is_known_again(memory):
     assert memory.hints() == ["Mai", "Zanzibar", "Balalaika"]
 
 
-def test_other_scripts(memory):
-    """Names are found in scripts without capitals, whole."""
+def test_at_most_sixty_of_any_script(memory):
+    """Names are found in scripts without capitals, whole; sixty hints are given at most, unless another number is asked for."""
     memory.store.add_fact("user.name", "हिन्दी ทิพย์ 味噌")
     assert set(memory.hints()) == {"हिन्दी", "ทิพย์", "味噌"}
-
-
-def test_at_most_sixty(memory):
-    """Sixty hints are given at most, unless another number is asked for."""
-    memory.database.write(
-        lambda tx: [
-            facts.assert_fact(tx, f"k{n}", "Zz" + chr(97 + n % 26) * (n // 26 + 1)) for n in range(90)
-        ]
-    )
-    assert len(memory.hints()) == 60
-    assert len(memory.hints(limit=70)) == 70
+    names = [f"Zz{chr(97 + n % 26) * (n // 26 + 1)}" for n in range(90)]
+    memory.database.write(lambda tx: [facts.assert_fact(tx, f"k{n}", name) for n, name in enumerate(names)])
+    assert (len(memory.hints()), len(memory.hints(limit=70))) == (60, 70)
 
 
 def test_nothing_private_of_others_is_a_hint(memory):

@@ -20,56 +20,53 @@ def ways(name: str, *memory: str, people: list[str] = PEOPLE, common: tuple[str,
     return ways_of(name, people, near, lambda term: term not in common)
 
 
-def test_one_word_of_a_name_is_enough_if_it_is_nobody_elses() -> None:
-    """Ruth is Nana Ruth where no other Ruth is known."""
-    assert ways("Nana Ruth").alone == {"nana", "ruth"}
-    assert ways("Nana Ruth", people=["Nana Ruth", "Ruth Weber"]).alone == {"nana"}
+RUTHS, JUNE, KARL = ["Nana Ruth", "Ruth Weber"], ["June Wolski"], ["Karl Wolski"]
 
 
-def test_a_title_or_a_word_of_the_language_is_not_enough() -> None:
-    """Every lady is called Mrs, and June is a month as well."""
-    assert ways("Mrs Achterberg").alone == {"achterberg"}
-    assert ways("June Wolski", people=["June Wolski"]).alone == {"wolski"}
+@pytest.mark.parametrize(
+    ("name", "memory", "more", "alone"),
+    [
+        ("Nana Ruth", (), {}, {"nana", "ruth"}),  # Ruth is Nana Ruth where no other Ruth is known
+        ("Nana Ruth", (), {"people": RUTHS}, {"nana"}),
+        ("Mrs Achterberg", (), {}, {"achterberg"}),  # every lady is called Mrs, and June is a month as well
+        ("June Wolski", (), {"people": JUNE}, {"wolski"}),
+        (
+            "Mrs Achterberg",
+            ("octaberg",),
+            {},
+            {"achterberg", "octaberg"},
+        ),  # what sounds like a part stands for it
+        ("Mrs Achterberg", ("octaberg",), {"common": ("octaberg",)}, {"achterberg"}),
+        ("Nana Ruth", ("root",), {}, {"nana", "ruth"}),  # but no English word does alone
+        ("Karl Wolski", ("carl",), {"people": KARL}, {"karl", "wolski"}),  # nor another common name
+    ],
+)
+def test_what_speaks_of_somebody_by_itself(name, memory, more, alone) -> None:
+    """A part of the name that is nobody else's, and what is no word of the language and sounds like it."""
+    assert ways(name, *memory, **more).alone == alone
 
 
-def test_a_name_of_one_word_is_that_word() -> None:
-    """Nothing of it stands for it."""
-    assert ways("Oleg") == Ways.of(["oleg"])
-    assert Ways.of(["oleg", "b"]).all() == {"oleg", "b"}
-
-
-def test_what_is_no_english_word_and_sounds_like_a_part_of_a_name_stands_for_it() -> None:
-    """So does by itself what stands for a part that is nobody else's; a long part may sound a little otherwise."""
-    assert ways("Mrs Achterberg", "octaberg").alone == {"achterberg", "octaberg"}
-    assert ways("Oleg", "oleck").all() == {"oleg", "oleck"}
-    assert ways("Mrs Achterberg", "octaberg", common=("octaberg",)).alone == {"achterberg"}
-
-
-def test_an_english_word_stands_for_a_part_of_a_name_but_not_for_a_whole_one() -> None:
-    """Nana Root is Nana Ruth, a root alone is none; an hour is nobody's name."""
-    found = ways("Nana Ruth", "root")
-    assert found.parts[1] == {"ruth", "root"}
-    assert found.alone == {"nana", "ruth"}
-    assert ways("Rute", "root").all() == {"rute"}
-
-
-def test_a_common_name_is_another_one_only_if_it_sounds_the_same_and_is_rare() -> None:
-    """Joe is Jo where hardly anybody speaks of a Joe."""
-    assert ways("Jo", "joe").all() == {"jo", "joe"}
-    assert ways("Jo", "joe", common=("joe",)).all() == {"jo"}
-    assert ways("Carl", "carla").all() == {"carl"}
-
-
-def test_a_common_name_stands_for_a_part_of_a_name_but_not_by_itself() -> None:
-    """A Carl alone is somebody else than Karl Wolski."""
-    found = ways("Karl Wolski", "carl", people=["Karl Wolski"])
-    assert "carl" in found.parts[0]
-    assert found.alone == {"karl", "wolski"}
-
-
-def test_who_is_known_is_nobody_else() -> None:
-    """A Joe who speaks here is not Jo."""
-    assert ways("Jo", "joe", people=["Jo", "Joe"]).all() == {"jo"}
+@pytest.mark.parametrize(
+    ("name", "memory", "more", "stems"),
+    [
+        ("Oleg", ("oleck",), {}, {"oleg", "oleck"}),
+        ("Rute", ("root",), {}, {"rute"}),  # an English word is nobody's whole name
+        ("Nana Ruth", ("root",), {}, {"nana", "ruth", "root"}),
+        (
+            "Jo",
+            ("joe",),
+            {},
+            {"jo", "joe"},
+        ),  # a common name is another one only if it sounds the same and is rare
+        ("Jo", ("joe",), {"common": ("joe",)}, {"jo"}),
+        ("Jo", ("joe",), {"people": ["Jo", "Joe"]}, {"jo"}),  # who is known is nobody else
+        ("Carl", ("carla",), {}, {"carl"}),
+        ("Karl Wolski", ("carl",), {"people": KARL}, {"karl", "carl", "wolski"}),
+    ],
+)
+def test_what_may_stand_for_a_name(name, memory, more, stems) -> None:
+    """Each part of the name, and what a recogniser may have written for it."""
+    assert ways(name, *memory, **more).all() == stems
 
 
 @pytest.mark.parametrize(
@@ -88,13 +85,8 @@ def test_a_question_names_somebody_by_the_same(text: str, people: set[str]) -> N
     assert people_heard(text, PEOPLE, ()) == people
 
 
-def test_a_part_that_two_people_share_names_neither() -> None:
-    """Nobody knows which Ruth was meant."""
+def test_a_part_that_two_people_share_or_a_name_that_was_understood_names_nobody() -> None:
+    """Nobody knows which Ruth was meant; and Anna Ruth is not Nana Ruth if she is known herself."""
     assert people_heard("what does ruth like", ["Nana Ruth", "Ruth Wolski"], ()) == set()
-
-
-def test_a_name_that_was_understood_names_nobody_else() -> None:
-    """Anna Ruth is not Nana Ruth if she is known herself."""
-    known = [*PEOPLE, "Ruth"]
-    assert people_heard("what does ruth like", known, ["Ruth"]) == set()
+    assert people_heard("what does ruth like", [*PEOPLE, "Ruth"], ["Ruth"]) == set()
     assert people_heard("what does joe like", [*PEOPLE, "Joe"], ["Joe"]) == set()

@@ -12,8 +12,8 @@ from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_facts import Assertion, NaiveFacts
-from test_forgotten_values import Listener
-from test_recall import ALICE, BOB, STRANGER, Robot
+from recalling import ALICE, BOB, STRANGER, Robot
+from talkers import Listener
 
 import edgemem
 from edgemem.clock import Clock
@@ -21,7 +21,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.recall.index.sources import EPISODE, TURN
 from edgemem.recall.query import ParsedQuery, parse_query
-from edgemem.recall.search.table import Columns, Row
+from edgemem.recall.search.table import DocTable, Row
 from edgemem.recall.times import date_scores, on_dates, on_days, past_times, spoken_of
 from edgemem.records import Epoch, Reader
 from edgemem.store import epochs, facts
@@ -68,14 +68,6 @@ def test_the_words_around_a_time_tell_what_is_meant(query, begin, end):
     assert days(query) == [(begin, end)]
 
 
-def test_two_times_are_two():
-    """What is asked of each of them is asked apart."""
-    assert days("What was it in April and in July?") == [
-        ("2026-04-01", "2026-05-01"),
-        ("2026-07-01", "2026-08-01"),
-    ]
-
-
 @pytest.mark.parametrize(
     "query",
     ["What is the code next March?", "What is the code this year?", "What is the code today?", "the code"],
@@ -120,7 +112,7 @@ def asking(*times):
 
 def filled(*rows):
     """Return columns with messages of one session, each given by what differs."""
-    columns = Columns()
+    columns = DocTable()
     for number, more in enumerate(rows, 1):
         plain = Row(number, TURN, number, 0, None, "ann", 1, 1, 0.0, 0, None, None, 0, None, None, 3)
         columns.append(plain._replace(**more))
@@ -143,9 +135,9 @@ def test_texts_on_the_dates_of_a_question_come_best_first():
     columns.drop(3)
     assert on_dates(columns, asked).tolist() == [0]
     assert on_dates(columns, asking()).tolist() == []
-    assert on_dates(Columns(), asked).tolist() == []
+    assert on_dates(DocTable(), asked).tolist() == []
     assert spoken_of(columns, asking()).tolist() == [0] * 5
-    assert spoken_of(Columns(), asked).tolist() == [0]
+    assert spoken_of(DocTable(), asked).tolist() == [0]
 
 
 def test_what_happened_is_told_the_next_day_too():
@@ -167,12 +159,10 @@ def test_messages_of_a_day_are_found_whatever_they_say():
     assert on_days(columns, asking((0, 30 * DAY, 1.0))).tolist() == []
     assert on_days(columns, asking((0, 30 * DAY, 1.0), (*day, 0.7))).tolist() == [1]
     assert on_days(columns, asking()).tolist() == []
-    assert on_days(Columns(), asking((*day, 1.0))).tolist() == []
+    assert on_days(DocTable(), asking((*day, 1.0))).tolist() == []
 
 
 HOUR = 3600.0
-BIRTH = -2e8
-"""A moment before 1970."""
 
 
 @pytest.fixture(params=["words", "meaning"])
@@ -208,14 +198,6 @@ def test_facts_hold_as_they_did_then(robot, settled, hand):
     assert then.text.startswith("mara drink: tea (until ")
     (now,) = robot.recall("drink", valid_at=hand.wall)
     assert (now.value, now.past, now.text) == ("coffee", False, "mara drink: coffee")
-
-
-def test_a_fact_may_have_held_before_1970(robot, settled):
-    """Valid time reaches back further than any memory."""
-    robot.store.add_fact("oma.town", "Triest", valid_from=BIRTH)
-    settled()
-    assert values(robot.recall("town", valid_at=BIRTH + 1)) == {"Triest"}
-    assert values(robot.recall("town", valid_at=BIRTH - 1)) == set()
 
 
 def test_what_was_believed_then_is_not_what_is_known_now(robot, settled, hand):
@@ -256,32 +238,6 @@ def test_what_was_said_later_is_not_known_yet(robot, settled, hand):
     assert len([item for item in later if "ladder" in item.text]) == 7
 
 
-def test_many_versions_never_hide_the_one_that_held(robot, hand):
-    """Among three hundred values of one key, with the same words but one, the one of that hour is found, alone."""
-    begin = hand.wall
-    for n in range(300):
-        robot.store.add_fact("hall.heating", f"{n} degrees")
-        hand.advance(HOUR)
-    robot.idle()
-    for n in (0, 7, 150, 299):
-        (found,) = robot.recall("hall heating degrees", valid_at=begin + n * HOUR + 60)
-        assert found.value == f"{n} degrees"
-
-
-def test_nor_from_those_who_ask_in_other_words(tmp_path, clock, hand):
-    """By meaning alone, too: what did not hold then takes no place among what is near."""
-    robot = Robot(tmp_path, clock, HashEmbedder(means={"radiat": "heat", "warm": "heat"}))
-    begin = hand.wall
-    for n in range(300):
-        robot.store.add_fact("hall.heating", f"step {n}")
-        hand.advance(HOUR)
-    robot.idle()
-    for n in (0, 150):
-        (found,) = robot.recall("warm radiator", valid_at=begin + n * HOUR + 60)
-        assert (found.value, found.why[0]) == (f"step {n}", "meaning")
-    robot.close()
-
-
 @pytest.mark.parametrize(
     "moment", [math.nan, math.inf, -math.inf, "yesterday", "2026", b"1", True, [], 10**400]
 )
@@ -293,13 +249,6 @@ def test_a_time_that_is_none_is_refused(robot, which, moment):
     ) as told:
         robot.recall("milk", **{which: moment})
     assert "\n" not in str(told.value)
-
-
-def test_before_1970_nothing_was_known(robot):
-    """A negative `known_at` is a mistake, and is told so."""
-    with pytest.raises(InvalidInputError, match=r"^known_at must be a moment since 1970, not -5: "):
-        robot.recall("milk", known_at=-5)
-    assert robot.recall("milk", known_at=0, valid_at=1e300) == []
 
 
 def test_the_past_of_others_stays_theirs(robot, settled, hand):
@@ -377,24 +326,6 @@ def test_the_past_is_told_as_past_to_a_model(tmp_path):
         assert memory.database.query("select block from turns") == [(None,)]
 
 
-def test_a_model_may_look_up_the_past_and_what_was_summed_up(tmp_path):
-    """`search_memory` needs no further argument: the question says that it asks about the past."""
-    with edgemem.open(tmp_path / "home", embedder=HashEmbedder(), worker=False, watch=False) as memory:
-        now = memory.clock.now()
-        memory.store.add_fact("mara.drink", "tea", scope="household", valid_from=now - 2 * HOUR)
-        memory.store.add_fact("mara.drink", "coffee", scope="household", valid_from=now - HOUR)
-        told = Epoch("s", 3, "Mara was asked for a drink of the zeppelin.")
-        memory.database.write(lambda tx: epochs.append_epoch(tx, told))
-        memory.idle(5)
-        (search,) = memory.tools(include=("search_memory",))
-        for speaker in ("alice", None):
-            asked = ToolTurn("", Reader(speaker))
-            lines = search.run(asked, query="which drink of Mara was it before the zeppelin")
-            assert ("before: mara.drink: tea (until " in lines) is (speaker == "alice")
-            assert ("summary: Mara was asked" in lines) is (speaker == "alice")
-        assert "before:" not in search.run(ToolTurn("", Reader("alice")), query="which drink of Mara is it")
-
-
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     said=st.lists(
@@ -432,3 +363,74 @@ def test_it_is_what_plain_python_says(tmp_path_factory, said, taken, valid, know
     held = naive.as_of("global", start + valid, None if known is None else known)
     assert {(item.key, item.value) for item in found} == set(held.items())
     robot.close()
+
+
+BIRTH = -2e8
+"""A moment before 1970."""
+
+
+def test_a_fact_may_have_held_before_1970(robot, settled):
+    """Valid time reaches back further than any memory."""
+    robot.store.add_fact("oma.town", "Triest", valid_from=BIRTH)
+    settled()
+    assert values(robot.recall("town", valid_at=BIRTH + 1)) == {"Triest"}
+    assert values(robot.recall("town", valid_at=BIRTH - 1)) == set()
+
+
+def test_before_1970_nothing_was_known(robot):
+    """A negative `known_at` is a mistake, and is told so."""
+    with pytest.raises(InvalidInputError, match=r"^known_at must be a moment since 1970, not -5: "):
+        robot.recall("milk", known_at=-5)
+    assert robot.recall("milk", known_at=0, valid_at=1e300) == []
+
+
+def test_many_versions_never_hide_the_one_that_held(robot, hand):
+    """Among three hundred values of one key, with the same words but one, the one of that hour is found, alone."""
+    begin = hand.wall
+    for n in range(300):
+        robot.store.add_fact("hall.heating", f"{n} degrees")
+        hand.advance(HOUR)
+    robot.idle()
+    for n in (0, 7, 150, 299):
+        (found,) = robot.recall("hall heating degrees", valid_at=begin + n * HOUR + 60)
+        assert found.value == f"{n} degrees"
+
+
+def test_nor_from_those_who_ask_in_other_words(tmp_path, clock, hand):
+    """By meaning alone, too: what did not hold then takes no place among what is near."""
+    robot = Robot(tmp_path, clock, HashEmbedder(means={"radiat": "heat", "warm": "heat"}))
+    begin = hand.wall
+    for n in range(300):
+        robot.store.add_fact("hall.heating", f"step {n}")
+        hand.advance(HOUR)
+    robot.idle()
+    for n in (0, 150):
+        (found,) = robot.recall("warm radiator", valid_at=begin + n * HOUR + 60)
+        assert (found.value, found.why[0]) == (f"step {n}", "meaning")
+    robot.close()
+
+
+def test_a_model_may_look_up_the_past_and_what_was_summed_up(tmp_path):
+    """`search_memory` needs no further argument: the question says that it asks about the past."""
+    with edgemem.open(tmp_path / "home", embedder=HashEmbedder(), worker=False, watch=False) as memory:
+        now = memory.clock.now()
+        memory.store.add_fact("mara.drink", "tea", scope="household", valid_from=now - 2 * HOUR)
+        memory.store.add_fact("mara.drink", "coffee", scope="household", valid_from=now - HOUR)
+        told = Epoch("s", 3, "Mara was asked for a drink of the zeppelin.")
+        memory.database.write(lambda tx: epochs.append_epoch(tx, told))
+        memory.idle(5)
+        (search,) = memory.tools(include=("search_memory",))
+        for speaker in ("alice", None):
+            asked = ToolTurn("", Reader(speaker))
+            lines = search.run(asked, query="which drink of Mara was it before the zeppelin")
+            assert ("before: mara.drink: tea (until " in lines) is (speaker == "alice")
+            assert ("summary: Mara was asked" in lines) is (speaker == "alice")
+        assert "before:" not in search.run(ToolTurn("", Reader("alice")), query="which drink of Mara is it")
+
+
+def test_two_times_are_two():
+    """What is asked of each of them is asked apart."""
+    assert days("What was it in April and in July?") == [
+        ("2026-04-01", "2026-05-01"),
+        ("2026-07-01", "2026-08-01"),
+    ]

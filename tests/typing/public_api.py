@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing_extensions import assert_type
 
     from edgemem.loop.loop import TurnResult
-    from edgemem.memory.health import Check
+    from edgemem.records import Check
 
 
 def open_and_recall(home: str | Path) -> None:

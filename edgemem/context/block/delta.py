@@ -105,7 +105,7 @@ def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, Bloc
     return bool(asked.difference(*(terms(line.line) for line in visible.values() if line.item != line.id)))
 
 
-def newest_values(visible: Mapping[str, BlockLine]) -> dict[About, BlockLine]:
+def newest_values(visible: Mapping[str, BlockLine]) -> Mapping[About, BlockLine]:
     """Return of what the prompt holds what it says last of each key."""
     return (visible if isinstance(visible, VisibleLines) else VisibleLines(visible)).newest
 

@@ -77,25 +77,19 @@ def whole(text: str) -> Excerpt:
     return Excerpt(text, ((0, len(text)),), 0, 1)
 
 
-def excerpt(text: str, asked: frozenset[str], *, chars: float) -> Excerpt:
-    """Return the sentence that has most of the question, and of those beside it as many as stand within some characters.
+def excerpt(text: str, asked: frozenset[str]) -> Excerpt:
+    """Return the sentence of a text that has most of the question.
 
     Args:
         asked: stems of the question.
-        chars: what follows goes before what precedes; a single sentence may be longer.
     """
     text = text[:MOST_CHARS]
-    if len(text) <= chars:
-        return whole(text)
     spans = tuple(_spans(text))
     if not spans:
         return whole(text)
     shared = [len(asked.intersection(terms(text[start:end]))) for start, end in spans]
     best = shared.index(max(shared))
-    out = Excerpt(text, spans, best, best + 1)
-    while longer := next((candidate for candidate in out.longer() if len(candidate.text) <= chars), None):
-        out = longer
-    return out
+    return Excerpt(text, spans, best, best + 1)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
@@ -112,11 +106,9 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 def tells(text: str) -> bool:
     """Tell whether a sentence says more than small talk does, so that a reader would miss it."""
-    return not _GREETING.fullmatch(text) and _tells(frozenset(terms(text)))
-
-
-def _tells(stems: frozenset[str]) -> bool:
-    stems = stems - _empty()
+    if _GREETING.fullmatch(text):
+        return False
+    stems = frozenset(terms(text)) - _empty()
     # A script without spaces makes one long word of a whole clause.
     return len(stems) > 1 or any(len(stem) > 2 and not stem.isascii() for stem in stems)
 

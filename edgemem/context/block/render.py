@@ -1,7 +1,7 @@
 """Rendering: a line of a block, and how what was said, done and noted stands in it, with who said it and when.
 
-Where not everything fits, each item has a share of the room, the larger the surer recall is of it: one that it is sure of is
-told whole, and of several that are as likely the sentence of each that should answer. What is left over goes to the best.
+Where not everything fits, a message that is longer than a line is told by the sentence that should answer, and goes on from
+there as far as there is room, the best first; a shorter one is told whole or not at all.
 """
 
 from __future__ import annotations
@@ -79,18 +79,14 @@ class VisibleLines(dict[str, BlockLine]):
     """The lines that a prompt holds, by item id, oldest first; never changed once it is made."""
 
     @cached_property
-    def _about(self) -> dict[str, About]:
-        return {name: about for name, item in self.items() if (about := item.about) is not None}
-
-    @cached_property
     def newest(self) -> dict[About, BlockLine]:
         """The newest line of each key."""
-        return {about: self[name] for name, about in self._about.items()}
+        return {about: item for item in self.values() if (about := item.about) is not None}
 
     @cached_property
     def valued(self) -> frozenset[str]:
         """The ids of lines that give a key its value."""
-        return frozenset(self._about)
+        return frozenset(name for name, item in self.items() if item.about is not None)
 
     @cached_property
     def others(self) -> frozenset[str]:
@@ -101,14 +97,8 @@ class VisibleLines(dict[str, BlockLine]):
 LINE_CHARS = 240
 """A recalled item longer than this is cut where nobody shortens it; the whole of it stays retrievable."""
 
-SHORT_CHARS = 120
-"""A message of no more characters than this is not shortened."""
-
 _MOST_CHARS = 2 * LINE_CHARS
 """The most characters of one item, however much room there is."""
-
-_SURE = 3
-"""The power of its score to which an item has a share of the room. Measured with `make lab ARGS="recall --block 80"`."""
 
 ASIDE = " / "
 """Between things that one person said."""
@@ -132,10 +122,8 @@ def fitting(
     items: Mapping[str, Recalled],
     *,
     question: str,
-    room: int,
-    sizes: Sequence[int],
+    room: float,
     count: Callable[[Sequence[BlockLine]], int],
-    taken: int = 0,
     now: float | None = None,
 ) -> list[BlockLine]:
     """Return those lines that fit, best first: long turns in an excerpt, what one person said in one line.
@@ -145,35 +133,30 @@ def fitting(
         items: what they tell of, by their ids.
         question: what a turn is shortened by.
         room: tokens of the whole block.
-        sizes: tokens of each line.
         count: tokens of the whole block, with some lines.
-        taken: those of the block without any, about.
     """
-    told_of = [items[line.id] for line in lines]
-    asked = asked_for(question, told_of)
-    shares = [max(item.score, 0.0) ** _SURE for item in told_of]
+    recalled = [items[line.id] for line in lines]
+    asked = asked_for(question, recalled)
     kept: dict[int, Excerpt] = {}
 
     def fits(number: int, part: Excerpt) -> bool:
         some = {**kept, number: part}
-        if len(part.text) > _MOST_CHARS or count(_said(lines, told_of, some, now)) > room:
+        if len(part.text) > _MOST_CHARS or count(_rendered(lines, recalled, some, now)) > room:
             return False
         kept[number] = part
         return True
 
-    for n, (line, item) in enumerate(zip(lines, told_of, strict=True)):
+    for n, (line, item) in enumerate(zip(lines, recalled, strict=True)):
         if item.kind != "turn":
             fits(n, whole(line.line))
-            continue
-        share = shares[n] / (sum(shares) or 1.0) * (room - taken) * len(line.line) / max(sizes[n], 1)
-        # The share is of the room without who said it and when; what is more than short may be told in less.
-        chars = min(max(SHORT_CHARS, share), _MOST_CHARS)
-        if not fits(n, excerpt(item.text, asked, chars=chars)) and len(item.text) > SHORT_CHARS:
-            fits(n, excerpt(item.text, asked, chars=SHORT_CHARS))
+        elif len(item.text) <= LINE_CHARS:
+            fits(n, whole(item.text))
+        else:
+            fits(n, excerpt(item.text, asked))
     for n in tuple(kept):
         while any(fits(n, longer) for longer in kept[n].longer()):
             pass
-    return _said(lines, told_of, kept, now)
+    return _rendered(lines, recalled, kept, now)
 
 
 def as_text(lines: Iterable[BlockLine]) -> str:
@@ -213,7 +196,7 @@ def _day(item: Recalled, now: float | None) -> str:
     return day_of(item.event_time or item.recorded_at, now=now)
 
 
-def _said(
+def _rendered(
     lines: Sequence[BlockLine], items: Sequence[Recalled], kept: Mapping[int, Excerpt], now: float | None
 ) -> list[BlockLine]:
     """Return the lines; of what one person said the first bears it all, in the order in which it was said, and the others are empty.

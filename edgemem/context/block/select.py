@@ -25,11 +25,11 @@ from edgemem.context.block.render import (
 )
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
+from edgemem.languages.words import common_words
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
-from edgemem.recall.rank import echoes
+from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import plain_words, stem, terms
-from edgemem.recall.text.vocabulary import common_words
 from edgemem.records import Recalled
 
 # On the three households that the gate is learnt on, facts from .4 on leave .1 more of the answers in the block than from .25 on,
@@ -128,12 +128,12 @@ def least_scores(recalled: Iterable[Recalled], floors: Floors) -> Least:
 
 def only_asks(item: Recalled) -> bool:
     """Tell whether an item is a turn that asks something and answers nothing: beside the question it says small talk, if anything."""
-    if item.kind != "turn" or len(item.text) > echoes.MOST_CHARS:
+    if item.kind != "turn" or len(item.text) > selection.MOST_CHARS:
         return False
-    return echoes.only_asks(item.text) or (
-        echoes.asks(item.text)
+    return selection.only_asks(item.text) or (
+        selection.asks(item.text)
         and not any(
-            tells(sentence) for sentence in split_sentences(item.text) if not echoes.only_asks(sentence)
+            tells(sentence) for sentence in split_sentences(item.text) if not selection.only_asks(sentence)
         )
     )
 
@@ -200,30 +200,24 @@ def within(
     }
     # Most often all of them fit; where a text is cut, it had better be shortened.
     cut = any(len(items[line.id].text) > LINE_CHARS for line in shown if line.id in items)
-    may_fit = bool(shown) and not (cut and math.isfinite(tokens))
-    if may_fit:
-        whole = _size(shown, count, spent, alone=alone, most=tokens)
-        if whole <= tokens:
-            return Within(list(shown), whole)
-    sizes = [count(f"{line.line}\n") for line in shown]
+    if shown and not (cut and math.isfinite(tokens)):
+        size = _size(shown, count, spent, alone=alone, most=tokens)
+        if size <= tokens:
+            return Within(list(shown), size)
     out: list[BlockLine] = []
     taken = spent
-    for item, size in zip(shown, sizes, strict=True):
-        if item.id not in items and taken + size <= tokens:
+    for line in shown:
+        if line.id not in items and (size := count(f"{line.line}\n")) <= tokens - taken:
             taken += size
-            out.append(item)
-    told_of = [(item, size) for item, size in zip(shown, sizes, strict=True) if item.id in items]
-    if told_of:
-        out += fitting(
-            [item for item, _ in told_of],
-            items,
-            question=question,
-            room=int(tokens),
-            sizes=[size for _, size in told_of],
-            count=lambda some: _size([*out, *some], count, spent, alone=alone, most=tokens),
-            taken=taken,
-            now=now,
-        )
+            out.append(line)
+    out += fitting(
+        [line for line in shown if line.id in items],
+        items,
+        question=question,
+        room=tokens,
+        count=lambda some: _size([*out, *some], count, spent, alone=alone, most=tokens),
+        now=now,
+    )
     return Within(out, _size(out, count, spent, alone=alone) if out else 0)
 
 
@@ -263,10 +257,10 @@ def adds(text: str, utterance: str) -> bool:
         if rest != words:
             again = True
             sentence = " ".join(rest)  # noqa: PLW2901
-        elif echoes.only_asks(sentence) or echoes.asks(sentence):
+        elif selection.only_asks(sentence) or selection.asks(sentence):
             alike = any(_much_alike(words, other) for other in repeated)
             again = again or alike
-            if alike or echoes.only_asks(sentence):
+            if alike or selection.only_asks(sentence):
                 continue
         left.append(sentence)
     if not again:

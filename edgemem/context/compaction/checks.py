@@ -15,10 +15,10 @@ import msgspec
 
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import clean
+from edgemem.languages.words import common_words, function_words
 from edgemem.recall.dates.phrases import mentions
 from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, without_accents
 from edgemem.recall.text.numbers import with_digits
-from edgemem.recall.text.vocabulary import common_words, function_words
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

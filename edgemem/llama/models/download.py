@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from http.client import HTTPMessage, HTTPResponse
     from pathlib import Path
-    from types import TracebackType
     from typing import IO
-
-    from typing_extensions import Self
 
     Progress = Callable[[str, int, int], None]
     """Hears the stage, and bytes or tensors done and in all."""
@@ -86,10 +83,12 @@ def mb(count: int) -> str:
 
 
 _MIB = 1 << 20
+MARK_EVERY = 64 * _MIB
+"""Bytes that a pulled plug costs at most."""
 
 
 class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the note says."""
+    """What the note beside a part says."""
 
     url: str
     etag: str
@@ -101,33 +100,31 @@ class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Part:
-    """The file of a download and its note. Bytes are counted as kept only once they are on the disk.
+    """The file of a download, whose name ends in `.part`, and its note; a context that closes it."""
 
-    Args:
-        path: where the bytes go; its name ends in `.part`.
-        mark_every: bytes that a pulled plug costs at most.
-    """
-
-    def __init__(self, path: Path, *, mark_every: int = 64 * _MIB) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._mark_every = mark_every
         # the ending is one that .gitignore knows
         self._note = path.with_name(f"{path.name.removesuffix('.part')}.json.part")
         self._file = -1
         self.begun: Begun | None = None
         self.count = 0
 
+    @property
+    def length(self) -> int:
+        """Return the bytes of the whole file; 0 if nobody knows."""
+        return self.begun.length if self.begun is not None else 0
+
     def find(self, url: str) -> Begun | None:
         """Return how far an earlier download from this URL came; anything else that lies here is removed."""
         try:
             begun = msgspec.json.decode(self._note.read_bytes(), type=Begun)
-            usable = begun.url == url and 0 < begun.kept <= self.path.stat().st_size
+            if begun.url == url and 0 < begun.kept <= self.path.stat().st_size:
+                return begun
         except (FileNotFoundError, msgspec.DecodeError):
-            usable = False
-        if not usable:
-            self.drop()
-            return None
-        return begun
+            pass
+        self.drop()
+        return None
 
     def start(self, begun: Begun) -> None:
         """Open for writing behind the bytes that are kept; what stands after them goes, and so does everything for 0."""
@@ -138,8 +135,7 @@ class Part:
         self._digest = hashlib.sha256()
         while chunk := os.read(self._file, _MIB):
             self._digest.update(chunk)
-        self.begun = begun
-        self._write_note()
+        self._write_note(begun)
 
     def add(self, chunk: bytes) -> None:
         """Append bytes; now and then make sure that they are on the disk."""
@@ -148,15 +144,14 @@ class Part:
             rest = rest[os.write(self._file, rest) :]
         self._digest.update(chunk)
         self.count += len(chunk)
-        if self.begun is not None and self.count - self.begun.kept >= self._mark_every:
+        if self.begun is not None and self.count - self.begun.kept >= MARK_EVERY:
             self.mark()
 
     def mark(self) -> None:
         """Make sure that what was written is on the disk, and note how much it is."""
         if self.begun is not None:
             os.fsync(self._file)
-            self.begun = msgspec.structs.replace(self.begun, kept=self.count)
-            self._write_note()
+            self._write_note(msgspec.structs.replace(self.begun, kept=self.count))
 
     def digest(self) -> str:
         """Return the sha256 of everything that stands in the file."""
@@ -178,25 +173,20 @@ class Part:
             os.close(self._file)
             self._file = -1
 
-    def _write_note(self) -> None:
+    def _write_note(self, begun: Begun) -> None:
         # replaced in one step: with a full disk the older note stays, and is true of a shorter beginning
+        self.begun = begun
         part = self._note.with_name(f"{self._note.name}.part")
         try:
-            part.write_bytes(msgspec.json.encode(self.begun))
+            part.write_bytes(msgspec.json.encode(begun))
             part.replace(self._note)
         except OSError:
             part.unlink(missing_ok=True)
             raise
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
+TIMEOUT_S = 30.0
+"""Seconds of silence after which a server is given up."""
 _CHUNK = 1 << 16  # small enough that the bar moves on a slow line
 _BEGINNINGS = (b"GGUF", b"GGU", b"GG", b"G")  # the first piece may be a short one
 _RESERVE = 16_000_000  # bytes that a download leaves free: the memory itself writes to the same disk
@@ -204,29 +194,18 @@ _HERE = ("127.0.0.1", "::1", "localhost")
 _BY_HAND = "bring the file yourself and type: edgemem models add FILE"
 
 
-def download(
-    url: str,
-    part: Part,
-    *,
-    tell: Progress,
-    sha256: str = "",
-    size: int = 0,
-    advice: str = "try again later",
-    timeout_s: float = 30.0,
-    loopback: bool = False,
-) -> str:
+def download(url: str, part: Part, *, tell: Progress, sha256: str, size: int, advice: str) -> str:
     """Bring a GGUF to the part's file and return its sha256.
 
-    What breaks off is kept for the next call. What is wrong is removed.
+    What breaks off is kept for the next call. What is wrong is removed. Plain http goes no further than this machine.
 
     Args:
         tell: hears `downloading`, the bytes that are there, and how many there will be.
         sha256: what the file must have; empty if nobody knows.
         size: bytes that the file must have; 0 if nobody knows.
         advice: what to do when the server has another file than the known one.
-        timeout_s: seconds of silence after which the server is given up.
-        loopback: allow plain http to this very machine; for tests.
     """
+    loopback = urlsplit(url).hostname in _HERE
     _check_url(url, loopback)
     opener = urllib.request.build_opener(_Redirects(loopback), *([_NO_PROXY] if loopback else []))
     begun = part.find(url)
@@ -235,14 +214,13 @@ def download(
     if begun is not None and begun.kept == begun.length:
         part.start(begun)
     else:
-        answer = _ask(opener, url, begun, timeout_s)
+        answer = _ask(opener, url, begun)
         if answer.status == 206 and begun is not None and not _goes_on(answer, begun, pinned=bool(sha256)):
             answer.close()
-            answer = _ask(opener, url, begun := None, timeout_s)
+            answer = _ask(opener, url, begun := None)
         with answer:
             _take(answer, part, _begin(answer, begun, url), size, advice, tell)
-    length = part.begun.length if part.begun is not None else 0
-    if length and part.count != length:
+    if part.length and part.count != part.length:
         raise _broken_off(part, "the connection was closed")
     digest = part.digest()
     if sha256 and digest != sha256:
@@ -287,9 +265,7 @@ def _check_url(url: str, loopback: bool) -> None:
         )
 
 
-def _ask(
-    opener: urllib.request.OpenerDirector, url: str, begun: Begun | None, timeout_s: float
-) -> HTTPResponse:
+def _ask(opener: urllib.request.OpenerDirector, url: str, begun: Begun | None) -> HTTPResponse:
     """Ask for the file, or for what is missing of it."""
     request = urllib.request.Request(url, headers={"User-Agent": "edgemem", "Accept-Encoding": "identity"})  # noqa: S310  (https was checked)
     if begun is not None:
@@ -297,14 +273,14 @@ def _ask(
         if begun.etag and not begun.etag.startswith("W/"):
             request.add_header("If-Range", begun.etag)
     try:
-        answer: HTTPResponse = opener.open(request, timeout=timeout_s)
+        answer: HTTPResponse = opener.open(request, timeout=TIMEOUT_S)
     except HTTPError as error:
         with error:
             if error.code == 416 and begun is not None:  # it has become shorter: another file
-                return _ask(opener, url, None, timeout_s)
-            raise _refused(error, url) from error
+                return _ask(opener, url, None)
+            raise DownloadError(_refused(error, url, _host(url))) from error
     except (OSError, HTTPException, ValueError) as error:
-        raise _unreachable(error, url) from error
+        raise DownloadError(_unreachable(error, url, _host(url))) from error
     return answer
 
 
@@ -324,7 +300,7 @@ def _begin(answer: HTTPResponse, begun: Begun | None, url: str) -> Begun:
     """Return what the answer is the whole, or the rest, of."""
     if answer.status != 206:
         # also where the rest was asked for: the server cannot begin in the middle, or has a newer file
-        begun = Begun(url=url, etag=answer.headers.get("ETag", ""), length=answer.length or 0, kept=0)
+        return Begun(url=url, etag=answer.headers.get("ETag", ""), length=answer.length or 0, kept=0)
     if begun is None:
         raise DownloadError(f"{_host(url)} sent a part of {url} that nobody had asked for; try again later")
     return begun
@@ -341,13 +317,7 @@ def _take(answer: HTTPResponse, part: Part, begun: Begun, size: int, advice: str
         check_space(f"The rest of {begun.url}", part.path.parent, begun.length - begun.kept + _RESERVE)
         part.start(begun)
         try:
-            while True:
-                try:
-                    chunk = answer.read(_CHUNK)
-                except (OSError, HTTPException) as error:
-                    raise _broken_off(part, _reason(error)) from error
-                if not chunk and (part.count or begun.length):
-                    return
+            for chunk in _chunks(answer, part):
                 if part.count == 0 and chunk[:4] not in _BEGINNINGS:
                     raise DownloadError(
                         f"What {begun.url} sent is not a GGUF file (a page to log in, perhaps); nothing was kept. "
@@ -361,6 +331,15 @@ def _take(answer: HTTPResponse, part: Part, begun: Begun, size: int, advice: str
                 part.drop()
     except OSError as error:
         raise _unwritten(error, part) from error
+
+
+def _chunks(answer: HTTPResponse, part: Part) -> Iterator[bytes]:
+    """Yield what a server sends; an answer without any byte is yielded too."""
+    try:
+        while (chunk := answer.read(_CHUNK)) or not (part.count or part.length):
+            yield chunk
+    except (OSError, HTTPException) as error:
+        raise _broken_off(part, _reason(error)) from error
 
 
 def _unwritten(error: OSError, part: Part) -> Exception:
@@ -378,38 +357,35 @@ def _unwritten(error: OSError, part: Part) -> Exception:
 
 
 def _broken_off(part: Part, reason: str) -> DownloadError:
-    length = part.begun.length if part.begun is not None else 0
     if not part.count:
         return DownloadError(f"The download broke off before its first byte ({reason}); try again")
-    came = f"{part.count:,} of {length:,} bytes" if length else f"{part.count:,} bytes"
+    came = f"{part.count:,} of {part.length:,} bytes" if part.length else f"{part.count:,} bytes"
     return DownloadError(
         f"The download broke off after {came} ({reason}); they are kept, type the same command to go on"
     )
 
 
-def _refused(error: HTTPError, url: str) -> DownloadError:
+def _refused(error: HTTPError, url: str, host: str) -> str:
     if error.code in (404, 410):
-        return DownloadError(
-            f"{url} is not there ({error.code}); perhaps it was moved: update edgemem, or {_BY_HAND}"
-        )
+        return f"{url} is not there ({error.code}); perhaps it was moved: update edgemem, or {_BY_HAND}"
     if error.code in (401, 403):
-        return DownloadError(
-            f"{_host(url)} does not give {url} to everybody ({error.code}); get it with a browser, then {_BY_HAND}"
+        return (
+            f"{host} does not give {url} to everybody ({error.code}); get it with a browser, then {_BY_HAND}"
         )
     if 300 <= error.code < 400:
-        return DownloadError(f"{_host(url)} sends on to where nothing may be fetched from; {_BY_HAND}")
-    return DownloadError(f"{_host(url)} answered {error.code} {error.reason}; try again later")
+        return f"{host} sends on to where nothing may be fetched from; {_BY_HAND}"
+    return f"{host} answered {error.code} {error.reason}; try again later"
 
 
-def _unreachable(error: Exception, url: str) -> DownloadError:
+def _unreachable(error: Exception, url: str, host: str) -> str:
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return DownloadError(
-            f"{_host(url)} could not prove who it is ({reason.verify_message}); a wrong clock on this machine looks "
+        return (
+            f"{host} could not prove who it is ({reason.verify_message}); a wrong clock on this machine looks "
             "the same, so look at that first"
         )
-    return DownloadError(
-        f"There is no way to {_host(url)} ({_reason(reason)}); go online, or fetch {url} on another computer, "
+    return (
+        f"There is no way to {host} ({_reason(reason)}); go online, or fetch {url} on another computer, "
         "carry it over and type: edgemem models add FILE"
     )
 
@@ -417,8 +393,8 @@ def _unreachable(error: Exception, url: str) -> DownloadError:
 def _reason(error: object) -> str:
     if isinstance(error, TimeoutError):
         return "it fell silent"
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return str(text)
+    text = error.strerror if isinstance(error, OSError) else None
+    return str(text or error) or type(error).__name__
 
 
 def _host(url: str) -> str:

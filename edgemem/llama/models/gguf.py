@@ -98,10 +98,9 @@ class _Cursor:
         return begin
 
     def scalar(self, form: str) -> int | float | bool:
-        value: int | float | bool = struct.unpack_from(form, self._buffer, self.need(struct.calcsize(form)))[
-            0
-        ]
-        return value
+        begin = self.need(struct.calcsize(form))
+        (value,) = struct.unpack_from(form, self._buffer, begin)
+        return value  # type: ignore[no-any-return]
 
     def integer(self, form: str) -> int:
         return int(self.scalar(form))

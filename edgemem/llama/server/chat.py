@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -14,11 +14,12 @@ from edgemem.llama.forward import watching
 from edgemem.llama.replies import opened_thought
 from edgemem.llama.server.client import SLOTS, LlamaServer, Step
 from edgemem.llama.tokens.log import TokenLog
-from edgemem.llama.tokens.tokenizer import HttpTokenizer
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
+    from edgemem.llama.conversation import Stop
     from edgemem.llama.protocols import Generation, Prompt
     from edgemem.llama.tokens.log import Taken
     from edgemem.llama.tokens.vocabulary import ServerVocabulary
@@ -75,11 +76,7 @@ class ServerReply(Reply):
 
 
 def why_no_slot(settings: ChatSettings, slots: int) -> str:
-    """Return why no slot of a server may be used beside the conversations, or nothing if one may.
-
-    Args:
-        slots: how many the server has.
-    """
+    """Return why no slot of a server with so many may be used beside the conversations, or nothing if one may."""
     if slots < 2:
         return "the server has one slot, the conversation's; start it with -np 2"
     if settings.summary_slot >= slots:
@@ -103,19 +100,22 @@ def find_no_slot(settings: ChatSettings) -> str:
         server.close()
 
 
-class HttpSide(SinglePrompts):
-    """A second slot of a server, so that the conversation's slot keeps its prefix.
+def _request(ids: list[int], budget: int, slot: int, **sampling: Any) -> dict[str, Any]:
+    """Return what a server is asked to go on with."""
+    fixed = {"repeat_penalty": 1.0, "id_slot": slot, "cache_prompt": True}
+    return {"prompt": ids, "n_predict": budget, **sampling, **fixed}
 
-    Args:
-        server: the conversation's; this one has connections of its own.
-        n_ctx: tokens of the prompt and the answer together, if the server's window is that large.
+
+class HttpSide(SinglePrompts):
+    """A second slot of a conversation's server, so that the conversation's own keeps its prefix.
+
+    It has connections of its own; `n_ctx` are tokens of prompt and answer together, if the server's window is that large.
     """
 
     larger = "the slot {}; raise [compaction] summary_ctx, or start the server with a larger window (-c)"
 
-    def __init__(self, server: LlamaServer, tokenizer: HttpTokenizer, *, n_ctx: int = 1024) -> None:
+    def __init__(self, server: LlamaServer, tokenizer: LlamaTokenizer, *, n_ctx: int = 1024) -> None:
         super().__init__(tokenizer)
-        self.tokenizer: HttpTokenizer = tokenizer
         self._server = LlamaServer(server.address.text, server.settings)
         self._n_ctx = n_ctx
 
@@ -127,20 +127,12 @@ class HttpSide(SinglePrompts):
     def _open(self) -> None:
         self._server.talking.mend()
 
-    def _generate(self, prompt: Prompt, budget: int, stop: Callable[[], bool] | None) -> Generation:
-        vocabulary = self.tokenizer.vocabulary
+    def _generate(self, prompt: Prompt, budget: int, stop: Stop) -> Generation:
+        vocabulary = cast("ServerVocabulary", self.tokenizer.vocabulary)
         log = TokenLog(vocabulary.continue_text)
-        asked = {
-            "prompt": log.take(prompt).ids,
-            "n_predict": budget,
-            "temperature": 0.0,
-            "repeat_penalty": 1.0,
-            "id_slot": self._slot(),
-            "cache_prompt": True,
-        }
         reply = ServerReply(log, vocabulary, opened=opened_thought(prompt.text))
         evaluated = 0
-        steps = self._server.steps(asked)
+        steps = self._server.steps(_request(log.take(prompt).ids, budget, self._slot(), temperature=0.0))
         try:
             with watching(stop, self._server.talking.cut):
                 for n, step in enumerate(steps if stop is None or not stop() else ()):
@@ -166,8 +158,7 @@ class HttpSide(SinglePrompts):
     def _slot(self) -> int:
         """Return the slot that is named for this, or else one that no conversation in this process has now."""
         place, slots = self._server.address.place, self._server.refresh().slots
-        named = self._server.settings.summary_slot
-        slot = SLOTS.spare(place, slots=slots, preferred=named if named >= 0 else None)
+        slot = SLOTS.spare(place, slots=slots, preferred=self._server.settings.summary_slot)
         if slot is None:
             raise ServerError(
                 f"The server at {self._server.address.text} has no slot without a conversation among its {slots}; start"
@@ -177,7 +168,7 @@ class HttpSide(SinglePrompts):
 
 
 _log = logging.getLogger(__name__)
-_LIKE_LLAMA_CHAT = {"top_k": 40, "top_p": 0.95, "min_p": 0.05, "repeat_penalty": 1.0}
+_LIKE_LLAMA_CHAT = {"top_k": 40, "top_p": 0.95, "min_p": 0.05}
 """How `LlamaChat` samples, whatever the server was started with."""
 
 
@@ -207,7 +198,7 @@ class HttpLlama(Conversation):
         self._settings = settings or ChatSettings()
         self._server = LlamaServer(server, self._settings)
         try:
-            self.tokenizer: HttpTokenizer = HttpTokenizer(self._server, template=template)
+            self.tokenizer = LlamaTokenizer.at(self._server, template=template)
             slots, named = self._server.holds.slots, self._settings.slot
             if named >= slots:
                 raise ConfigError(
@@ -217,9 +208,7 @@ class HttpLlama(Conversation):
             self._server.close()
             raise
         super().__init__()
-        self._slot = SLOTS.take(
-            self._server.address.place, slots=slots, preferred=named if named >= 0 else None
-        )
+        self._slot = SLOTS.take(self._server.address.place, slots=slots, preferred=named)
         self.lost_tokens = 0
         """Tokens that the server had seen and evaluated again in the last call: it was restarted, or the slot was shared."""
         self._logged = self._server.holds
@@ -238,45 +227,28 @@ class HttpLlama(Conversation):
     def beside(self, *, n_ctx: int = 1024, threads: int = 1) -> HttpSide | None:
         """Return what answers in another slot of the server, closed with this model; None where none may be used.
 
-        Args:
-            threads: the server's own setting counts.
+        The server's own number of threads counts.
         """
         self._check_open()
         if why_no_slot(self._settings, self._server.holds.slots):
             return None
-        self._beside.append(side := HttpSide(self._server, self.tokenizer, n_ctx=n_ctx))
+        side = HttpSide(self._server, self.tokenizer, n_ctx=n_ctx)
+        self.before_close(side.close)
         return side
 
     def _generate(
-        self,
-        taken: Taken,
-        budget: int,
-        stop: Callable[[], bool] | None,
-        temperature: float,
-        seed: int,
-        opened: str,
+        self, taken: Taken, budget: int, stop: Stop, temperature: float, seed: int, opened: str
     ) -> Generator[str]:
         """Yield the reply to a prompt.
 
         The server does not wait for the reader: what it makes ahead of a reader that is slow, and that nobody reads any
-        more, is no part of the reply.
-
-        Raises:
-            ServerError: the server cannot be reached, is stuck or went away; `last` then holds what came.
+        more, is no part of the reply. Where it cannot be reached, is stuck or went away, `last` holds what came.
         """
         known = min(taken.common, self._evaluated)
-        asked = {
-            "prompt": taken.ids,
-            "n_predict": budget,
-            "temperature": temperature,
-            "seed": seed & 0xFFFFFFFF,
-            **_LIKE_LLAMA_CHAT,
-            "id_slot": self._slot,
-            "cache_prompt": True,
-        }
         evaluated = self.lost_tokens = 0
-        reply = ServerReply(self.log, self.tokenizer.vocabulary, opened=opened)
-        steps = self._server.steps(asked)
+        reply = ServerReply(self.log, cast("ServerVocabulary", self.tokenizer.vocabulary), opened=opened)
+        sampling = {"temperature": temperature, "seed": seed & 0xFFFFFFFF, **_LIKE_LLAMA_CHAT}
+        steps = self._server.steps(_request(taken.ids, budget, self._slot, **sampling))
         try:
             if stop is None or not stop():
                 with watching(stop, self._interrupt):
@@ -295,7 +267,6 @@ class HttpLlama(Conversation):
             if reply.ids:
                 self._evaluated = reply.sure
             self.last = reply.generation(len(taken.ids), evaluated)
-            self.first = self.first or self.last
 
     def _made_with(self) -> object:
         return self._server.holds

@@ -34,14 +34,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, *, hosts: Collection[str] = ()) -> Address:
-        """Read `http://127.0.0.1:8080` or `unix:///run/llama.sock`.
-
-        Args:
-            hosts: what may be named besides this machine, spelt as in `text`.
-
-        Raises:
-            ConfigError: it is no such address, or it leaves this machine and is not among `hosts`.
-        """
+        """Read `http://127.0.0.1:8080` or `unix:///run/llama.sock`; of other machines, only `hosts` may be named."""
         try:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port or 80
@@ -71,21 +64,17 @@ class Address(msgspec.Struct, frozen=True):
         """Return a connected socket; raises OSError like any other."""
         if self.file:
             return _connected(socket.AF_UNIX, self.file, timeout_s)
-        if self.host != "localhost":
-            return self._connect(self.host, timeout_s)
-        # what `localhost` means (RFC 6761), so that no name server is ever asked for it
+        if self.host == "localhost":  # RFC 6761: no name server is ever asked for it
+            try:
+                return _connected(socket.AF_INET, ("127.0.0.1", self.port), timeout_s)
+            except ConnectionRefusedError:
+                return _connected(socket.AF_INET6, ("::1", self.port), timeout_s)
         try:
-            return self._connect("127.0.0.1", timeout_s)
-        except ConnectionRefusedError:
-            return self._connect("::1", timeout_s)
-
-    def _connect(self, host: str, timeout_s: float) -> socket.socket:
-        try:
-            version = ipaddress.ip_address(host).version
+            version = ipaddress.ip_address(self.host).version
         except ValueError:  # a name, which the profile allowed
-            return socket.create_connection((host, self.port), timeout_s)
+            return socket.create_connection((self.host, self.port), timeout_s)
         family = socket.AF_INET6 if version == 6 else socket.AF_INET
-        return _connected(family, (host, self.port), timeout_s)
+        return _connected(family, (self.host, self.port), timeout_s)
 
 
 def _is_here(host: str) -> bool:
@@ -106,6 +95,8 @@ def _connected(family: int, place: str | tuple[str, int], timeout_s: float) -> s
     return connected
 
 
+CONNECT_S = 2.0
+"""Seconds to reach the server; on this machine it takes microseconds."""
 _CHUNK = 1 << 16
 _GONE = (OSError, http.client.HTTPException, ValueError)
 """What reading from a connection raises once one of its ends has closed it."""
@@ -116,17 +107,14 @@ class Connection:
 
     llama-server closes a connection after 5 s of silence, after 100 requests and after each stream. A request that
     finds such a connection is sent once more on a new one: the server had not begun with it.
-
-    Args:
-        connect_s: seconds to reach the server.
     """
 
-    def __init__(self, address: Address, *, connect_s: float) -> None:
+    def __init__(self, address: Address) -> None:
         self._address = address
-        self._connect_s = connect_s
         self._lock = threading.Lock()
         self._http: http.client.HTTPConnection | None = None
-        self._cut = False
+        self.is_cut = False
+        """Whether requests end at once."""
         self.opened = 0
         """How often a connection was made; with each of them the server may be another one."""
         self.asked = 0
@@ -142,47 +130,30 @@ class Connection:
     def cut(self) -> None:
         """End the request that is running, or the next one if none is, until `mend`."""
         with self._lock:
-            self._cut = True
+            self.is_cut = True
             if self._http is not None and self._http.sock is not None:
                 _shut(self._http.sock)
-
-    @property
-    def is_cut(self) -> bool:
-        """Tell whether requests end at once."""
-        return self._cut
 
     def mend(self) -> None:
         """Let requests run after a cut."""
         with self._lock:
-            self._cut = False
+            self.is_cut = False
 
     def touch(self) -> None:
         """Open a connection unless there is one that lives."""
         self._live()
 
     def ask(self, method: str, path: str, body: Any = None, *, timeout_s: float) -> bytes:
-        """Send a request and return the answer's body.
-
-        Args:
-            body: what is sent as JSON.
-            timeout_s: seconds of silence after which the server counts as stuck.
-
-        Raises:
-            ServerError: there is no server, it is stuck, it went away, or it answers with an error.
-        """
-        response = self._send(method, path, body, timeout_s)
-        return self._whole(response, timeout_s)
+        """Send a request with a JSON body and return the answer's; after `timeout_s` of silence the server counts as stuck."""
+        return self._whole(self._send(method, path, body, timeout_s), timeout_s)
 
     def events(
         self, path: str, body: Any, *, first_s: float, between_s: float
     ) -> Generator[dict[str, Any], None, None]:
         """Send a request and yield the events that answer it; a cut ends them without an error.
 
-        Closing the generator before its end closes the connection, which tells the server to stop.
-
-        Args:
-            first_s: seconds of silence allowed before the first event.
-            between_s: seconds of silence allowed between two.
+        Closing the generator before its end closes the connection, which tells the server to stop. `first_s` and
+        `between_s` are the seconds of silence that are allowed before the first event, and between two.
         """
         ended = False
         timeout_s = first_s
@@ -202,10 +173,10 @@ class Connection:
                     ended = True
                     return
         except ServerError:
-            if not self._cut:
+            if not self.is_cut:
                 raise
         except _GONE as error:
-            if not self._cut:
+            if not self.is_cut:
                 raise self._failure(error, timeout_s) from error
         finally:
             if not ended:
@@ -253,7 +224,7 @@ class Connection:
                 return live.getresponse()
             except _GONE as error:
                 self.close()
-                if self._cut or self.opened > opened or isinstance(error, TimeoutError):
+                if self.is_cut or self.opened > opened or isinstance(error, TimeoutError):
                     raise self._failure(error, timeout_s) from error
 
     def _live(self) -> http.client.HTTPConnection:
@@ -262,7 +233,7 @@ class Connection:
         if self._http is not None:
             return self._http
         try:
-            connected = self._address.connect(self._connect_s)
+            connected = self._address.connect(CONNECT_S)
         except OSError as error:
             raise ServerError(
                 f"No server answers at {self._address.text} ({error.strerror or error}); start one, such as "
@@ -276,7 +247,7 @@ class Connection:
         with self._lock:
             self._http = live
             self.opened += 1
-            if self._cut:
+            if self.is_cut:
                 _shut(connected)
         return live
 
@@ -340,9 +311,6 @@ class Step(msgspec.Struct, frozen=True):
     stop_type: str = ""
 
 
-CONNECT_S = 2.0
-"""Seconds to reach the server; on this machine it takes microseconds."""
-
 ANSWER_S = 10.0
 """Seconds to wait for what needs no model, such as the tokens of a text; it shares the processor with the model."""
 
@@ -378,8 +346,8 @@ class LlamaServer:
         self.address = Address.parse(address, hosts=settings.server_hosts)
         self.settings = settings
         self._lock = threading.RLock()
-        self._asking = Connection(self.address, connect_s=CONNECT_S)
-        self.talking = Connection(self.address, connect_s=CONNECT_S)
+        self._asking = Connection(self.address)
+        self.talking = Connection(self.address)
         """The connection for replies: they last, and tokens are asked for meanwhile."""
         self._looked = 0
         self._closed = False
@@ -404,8 +372,7 @@ class LlamaServer:
     def ask(self, path: str, body: Any = None) -> dict[str, Any]:
         """Ask what needs no computing by the model; a body makes it a POST."""
         with self._lock:
-            if self._closed:
-                raise ClosedError("The chat model was closed; open it again")
+            self._check_open()
             method = "GET" if body is None else "POST"
             raw = self._asking.ask(method, path, body, timeout_s=ANSWER_S)
         try:
@@ -417,21 +384,12 @@ class LlamaServer:
         return answer
 
     def steps(self, asked: dict[str, Any]) -> Generator[Step, None, None]:
-        """Yield what the model makes of a prompt; a cut ends it, and closing it tells the server to stop.
-
-        Args:
-            asked: what the server documents for `/completion`; how it is answered is set here.
-        """
+        """Yield what the model makes of a request to `/completion`; a cut ends it, and closing it tells the server to stop."""
+        # A sign of life every 30 s would hide that the model is stuck.
+        answered = {"stream": True, "return_tokens": True, "timings_per_token": True, "sse_ping_interval": -1}
         events = self.talking.events(
             "/completion",
-            # A sign of life every 30 s would hide that the model is stuck.
-            {
-                **asked,
-                "stream": True,
-                "return_tokens": True,
-                "timings_per_token": True,
-                "sse_ping_interval": -1,
-            },
+            {**asked, **answered},
             first_s=self.settings.first_token_s,
             between_s=BETWEEN_TOKENS_S,
         )
@@ -455,12 +413,15 @@ class LlamaServer:
         A server that holds another model is another process, whose predecessor's connections are closed.
         """
         with self._lock:
-            if self._closed:
-                raise ClosedError("The chat model was closed; open it again")
+            self._check_open()
             self._asking.touch()
             if self._asking.opened != self._looked:
                 self.holds = self._look()
             return self.holds
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("The chat model was closed; open it again")
 
     def _once_loaded(self, path: str) -> dict[str, Any]:
         """Ask, again and again while the server says that it is still loading its model."""
@@ -525,19 +486,19 @@ class Slots:
         self._lock = threading.Lock()
         self._used: dict[str, Counter[int]] = {}
 
-    def take(self, server: str, *, slots: int, preferred: int | None = None) -> int:
-        """Return the slot that is wanted, or the one that fewest others have."""
+    def take(self, server: str, *, slots: int, preferred: int) -> int:
+        """Return the slot that is preferred, or, for -1, the one that fewest others have."""
         with self._lock:
             used = self._used.setdefault(server, Counter())
-            slot = min(range(slots), key=lambda number: used[number]) if preferred is None else preferred
+            slot = min(range(slots), key=lambda number: used[number]) if preferred < 0 else preferred
             used[slot] += 1
             return slot
 
-    def spare(self, server: str, *, slots: int, preferred: int | None = None) -> int | None:
-        """Return the slot that is wanted, or the last one, if no conversation has it; None where they have all."""
+    def spare(self, server: str, *, slots: int, preferred: int) -> int | None:
+        """Return the slot that is preferred, or, for -1, the last one that no conversation has; None where they have all."""
         with self._lock:
             used = self._used.get(server, Counter())
-            asked = reversed(range(slots)) if preferred is None else (preferred,)
+            asked = reversed(range(slots)) if preferred < 0 else (preferred,)
             return next((slot for slot in asked if not used[slot]), None)
 
     def free(self, server: str, slot: int) -> None:

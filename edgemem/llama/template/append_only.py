@@ -7,6 +7,7 @@ the template itself, within its own turn, and what stands before the reply is cu
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 from collections import OrderedDict
 from contextlib import suppress
@@ -30,27 +31,20 @@ if TYPE_CHECKING:
 _MARK = "q7w9x3v5t1k8"
 """Put in place of a reply, to see what the template puts around one."""
 _KEPT = 2048  # steps that are not rendered again
+_NO_CUT = "the new part of a prompt cannot be told from the old one"
 _OPENED = re.compile(r"<([\w:]+)>\s*$")
 _EMPTY_THOUGHT = re.compile(r"\s*(?:<([\w:]+)>\s*)?</([\w:]+)>\s*$")
-
-
-class CannotIncrementError(Exception):
-    """The new part of a prompt cannot be told from the old one."""
 
 
 class Increments:
     """Renders conversations step by step; the same conversation always gives the same text.
 
-    Args:
-        render: the template itself: messages, tools, whether a reply is to follow, the date.
-        with_system: whether a step is rendered with the instructions before it: not where they would be repeated.
-        with_tools: the same for the tools.
+    A step is rendered with the instructions, and the tools, before it: not where they would be repeated.
     """
 
     def __init__(self, render: Render, *, with_system: bool = True, with_tools: bool = True) -> None:
         self._render = render
-        self.with_system = with_system
-        self.with_tools = with_tools
+        self._with_system, self._with_tools = with_system, with_tools
         self._known: OrderedDict[str, str] = OrderedDict()
 
     def text(
@@ -60,17 +54,12 @@ class Increments:
         generates: bool,
         now: float | None,
     ) -> str:
-        """Return the prompt.
-
-        Raises:
-            CannotIncrementError: the template leaves no place to cut at.
-            TemplateError: it refuses the messages.
-        """
+        """Return the prompt; raise TemplateError where the template refuses it, or leaves no place to cut at."""
         starts = _starts(messages)
         head = messages[: starts[0]] if starts else messages
         out = [self._render(head, tools, generates or bool(starts), now)]
-        system = [message for message in head if message.get("role") == "system"] if self.with_system else []
-        offered = tools if self.with_tools else None
+        system = [message for message in head if message.get("role") == "system"] if self._with_system else []
+        offered = tools if self._with_tools else None
         frame = repr((system, offered, now))
         turn = 0
         for start, end in itertools.pairwise([*starts, len(messages)]):
@@ -106,7 +95,7 @@ class Increments:
         opening = asked[len(plain) :] if asked.startswith(plain) else ""
         if step[0].get("tool_calls") and not content.strip():
             if not whole.startswith(plain) or not opening:
-                raise CannotIncrementError
+                raise TemplateError(_NO_CUT)
             shared = _shared(opening, whole[len(plain) :])
             behind = whole[len(plain) + shared :]
             closed = behind.lstrip().startswith("</")  # some templates close it themselves
@@ -114,7 +103,7 @@ class Increments:
         # The reply stays as it was generated, whatever the template would leave of it.
         marked = self._render([*before, {**step[0], "content": _MARK}, *step[1:]], tools, generates, now)
         if marked.count(_MARK) != 1:
-            raise CannotIncrementError
+            raise TemplateError(_NO_CUT)
         head, _, behind = marked.partition(_MARK)
         own = head[len(plain) :] if head.startswith(plain) else ""
         between = own[len(opening) :] if opening and own.startswith(opening) else ""
@@ -127,11 +116,8 @@ class Increments:
 def _starts(messages: Sequence[Message]) -> list[int]:
     """Return where each reply begins that answers something."""
     asked = next((n for n, message in enumerate(messages) if message.get("role") == "user"), len(messages))
-    return [
-        n
-        for n in range(asked + 1, len(messages))
-        if messages[n].get("role") == "assistant" and messages[n - 1].get("role") != "assistant"
-    ]
+    roles = [message.get("role") for message in messages]
+    return [n for n in range(asked + 1, len(roles)) if roles[n] == "assistant" != roles[n - 1]]
 
 
 def _turn_before(messages: Sequence[Message], start: int) -> int:
@@ -144,11 +130,14 @@ def _turn_before(messages: Sequence[Message], start: int) -> int:
     return n
 
 
+def _same(items: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many items two sequences begin with in common."""
+    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, items, other)))
+
+
 def _shared(text: str, other: str) -> int:
     """Return how much two texts begin with alike, up to the end of a marker or a line."""
-    n = 0
-    while n < min(len(text), len(other)) and text[n] == other[n]:
-        n += 1
+    n = _same(text, other)
     while 0 < n < len(text) and text[n - 1] not in ">]\n":
         n -= 1
     return n
@@ -189,8 +178,6 @@ class Habits(msgspec.Struct, frozen=True):
     """When it would rewrite that; empty if it never does."""
     increments: Increments | None = None
     """Renders without rewriting, where that can be done."""
-    replies_again: bool = False
-    """Whether the newest reply alone is read again even so: the template puts text of its own before it."""
 
 
 class Growth(msgspec.Struct, frozen=True):
@@ -255,9 +242,7 @@ def conversation() -> Scene:
 def find_habits(fit: Fit, render: Render) -> Habits:
     """Find out whether a template rewrites what the model has read, and whether it can be kept from it.
 
-    Args:
-        fit: makes messages fit the template.
-        render: renders messages that fit.
+    `fit` makes messages fit the template, `render` renders those that do.
     """
     rewrites = next((scene.when for scene in scenes() if not _grows(_texts(fit, render, scene), scene)), "")
     if not rewrites:
@@ -265,8 +250,7 @@ def find_habits(fit: Fit, render: Render) -> Habits:
     for system, tools in ((True, True), (True, False), (False, True), (False, False)):
         tried = Increments(render, with_system=system, with_tools=tools)
         if all(_safe(fit, render, tried, scene) for scene in [*scenes(), conversation()]):
-            again = not all(_grows(_texts(fit, tried.text, scene), scene) for scene in scenes())
-            return Habits(rewrites, tried, again)
+            return Habits(rewrites, tried)
     return Habits(rewrites)
 
 
@@ -311,7 +295,7 @@ def _safe(fit: Fit, render: Render, tried: Increments, scene: Scene) -> bool:
     asked = scene.asked()[: len(own)]
     try:
         texts = [tried.text(fit(messages), scene.tools, True, None) for messages in asked]
-    except (CannotIncrementError, TemplateError):
+    except TemplateError:
         return False
     if not texts:
         return True
@@ -349,8 +333,7 @@ def _cost(tokenizer: Tokenizer, show: Callable[[Sequence[Message], Tools | None]
             space = behind[: len(behind) - len(behind.lstrip())]
             seen += space + as_generated(text, str(reply["content"]))
         before, after = (tokenizer.encode(prompt, special=True) for prompt in (seen, longer))
-        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
-        lost += len(before) - sum(1 for _ in same)
+        lost += len(before) - _same(before, after)
     return round(lost / (len(texts) - 1))
 
 

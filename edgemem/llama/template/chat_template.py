@@ -8,18 +8,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import TemplateError
-from edgemem.llama.template.append_only import CannotIncrementError, Habits, find_habits
+from edgemem.llama.template.append_only import Habits, find_habits
 from edgemem.llama.template.limits import Manners, find_manners
-from edgemem.llama.template.sandbox import (
-    Given,
-    RefusedError,
-    UnboundedError,
-    compiled,
-    given,
-    refuse,
-    run,
-    to_json,
-)
+from edgemem.llama.template.sandbox import Given, compiled, given, one_line, refuse, run, to_json
 
 if TYPE_CHECKING:
     import re
@@ -49,7 +40,7 @@ class ChatTemplate:
             self._template = compiled(source)
         except (jinja2.TemplateError, RecursionError) as error:
             raise TemplateError(
-                f"The model's chat template cannot be read ({_line(error)}); pass another one"
+                f"The model's chat template cannot be read ({one_line(error)}); pass another one"
             ) from error
 
     def render(
@@ -63,12 +54,8 @@ class ChatTemplate:
     ) -> str:
         """Render messages so that what the model has read stays as it was; `own` may rewrite it.
 
-        Args:
-            messages: what was said; what the template cannot take is put another way.
-            tools: schemas to offer.
-            add_generation_prompt: whether a reply is to follow.
-            now: the date that a template may print, seconds since the epoch, UTC.
-            clean: applied to every text that did not come from the operator.
+        What the template cannot take is put another way. `clean` is applied to every text that did not come from the
+        operator; `now` is the date that a template may print.
         """
         if messages:
             self.check()
@@ -77,7 +64,7 @@ class ChatTemplate:
         if increments is not None:
             try:
                 return increments.text(fitted, tools, add_generation_prompt, now)
-            except (CannotIncrementError, TemplateError):
+            except TemplateError:
                 pass  # a step that cannot be told apart: the template's own rendering is right, only dearer
         return self._render(fitted, tools, add_generation_prompt, now)
 
@@ -92,11 +79,7 @@ class ChatTemplate:
         return self._render(self._fitted(messages, None), tools, True, now)
 
     def check(self) -> None:
-        """Find out whether what a person says reaches the model at all.
-
-        Raises:
-            TemplateError: it does not, whoever says it.
-        """
+        """Raise TemplateError where what a person says does not reach the model at all."""
         if self._silent:
             raise TemplateError(
                 "The model's chat template does not print what the user says, so the model would answer to nothing; "
@@ -159,14 +142,8 @@ class ChatTemplate:
         }
         try:
             return run(self._template, len(messages), variables)
-        except RefusedError as error:
-            raise TemplateError(
-                f"The model's chat template refuses these messages: {_line(error)}"
-            ) from error
-        except UnboundedError as error:
-            raise TemplateError(
-                f"The model's chat template was stopped ({error}); pass another template"
-            ) from error
+        except TemplateError:
+            raise
         except (
             jinja2.TemplateError,
             TypeError,
@@ -178,7 +155,7 @@ class ChatTemplate:
             MemoryError,
         ) as error:
             raise TemplateError(
-                f"The model's chat template cannot render these messages ({_line(error)}); pass another template"
+                f"The model's chat template cannot render these messages ({one_line(error)}); pass another template"
             ) from error
 
 
@@ -189,18 +166,13 @@ def neutralise(text: str, markers: re.Pattern[str]) -> str:
     return text
 
 
-def _line(error: BaseException) -> str:
-    """Return what is wrong in one line; a template may say it in many."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
-
-
 def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
     """Return a message as templates expect it: text content, and the arguments of calls as objects."""
     clean = clean if clean is not None and message.get("role") != "system" else _same
     shown: Message = {
         key: clean(value) if isinstance(value, str) else value for key, value in message.items()
     }
-    shown["content"] = clean(_shown_text(message))
+    shown["content"] = clean(_text(message, _image))
     calls = message.get("tool_calls")
     if calls:
         shown["tool_calls"] = [_plain_call(call, clean=clean) for call in calls]
@@ -211,30 +183,23 @@ def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
 
 def text_of(message: Message) -> str:
     """Return the text of a message; images and other parts have none."""
+    return _text(message, lambda _: "")
+
+
+def _text(message: Message, image: Callable[[dict[str, Any]], str]) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, (list, tuple)) else ()
     return "\n".join(
-        str(part.get("text") or "") if isinstance(part, dict) else str(part)
+        str(part.get("text") or image(part)) if isinstance(part, dict) else str(part)
         for part in parts
         if part is not None
     )
 
 
-def _shown_text(message: Message) -> str:
-    """Return the text to show: an image, which no text model can see, leaves a word in its place."""
-    content = message.get("content")
-    if not isinstance(content, (list, tuple)):
-        return text_of(message)
-    return "\n".join(_shown_part(part) for part in content if part is not None)
-
-
-def _shown_part(part: Any) -> str:
-    if not isinstance(part, dict):
-        return str(part)
-    if part.get("text"):
-        return str(part["text"])
+def _image(part: dict[str, Any]) -> str:
+    """Return the word that an image, which no text model can see, leaves in its place."""
     kind = str(part.get("type") or "").removeprefix("input_").removesuffix("_url")
     return "" if kind in ("", "text") else f"[{kind}]"
 

@@ -135,14 +135,12 @@ def _one_by_one(messages: Sequence[Message]) -> list[Message]:
         at += len(results)
         for n, call in enumerate(calls):
             out.append({**message, "content": message.get("content") if n == 0 else "", "tool_calls": [call]})
-            last = n == len(calls) - 1
             # A result without an id belongs to the call at its place.
-            own = (
-                results
-                if last
-                else [result for result in results if result.get("tool_call_id") == call.get("id")]
-                or results[:1]
-            )
+            own = [result for result in results if result.get("tool_call_id") == call.get("id")] or results[
+                :1
+            ]
+            if n == len(calls) - 1:
+                own = results
             out += own
             results = [result for result in results if not any(result is taken for taken in own)]
     return out
@@ -187,15 +185,19 @@ def _is_system(message: Message) -> bool:
     return message.get("role") == "system"
 
 
+def _head(messages: Sequence[Message]) -> list[Message]:
+    return list(itertools.takewhile(_is_system, messages))
+
+
 def _one_system(messages: Sequence[Message]) -> list[Message]:
-    head = list(itertools.takewhile(_is_system, messages))
+    head = _head(messages)
     return [_system(_orders(head)), *messages[len(head) :]] if len(head) > 1 else list(messages)
 
 
 def _without_late_system(messages: Sequence[Message]) -> list[Message]:
-    head = sum(1 for _ in itertools.takewhile(_is_system, messages))
-    rest = (_user(message["content"]) if _is_system(message) else message for message in messages[head:])
-    return [*messages[:head], *rest]
+    head = _head(messages)
+    rest = messages[len(head) :]
+    return [*head, *(_user(message["content"]) if _is_system(message) else message for message in rest)]
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:
@@ -232,11 +234,7 @@ _MORE: Message = {"role": "system", "content": "Be brief."}
 
 
 def find_manners(show: Show) -> Manners:
-    """Find out what a template can take.
-
-    Args:
-        show: renders messages and tools as the template itself does; raises TemplateError.
-    """
+    """Find out what a template can take; `show` renders messages and tools as the template itself does."""
     probe = _Probe(show)
     return probe.of_calls(probe.of_talk())
 
@@ -305,7 +303,7 @@ class _Probe:
             offered = [PROBE_TOOL] if tools else ([] if manners.lists_tools else None)
             text = self._show(manners.fit(messages), offered)
         except TemplateError as error:
-            if isinstance(error.__cause__, UnboundedError):
+            if isinstance(error, UnboundedError):
                 raise  # each further try would take as long
             return False
         at = 0

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from edgemem.errors import TemplateError
+
 MOST_STEPS = 50_000
 """Turns of loops and calls of macros in one rendering, which take 2 µs each on a desktop; tools take up to 500 each."""
 STEPS_A_MESSAGE = 2_000
@@ -15,12 +17,16 @@ MOST_CHARACTERS = 8 << 20
 """Longest text that a template may make; no window holds as much."""
 
 
-class RefusedError(Exception):
-    """The template called `raise_exception`."""
-
-
-class UnboundedError(Exception):
+class UnboundedError(TemplateError):
     """The template runs without end, or its output grows without end."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The model's chat template was stopped ({reason}); pass another template")
+
+
+def one_line(error: object) -> str:
+    """Return what is wrong in one line; a template may say it in many."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
 
 
 class Given(list[Any]):
@@ -36,7 +42,8 @@ def given(value: Any) -> Any:
 
 def refuse(message: object) -> None:
     """Stand for `raise_exception` in a template."""
-    raise RefusedError(str(message).strip().rstrip(".") + ".")
+    reason = one_line(str(message).strip().rstrip(".") + ".")
+    raise TemplateError(f"The model's chat template refuses these messages: {reason}")
 
 
 def compiled(source: str) -> Any:
@@ -45,12 +52,7 @@ def compiled(source: str) -> Any:
 
 
 def run(template: Any, messages: int, variables: dict[str, Any]) -> str:
-    """Render a compiled template within its bounds.
-
-    Args:
-        messages: how many it was given: a longer conversation may take more steps.
-        variables: what the template sees.
-    """
+    """Render a compiled template within its bounds: with more messages it may take more steps."""
     left = MOST_STEPS + STEPS_A_MESSAGE * messages
 
     def step() -> None:

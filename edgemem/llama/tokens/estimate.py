@@ -10,14 +10,13 @@ import zlib
 from typing import TYPE_CHECKING, Any, cast
 
 from edgemem.errors import InvalidInputError, TemplateError
-from edgemem.llama.protocols import Prompt, Segment
+from edgemem.llama.protocols import Prompt, Segment, Tokenizer
 from edgemem.llama.template.chat_template import text_of
 from edgemem.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
-    from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
 
@@ -60,7 +59,7 @@ _SYNTAX = re.compile(r"[{}\[\]()<>=;_\"/|&$#*\\]")
 # What a word of Latin letters takes: at least, from which letter on more, how much for each, and for each letter
 # with an accent. Vocabularies hold most English words whole, but few names ("name": a capital within an English
 # sentence); those of the large languages of Western Europe they cut into pieces of four letters, others into three.
-# Set on the texts of tests/test_estimate.py; `make lab ARGS=estimate` holds them against texts that were not used.
+# Set on the texts of tests/llama/test_estimate.py; `make lab ARGS=estimate` holds them against texts that were not used.
 _WORDS = {
     "english": (1.0, 8, 0.25, 0.25),
     "name": (1.0, 4, 0.3, 0.4),
@@ -76,7 +75,7 @@ _LONGEST, _SAMPLE, _SAMPLES = 1 << 18, 1 << 13, 16  # characters, characters, ho
 _TOOLS_PREAMBLE = 150  # the text that templates put around schemas
 
 
-class EstimateTokenizer:
+class EstimateTokenizer(Tokenizer):
     """Counts roughly what a model would see.
 
     The bound, for paragraphs, against the vocabularies of Qwen 2.5, Llama 3 and Gemma 4 (tested, and held on texts
@@ -86,23 +85,20 @@ class EstimateTokenizer:
     - Chinese, Japanese, Korean, Thai, Arabic, Hebrew, Hindi, Russian, Greek, and code: 100 to 145 % of the
       dearest, never less.
 
-    Smaller and older vocabularies take more. The worst of the 15 that come with llama.cpp, as a multiple of the
-    estimate, from the same command: English 1.2 (refact); German, French, Spanish, Italian, Portuguese, Dutch, Swedish
-    and Indonesian 1.1 to 1.4, Polish and Turkish 1.5, Vietnamese 2.8 (all deepseek-coder but for Spanish, refact, and
-    Portuguese, gpt-2); Chinese 2.0 (gpt-2), Japanese 1.7, Korean 2.2, Thai 3.3, Arabic 2.7 (deepseek-coder); Python
-    and C 1.1 (gpt-2), shell 1.1 (falcon), JSON .9 (gpt-2). So outside of English load the model's own.
+    Smaller and older vocabularies take up to 1.5 times as much in Latin letters, 2.8 in Vietnamese and up to 3.3 in
+    other scripts; so outside of English load the model's own.
     """
 
     exact = False
 
     def __init__(self, count: Callable[[str], int] | None = None) -> None:
-        """Make one.
-
-        Args:
-            count: counts the tokens of text exactly; then only the template's markers are estimated.
-        """
-        self.fingerprint = "estimate-3" if count is None else "counted"
+        """Take what counts the tokens of text exactly, if there is such; then only the template's markers are estimated."""
         self._count = count
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a string that changes whenever the same messages would get other tokens."""
+        return "estimate-3" if self._count is None else "counted"
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Return as many made-up ids as a model might need; the same text always gives the same ones.
@@ -169,17 +165,6 @@ class EstimateTokenizer:
             segments.append(Segment("<|im_start|>assistant\n", self._opening("assistant")))
         return Prompt("".join(segment.text for segment in segments), tuple(segments))
 
-    def count(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]] | None = None,
-        add_generation_prompt: bool = True,
-        now: float | None = None,
-    ) -> int:
-        """Estimate the tokens of the rendered messages."""
-        return self.render(messages, tools=tools, add_generation_prompt=add_generation_prompt, now=now).n
-
     def _segment(self, message: Message) -> Segment:
         role = str(message.get("role", "user"))
         body = text_of(message)
@@ -201,19 +186,11 @@ class _Language:
     """Tells how vocabularies cut a word, from that word and those before it: more text never takes fewer tokens."""
 
     def __init__(self) -> None:
-        self.chars = 0
-        self.syntax = 0
-        self._words = 0
-        self._english = 0
-        self._western = 0
-        self._vietnamese = 0
+        self.chars = self.syntax = 0
+        self._words = self._english = self._western = self._vietnamese = 0
 
     def of(self, word: str, *, begins: bool) -> str:
-        """Return the kind of a word.
-
-        Args:
-            begins: whether it is the first of its sentence, where a capital says nothing.
-        """
+        """Return the kind of a word; where it begins a sentence its capital says nothing."""
         self._words += 1
         self._western += word.lower() in _WESTERN
         if word.isascii():
@@ -230,9 +207,8 @@ class _Language:
 
 
 _log = logging.getLogger(__name__)
-_found: MutableMapping[Any, Tokenizer] = (
-    weakref.WeakKeyDictionary()
-)  # loading a vocabulary takes a second on a board
+# loading a vocabulary takes a second on a board
+_known: MutableMapping[Any, Tokenizer] = weakref.WeakKeyDictionary()
 
 
 def tokenizer_of(llm: Any) -> Tokenizer:
@@ -247,18 +223,28 @@ def tokenizer_of(llm: Any) -> Tokenizer:
     for candidate in (llm, getattr(llm, "tokenizer", None)):
         if all(callable(getattr(candidate, name, None)) for name in ("encode", "count", "render")):
             return cast("Tokenizer", candidate)
-    counts, loaded = callable(getattr(llm, "count_tokens", None)), _is_loaded(llm)
-    if not (counts or loaded):
+    # A Llama that was closed has no vocabulary any more.
+    loaded = callable(getattr(llm, "tokenize", None)) and bool(getattr(llm, "model", None))
+    if not (loaded or callable(getattr(llm, "count_tokens", None))):
         return EstimateTokenizer()
     try:
-        known = _found.get(llm)
-        # Not the model itself: it would then never be freed.
-        held = weakref.proxy(llm)
+        if llm not in _known:
+            # Not the model itself: it would then never be freed.
+            _known[llm] = _counting(llm, weakref.proxy(llm))
+        return _known[llm]
     except TypeError:  # it cannot be hashed, or not be referred to weakly
-        return _made(llm, llm, counts=counts)
-    if known is None:
-        known = _found[llm] = _made(llm, held, counts=counts)
-    return known
+        return _counting(llm, llm)
+
+
+def _counting(llm: Any, held: Any) -> Tokenizer:
+    """Return a tokenizer for a model that is none itself; it holds the model as `held`."""
+    if callable(getattr(llm, "count_tokens", None)):
+        return EstimateTokenizer(lambda text: int(held.count_tokens(text)))
+    from edgemem.llama.template.chat_template import CHATML
+    from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+
+    own = (getattr(llm, "metadata", None) or {}).get("tokenizer.chat_template")
+    return LlamaTokenizer.of(held, template=None if own else CHATML)
 
 
 def estimate_tokens(messages: Iterable[Message], llm: Any = None) -> int:
@@ -286,31 +272,3 @@ def estimate_tokens(messages: Iterable[Message], llm: Any = None) -> int:
         return EstimateTokenizer(lambda text: len(tokenizer.encode(text))).count(
             listed, add_generation_prompt=False
         )
-
-
-def _made(llm: Any, held: Any, *, counts: bool) -> Tokenizer:
-    """Return a tokenizer for a model that is none itself.
-
-    Args:
-        held: the model as the tokenizer may hold it.
-        counts: whether it has `count_tokens`; otherwise it is a Llama.
-    """
-    if counts:
-        return EstimateTokenizer(lambda text: int(held.count_tokens(text)))
-    from edgemem.llama.template.chat_template import CHATML
-    from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-
-    own = (getattr(llm, "metadata", None) or {}).get("tokenizer.chat_template")
-    return LlamaTokenizer.of(held, template=None if own else CHATML)
-
-
-def _is_loaded(llm: Any) -> bool:
-    """Tell whether this is a Llama, and was not closed: its vocabulary is gone then."""
-    return callable(getattr(llm, "tokenize", None)) and bool(_model(llm))
-
-
-def _model(llm: Any) -> Any:
-    try:
-        return llm.model
-    except AttributeError:
-        return None

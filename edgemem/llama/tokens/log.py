@@ -55,9 +55,8 @@ class TokenLog:
     the prompt says what they mean, and while what is kept so fits `spare`: from there on a reply that was thought about is
     read again without its thought, which is cheaper than to read all of them again when the window is full.
 
-    Args:
-        continue_text: tokenises text that goes on behind a reply which was cut in the middle of a word.
-        spare: tokens that may be kept beyond those of a prompt; None: any number.
+    `continue_text` tokenises text that goes on behind a reply which was cut in the middle of a word; `spare` tokens may
+    be kept beyond those of a prompt, None: any number.
     """
 
     def __init__(self, continue_text: Callable[[str], Sequence[int]], *, spare: int | None = None) -> None:
@@ -73,8 +72,7 @@ class TokenLog:
     def take(self, prompt: Prompt, *, most: int | None = None) -> Taken:
         """Make `prompt` the log's content, with the ids known from before wherever the meaning is the same.
 
-        Args:
-            most: tokens that the prompt may take; thoughts that were kept go where it would take more because of them.
+        Thoughts that were kept go where the prompt would take more than `most` tokens because of them.
         """
         before = self.ids
         self._entries = self._entries_for(prompt)
@@ -128,11 +126,7 @@ class TokenLog:
         return msgspec.msgpack.encode(self._entries)
 
     def restore(self, dumped: bytes) -> None:
-        """Take the place of a log that another process dumped.
-
-        Raises:
-            msgspec.DecodeError: these bytes are no log.
-        """
+        """Take the place of a log that another process dumped; raise msgspec.DecodeError where these bytes are none."""
         self._entries = msgspec.msgpack.decode(dumped, type=list[_Entry])
 
     def _entries_for(self, prompt: Prompt) -> list[_Entry]:
@@ -194,10 +188,9 @@ def common_prefix(tokens: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:
-    """Return how many characters of `reply` the heard text covers, white space and what is no speech apart.
+    """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard text covers.
 
-    Args:
-        opened: the marker with which the prompt opened a thought.
+    White space and what is no speech do not count.
     """
     begin = len(opened)
     whole = opened + reply

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError, TemplateError
-from edgemem.llama.protocols import Prompt, Segment
+from edgemem.llama.protocols import Prompt, Segment, Tokenizer
 from edgemem.llama.template.chat_template import ChatTemplate, neutralise
 from edgemem.llama.tokens.vocabulary import FileVocabulary, ServerVocabulary, Vocabulary
 
@@ -32,24 +33,19 @@ class _Known:
     def __init__(self, vocabulary: Vocabulary, template: str | None) -> None:
         self.vocabulary = vocabulary
         self.source = template or vocabulary.template
-        self.compiled: ChatTemplate | None = None
         self.segments: OrderedDict[tuple[str, bool], Segment] = OrderedDict()
         self.weight = 0
 
-    @property
+    @functools.cached_property
     def template(self) -> ChatTemplate:
-        if self.compiled is None:
-            if not self.source:
-                raise TemplateError(
-                    "The model carries no chat template; take one that was made to chat, or pass template="
-                )
-            self.compiled = ChatTemplate(
-                self.source, bos=self.vocabulary.bos_text, eos=self.vocabulary.eos_text
+        if not self.source:
+            raise TemplateError(
+                "The model carries no chat template; take one that was made to chat, or pass template="
             )
-        return self.compiled
+        return ChatTemplate(self.source, bos=self.vocabulary.bos_text, eos=self.vocabulary.eos_text)
 
 
-class LlamaTokenizer:
+class LlamaTokenizer(Tokenizer):
     """Counts exactly what a model will be shown; loaded when first used, safe from several threads.
 
     Text in user, assistant and tool messages cannot become a control token: `<|im_end|>` said aloud is
@@ -58,30 +54,36 @@ class LlamaTokenizer:
 
     exact = True
 
-    def __init__(
-        self, path: str | Path, *, template: str | None = None, cache_bytes: int = 4 << 20, clean: bool = True
-    ) -> None:
-        self._setup(lambda: FileVocabulary.load(Path(path).expanduser()), template, cache_bytes, clean)
+    def __init__(self, path: str | Path, *, template: str | None = None) -> None:
+        self._setup(lambda: FileVocabulary.load(Path(path).expanduser()), template)
 
     @classmethod
-    def of(
-        cls, model: Any, *, template: str | None = None, cache_bytes: int = 4 << 20, clean: bool = True
-    ) -> LlamaTokenizer:
+    def of(cls, model: Any, *, template: str | None = None, cache_bytes: int = 4 << 20) -> LlamaTokenizer:
         """Share the vocabulary of a loaded `llama_cpp.Llama`; close this before the model."""
         tokenizer = cls.__new__(cls)
-        tokenizer._setup(lambda: FileVocabulary(model.model), template, cache_bytes, clean)
+        tokenizer._setup(lambda: FileVocabulary(model.model), template, cache_bytes)
+        return tokenizer
+
+    @classmethod
+    def at(cls, server: LlamaServer, *, template: str | None = None) -> LlamaTokenizer:
+        """Ask a server for the ids of text that is new, once a turn; its template is rendered here."""
+        tokenizer = cls.__new__(cls)
+        tokenizer._setup(lambda: ServerVocabulary(server), template)
+        tokenizer._server = server
+        _ = tokenizer.template
         return tokenizer
 
     def _setup(
-        self, load: Callable[[], Vocabulary], template: str | None, cache_bytes: int, clean: bool
+        self, load: Callable[[], Vocabulary], template: str | None, cache_bytes: int = 4 << 20
     ) -> None:
         self._load = load
         self._given_template = template
         self._cache_bytes = cache_bytes
-        self._clean = clean
         self._lock = threading.RLock()
         self._closed = False
         self._known: _Known | None = None
+        self._server: LlamaServer | None = None
+        self._holds: object = None
         self.n_ctx: int | None = None
         """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
         self.tokenised_bytes = 0
@@ -98,7 +100,6 @@ class LlamaTokenizer:
             self._closed = True
             if self._known is not None:
                 self._known.segments.clear()
-                self._known.weight = 0
                 self._known.vocabulary.close()
 
     def warm(self) -> None:
@@ -108,9 +109,9 @@ class LlamaTokenizer:
             _ = self.template.habits
 
     @property
-    def vocabulary(self) -> FileVocabulary:
+    def vocabulary(self) -> Vocabulary:
         """Return the vocabulary itself, loaded if it was not yet."""
-        return self._current().vocabulary  # type: ignore[return-value]
+        return self._current().vocabulary
 
     @property
     def template(self) -> ChatTemplate:
@@ -124,14 +125,14 @@ class LlamaTokenizer:
         known = self._current()
         return f"{known.vocabulary.digest}-{hashlib.sha256(known.source.encode()).hexdigest()[:8]}"
 
-    @property
-    def cached_bytes(self) -> int:
-        """Return about how many bytes the segments take that need not be tokenised again."""
-        return self._known.weight if self._known is not None else 0
-
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Tokenise bare text, without a beginning-of-sequence token; `special` parses special tokens."""
-        return list(self._current().vocabulary.tokenize(text, special=special))
+        with self._lock:
+            known = self._current()
+            if self._server is None:  # which is asked once for each text
+                return list(known.vocabulary.tokenize(text, special=special))
+            (segment,) = self._segments(known, [text], special=special)
+            return list(segment.ids)
 
     def render(
         self,
@@ -141,14 +142,10 @@ class LlamaTokenizer:
         add_generation_prompt: bool = True,
         now: float | None = None,
     ) -> Prompt:
-        """Render messages; the ids equal those of the whole text tokenised at once.
-
-        `now` is what a template that prints a date sees, in seconds since the epoch, UTC.
-        """
+        """Render messages; the ids equal those of the whole text tokenised at once."""
         with self._lock:
             known = self._current()
-            vocabulary = known.vocabulary
-            markers = vocabulary.markers if self._clean else None
+            vocabulary, markers = known.vocabulary, known.vocabulary.markers
             text = known.template.render(
                 messages,
                 tools=tools,
@@ -165,20 +162,19 @@ class LlamaTokenizer:
                 segments.insert(0, Segment("", vocabulary.begins))
             return Prompt(text, tuple(segments))
 
-    def count(
-        self,
-        messages: Sequence[Message],
-        *,
-        tools: Sequence[dict[str, Any]] | None = None,
-        add_generation_prompt: bool = True,
-        now: float | None = None,
-    ) -> int:
-        """Count the tokens of the rendered messages."""
-        return self.render(messages, tools=tools, add_generation_prompt=add_generation_prompt, now=now).n
-
     def _current(self) -> _Known:
-        """Return what is known of the vocabulary, loaded if it was not yet."""
+        """Return what is known of the vocabulary, loaded if it was not yet, or anew if the server holds another model."""
         with self._lock:
+            if self._server is not None:
+                holds = self._server.refresh()
+                if self._known is not None and holds != self._holds:
+                    _log.warning(
+                        "the server at %s now holds %s; what was known of the tokens of another model is dropped",
+                        self._server.address.text,
+                        holds.model,
+                    )
+                    self._known = None
+                self._holds, self.n_ctx = holds, holds.n_ctx
             if self._closed:
                 raise ClosedError("The tokenizer was closed; open its model again")
             if self._known is None:
@@ -204,47 +200,6 @@ class LlamaTokenizer:
         while known.weight > self._cache_bytes and kept:
             known.weight -= _weight(kept.popitem(last=False)[1])
         return [segments[text] for text in texts]
-
-
-class HttpTokenizer(LlamaTokenizer):
-    """The tokenizer of a model in another process, which asks its server only for text that is new.
-
-    The template is the server's own, rendered here, so that a turn costs one request for all of its new segments and
-    none for those before it.
-    """
-
-    def __init__(
-        self, server: LlamaServer, *, template: str | None = None, cache_bytes: int = 4 << 20
-    ) -> None:
-        self._setup(lambda: ServerVocabulary(server), template, cache_bytes, clean=True)
-        self._server, self._holds = server, server.holds
-        _ = self.template
-
-    @property
-    def vocabulary(self) -> ServerVocabulary:  # type: ignore[override]
-        """Return the vocabulary of the model that the server holds now."""
-        return self._current().vocabulary  # type: ignore[return-value]
-
-    def encode(self, text: str, *, special: bool = False) -> list[int]:
-        """Tokenise bare text, without a beginning-of-sequence token; `special` parses special tokens."""
-        with self._lock:
-            (segment,) = self._segments(self._current(), [text], special=special)
-            return list(segment.ids)
-
-    def _current(self) -> _Known:
-        """Return what is known, learnt anew if the server holds another model."""
-        with self._lock:
-            holds = self._server.refresh()
-            if self._known is not None and holds != self._holds:
-                _log.warning(
-                    "the server at %s now holds %s instead of %s; what was known of its tokens is dropped",
-                    self._server.address.text,
-                    holds.model,
-                    self._holds.model,
-                )
-                self._known = None
-            self._holds, self.n_ctx = holds, holds.n_ctx
-            return super()._current()
 
 
 def _weight(segment: Segment) -> int:

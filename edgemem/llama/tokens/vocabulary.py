@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import itertools
 import re
 import threading
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -55,24 +55,17 @@ class Vocabulary(ABC):
     """The token that a prompt begins with, if the model wants one."""
     template: str
     """The chat template that came with the model; empty for none."""
+    digest: str
+    """Differs between vocabularies that would give other ids."""
 
     def __init__(self, controls: Sequence[Special]) -> None:
-        """Learn what special tokens there are, and whether a space is put before text.
-
-        Args:
-            controls: those that prompts are cut before.
-        """
+        """Learn the special tokens that prompts are cut before, and whether a space is put before text."""
         texts = [special.text for special in controls if special.control and is_markup(special)]
         self.markers = re.compile("|".join(map(re.escape, texts))) if texts else None
         """What nobody may say: markers that steer the model."""
         self._cutter = cutter(controls)
         line_feed = self.tokenize("\n", special=False)
         self._spacer = line_feed if len(line_feed) > 1 else ()
-
-    @property
-    @abstractmethod
-    def digest(self) -> str:
-        """Return a short string that differs between vocabularies that would give other ids."""
 
     @abstractmethod
     def tokenize_all(self, texts: Sequence[str], *, special: bool) -> list[tuple[int, ...]]:
@@ -89,7 +82,10 @@ class Vocabulary(ABC):
 
     def cut(self, text: str) -> list[str]:
         """Cut a rendered prompt before each special token that nothing can overlap."""
-        return cut_before(self._cutter, text)
+        if self._cutter is None:
+            return [text] if text else []
+        places = [0, *(match.start() for match in self._cutter.finditer(text) if match.start()), len(text)]
+        return [text[begin:end] for begin, end in itertools.pairwise(places) if begin < end]
 
     def continue_text(self, text: str) -> tuple[int, ...]:
         """Return the ids of prompt text that goes on in the middle of a word: no space is put in front."""
@@ -99,9 +95,9 @@ class Vocabulary(ABC):
         at = len(self._spacer)
         return ids[at:] if ids[:at] == self._spacer else self.tokenize(text, special=True)
 
-    @abstractmethod
     def close(self) -> None:
-        """Free the vocabulary; a second call does nothing."""
+        """Free what it takes; a second call does nothing."""
+        return
 
 
 class FileVocabulary(Vocabulary):
@@ -110,7 +106,7 @@ class FileVocabulary(Vocabulary):
     def __init__(self, model: Any, *, free: Callable[[Any], None] | None = None) -> None:
         self._api = backend.llama()
         self._lock = threading.Lock()
-        self._model = model
+        self.model = model
         self._free = free
         self._vocab = self._api.llama_model_get_vocab(model)
         self._buffer = (self._api.llama_token * 4096)()
@@ -124,13 +120,14 @@ class FileVocabulary(Vocabulary):
         self.size = int(self._api.llama_vocab_n_tokens(self._vocab))
         self.bos = int(self._api.llama_vocab_bos(self._vocab))
         self.eos = int(self._api.llama_vocab_eos(self._vocab))
-        self.bos_text, self.eos_text = self.text_of(self.bos), self.text_of(self.eos)
+        self.bos_text, self.eos_text = self._text_of(self.bos), self._text_of(self.eos)
         self.begins = (self.bos,) if self._api.llama_vocab_get_add_bos(self._vocab) else ()
-        self.template = self.metadata("tokenizer.chat_template") or ""
+        self.template = self._metadata("tokenizer.chat_template") or ""
         self.specials = self._find_specials()
         self._marks = {
             special.id: special.text.encode() for special in self.specials if special.text in MARKS
         }
+        self.digest = self._hash()
         super().__init__(self.specials)
 
     @classmethod
@@ -150,23 +147,18 @@ class FileVocabulary(Vocabulary):
     def close(self) -> None:
         """Free the vocabulary; a second call does nothing."""
         with self._lock:
-            model, self._model = self._model, None
+            model, self.model = self.model, None
             if model is not None and self._free is not None:
                 self._free(model)
 
-    def tokenize(self, text: str, *, special: bool) -> tuple[int, ...]:
-        """Return the ids of `text` without a beginning-of-sequence token; `special` parses special tokens."""
-        with self._open():
-            if self.kind == _BPE and len(text) > _RUN and _LONG_RUN.search(text):
-                return tuple(token for part in short_runs(text) for token in self._tokenize(part, special))
-            return self._tokenize(text, special)
-
     def tokenize_all(self, texts: Sequence[str], *, special: bool) -> list[tuple[int, ...]]:
         """Return the ids of each text without a beginning-of-sequence token; `special` parses special tokens."""
-        return [self.tokenize(text, special=special) for text in texts]
+        with self._open():
+            parts = (short_runs(text) if self.kind == _BPE and len(text) > _RUN else [text] for text in texts)
+            return [tuple(token for part in cut for token in self._tokenize(part, special)) for cut in parts]
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes that a generated token adds to the text; of control tokens, only those that mark a thought or call."""
+        """Return its bytes."""
         if token in self._marks:
             return self._marks[token]
         with self._open():
@@ -181,40 +173,32 @@ class FileVocabulary(Vocabulary):
         with self._open():
             return bool(self._api.llama_vocab_is_eog(self._vocab, token))
 
-    def text_of(self, token: int) -> str:
-        """Return how a token is spelled in a template; empty for none (-1)."""
-        with self._open():
-            return self._text_of(token) if token >= 0 else ""
-
-    def metadata(self, key: str) -> str | None:
+    def _metadata(self, key: str) -> str | None:
         """Return one value of the GGUF's metadata."""
         with self._open():
-            size = self._api.llama_model_meta_val_str(self._model, key.encode(), None, 0)
+            size = self._api.llama_model_meta_val_str(self.model, key.encode(), None, 0)
             if size < 0:
                 return None
             value = ctypes.create_string_buffer(size + 1)
-            self._api.llama_model_meta_val_str(self._model, key.encode(), value, size + 1)
+            self._api.llama_model_meta_val_str(self.model, key.encode(), value, size + 1)
             return value.value.decode("utf-8", "replace")
 
-    @functools.cached_property
-    def digest(self) -> str:
-        """Return a short string that differs between vocabularies that would give other ids."""
-        with self._open():
-            head = f"{self.kind} {self.size} {bool(self.begins)} {self.bos} {self.eos}"
-            state = hashlib.sha256(head.encode())
-            for token in [*range(0, self.size, 37), *(special.id for special in self.specials)]:
-                state.update(self._text_of(token).encode() + b"\0")
-        state.update((self.metadata("tokenizer.ggml.pre") or "").encode())
+    def _hash(self) -> str:
+        head = f"{self.kind} {self.size} {bool(self.begins)} {self.bos} {self.eos}"
+        state = hashlib.sha256(head.encode())
+        for token in [*range(0, self.size, 37), *(special.id for special in self.specials)]:
+            state.update(self._text_of(token).encode() + b"\0")
+        state.update((self._metadata("tokenizer.ggml.pre") or "").encode())
         return state.hexdigest()[:16]
 
-    def _open(self) -> threading.Lock:
-        if self._model is None:
-            raise ClosedError("The tokenizer was closed; open its model again")
-        return self._lock
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        with self._lock:
+            if self.model is None:
+                raise ClosedError("The tokenizer was closed; open its model again")
+            yield
 
-    def _tokenize(self, text: str, special: bool) -> tuple[int, ...]:
-        if self._model is None:  # closed while this thread waited for the lock
-            raise ClosedError("The tokenizer was closed; open its model again")
+    def _tokenize(self, text: str, special: bool) -> list[int]:
         raw = text.encode("utf-8", "replace")  # a lone surrogate becomes a question mark
         if len(raw) + 2 > len(self._buffer):
             self._buffer = (self._api.llama_token * (len(raw) + 2))()
@@ -224,24 +208,20 @@ class FileVocabulary(Vocabulary):
         if count < 0:  # normalising made the text longer
             self._buffer = (self._api.llama_token * -count)()
             count = self._api.llama_tokenize(self._vocab, raw, len(raw), self._buffer, -count, False, special)
-        return tuple(self._buffer[:count])
+        return list(self._buffer[:count])
 
     def _text_of(self, token: int) -> str:
-        text: bytes | None = self._api.llama_vocab_get_text(self._vocab, token)
+        """Return how a token is spelled in a template; empty for none (-1)."""
+        text: bytes | None = self._api.llama_vocab_get_text(self._vocab, token) if token >= 0 else None
         return (text or b"").decode("utf-8", "replace")
 
     def _find_specials(self) -> tuple[Special, ...]:
         """Collect what llama.cpp's own cache of special tokens holds."""
-        attribute, vocab, kinds = (
-            self._api.llama_vocab_get_attr,
-            self._vocab,
-            _UNKNOWN | _CONTROL | _USER_DEFINED,
-        )
-        flagged = ((token, attribute(vocab, token)) for token in range(self.size))
+        flagged = ((token, self._api.llama_vocab_get_attr(self._vocab, token)) for token in range(self.size))
         return tuple(
             Special(token, self._text_of(token), bool(flags & _CONTROL), bool(flags & _LSTRIP))
             for token, flags in flagged
-            if flags & kinds
+            if flags & (_UNKNOWN | _CONTROL | _USER_DEFINED)
         )
 
 
@@ -272,21 +252,13 @@ def cutter(specials: Sequence[Special]) -> re.Pattern[str] | None:
     return re.compile("|".join(alternatives)) if alternatives else None
 
 
-def cut_before(markers: re.Pattern[str] | None, text: str) -> list[str]:
-    """Cut a text before each marker."""
-    if markers is None:
-        return [text] if text else []
-    places = [0, *(match.start() for match in markers.finditer(text) if match.start()), len(text)]
-    return [text[begin:end] for begin, end in itertools.pairwise(places) if begin < end]
-
-
 def short_runs(text: str) -> list[str]:
     """Cut a text inside its overlong runs of one kind of character."""
     parts, at = [], 0
     for run in _LONG_RUN.finditer(text):
         parts.append(text[at : run.end()])
         at = run.end()
-    return [*parts, text[at:]] if at < len(text) else parts
+    return [*parts, text[at:]]
 
 
 _BETWEEN = -1
@@ -327,26 +299,18 @@ class ServerVocabulary(Vocabulary):
             else:
                 if is_markup(special):
                     markup.append(special)
-        self._digest = state.hexdigest()[:16]
+        self.digest = state.hexdigest()[:16]
         controls = self._controls(markup)
         self.controls = {special.id: special.text for special in controls}
         """Tokens that steer the model and are never printed."""
         super().__init__(controls)
-
-    @property
-    def digest(self) -> str:
-        """Return a short string that differs between vocabularies that would give other ids."""
-        return self._digest
-
-    def close(self) -> None:
-        """Do nothing: the connection is the conversation's."""
 
     def tokenize_all(self, texts: Sequence[str], *, special: bool) -> list[tuple[int, ...]]:
         """Return the ids of each text, without a beginning-of-sequence token, with one request for all."""
         return self._ask(texts, special=special)
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes that a generated token adds to the text; of control tokens, only those that mark a thought or call."""
+        """Return its bytes."""
         if token in self.controls:
             return self.mark(token).encode()
         ((_, piece),) = self._pieces_of([token])
@@ -360,15 +324,9 @@ class ServerVocabulary(Vocabulary):
     def untold(self, shown: bytes, last: bytes, count: int) -> tuple[tuple[int, bytes], ...]:
         """Return the tokens that the server kept back until a character was whole.
 
-        It then sends the text of all of them and the id of the last. Each of the others ends within a character, and
-        few tokens do, so mostly just one row of `count` of them spells what is missing.
-
-        Args:
-            shown: the bytes of them all.
-            last: the bytes of the last one.
-
-        Returns:
-            The tokens and their bytes; none if no row does, because the character was broken: its bytes were not sent.
+        It then sends the text of all of them, `shown`, and the id of the last. Each of the others ends within a
+        character, and few tokens do, so mostly just one row of `count` of them spells what is missing: they are returned
+        with their bytes. No row does where the character was broken: its bytes were not sent.
         """
         missing = shown.removesuffix(last) if last else shown
         return next(self._rows(missing, count), ())

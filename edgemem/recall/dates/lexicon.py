@@ -26,6 +26,10 @@ Label = dict[str, Value]
 ANCHORS = ("month", "season", "weekday", "weekend", "day", "holiday", "unit", "part", "period", "year")
 """What a text must hold, or figures, to speak of a time at all."""
 
+SETS = ("month", "season", "weekday", "weekend", "day", "holiday", "date", "span", "period", "year")
+"""What tells a time by itself; of one of these kinds, a phrase has one word."""
+LAST_DAY, MAX_DIGITS = 31, 4
+
 _YEAR_BEGINS = (19, 20, 2000)
 """Numbers that a year said in words begins with."""
 

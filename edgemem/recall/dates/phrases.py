@@ -3,6 +3,10 @@
 English, German, Spanish, Vietnamese and Chinese; numbers may be words. Each language says what its words may be (see
 `lexicon`); words that stand together and tell a time are one phrase in all of them, in whatever order they come,
 so no language needs a grammar. A reading may be wrong now and then, and says how sure it is.
+
+"Between Monday and Wednesday" is one time from the begin of its first end to the end of its last one. Which Monday and
+which Wednesday is meant they tell together: the second one comes after the first, and what is told of one ("last week")
+holds for the other. Only a question is open at one side: who says "since Monday" speaks of Monday, who asks so does not.
 """
 
 from __future__ import annotations
@@ -10,17 +14,17 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import all_words, bare
+from edgemem.languages.words import all_words, bare, templates
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall.dates.lexicon import date_words, fold
-from edgemem.recall.dates.readings import part_at_and, range_readings, ranges_in, readings_of
-from edgemem.recall.dates.spans import Reading, Today, today
+from edgemem.recall.dates.readings import Reading, Today, listed_of, readings_of, today
 from edgemem.recall.dates.tokens import SHIFTED, Cluster, Piece, Token, clusters_in, pieces_of
 from edgemem.recall.text.analyse import MAX_CHARS
 
@@ -35,7 +39,7 @@ Ranges = Literal["asked", "stated", "none"]
 """How "from Monday to Friday" is read: as one time, and "since Monday" as all days since; as one time and both its ends;
 as two times."""
 _GAP = 3
-"""Words that may stand between a phrase and the one that makes a time of it."""
+"""Words that may stand between a phrase and the one that makes a time of it, or beside those which bind a range."""
 
 
 class Phrase(msgspec.Struct, frozen=True):
@@ -75,7 +79,7 @@ def phrases_in(
     past = lexicon.speaks_of_past(written, plain)
     pieces, known = pieces_of(tokens, lexicon, day, past=past)
     if ranges != "none":
-        part_at_and(pieces)
+        _part_at_and(pieces)
     if past is None and _question().search(plain):
         past = True  # people ask a memory about what was
     clusters = list(clusters_in(pieces, lexicon))
@@ -83,8 +87,8 @@ def phrases_in(
         id(cluster): _phrase(cluster, pieces, known, lexicon, day, past=past) for cluster in clusters
     }
     asked = ranges == "asked"
-    for extent in ranges_in(written, pieces, clusters, asked=asked) if ranges != "none" else ():
-        if readings := _read(partial(range_readings, extent, lexicon, day, past=past)):
+    for extent in _ranges_in(written, pieces, clusters, asked=asked) if ranges != "none" else ():
+        if readings := _read(partial(_range_readings, extent, lexicon, day, past=past)):
             ends = [by_cluster.pop(id(end), None) for end in extent.ends]
             # A text that tells from when to when speaks of both ends; who asks so wants all that lies between.
             inner = () if asked else tuple(end for end in ends if end is not None)
@@ -128,6 +132,223 @@ def _comes_round(pieces: Sequence[Piece], cluster: Cluster) -> bool:
     if cluster.parts.keys().isdisjoint(SHIFTED) or cluster.first == 0:
         return False
     return "every" in pieces[cluster.first - 1].label
+
+
+_EVER = 0.0
+"""Where all begins that is over before a time: a robot remembers nothing that is older."""
+
+_BETWEEN_GAP = 12
+"""Pieces from "between" to its "and"."""
+_ABSOLUTE = ("day", "date", "span", "year", "period", "shift")
+"""Parts that tell by themselves which one is meant."""
+
+
+class _Range(NamedTuple):
+    """A time that has its ends told."""
+
+    kind: str
+    """`span`, or what tells its one end: `since`, `until`, `before`, `after`."""
+    ends: tuple[Cluster, ...]
+    begin: int
+    end: int
+
+
+@provided
+def _moved() -> Pattern:
+    """Return what tells that something is moved."""
+    return templates([item for words in all_words().values() for item in words.dates.moved.items])
+
+
+def _part_at_and(pieces: Sequence[Piece]) -> None:
+    """Have no phrase go on across the "and" of "between … and …"."""
+    opened = closing = -1
+    for at in range(len(pieces) - 1, -1, -1):  # in Chinese it is said behind both
+        if pieces[at].label.get("closes") == "between":
+            closing = at
+        if _joins(pieces[at], "and") and 0 <= closing - at <= _BETWEEN_GAP:
+            pieces[at].label.pop("small", None)
+    for at, piece in enumerate(pieces):
+        if piece.label.get("opens") == "between":
+            opened = at
+        elif "stop" in piece.label:
+            opened = -1
+        elif _joins(piece, "and") and 0 <= opened < at <= opened + _BETWEEN_GAP:
+            piece.label.pop("small", None)
+
+
+def _ranges_in(
+    written: str, pieces: Sequence[Piece], clusters: Sequence[Cluster], *, asked: bool
+) -> list[_Range]:
+    """Return the ranges of a text in their order; no phrase is an end of two ranges.
+
+    Args:
+        written: the text in small letters.
+        asked: whether one end makes a range, as in "since Monday".
+    """
+    ranges: list[_Range] = []
+    moved: bool | None = None
+    at = 0
+    while at < len(clusters):
+        cluster = clusters[at]
+        opened, opener = _opener(pieces, cluster)
+        begin = cluster.begin if opened is None else pieces[opened].begin
+        if at + 1 < len(clusters):
+            other = clusters[at + 1]
+            closed, closer = _closer(pieces, other)
+            joined = _joiner(pieces[cluster.last + 1 : other.first])
+            spans = {
+                "and": opener == "between" or closer == "between",
+                "to": opener in {"", "from", "since", "after"},
+                "weak": opener in {"from", "since"},
+            }.get(joined, False)
+            if spans and joined != "and":
+                moved = _moved().search(written) is not None if moved is None else moved
+                spans = not moved
+            if spans and _is_time(cluster, other, opener):
+                end = pieces[closed].end if closed is not None and closer == "between" else other.end
+                ranges.append(_Range("span", (cluster, other), begin, end))
+                at += 2
+                continue
+        if asked and (kind := _open_kind(written, pieces, cluster, opened, opener)):
+            closed, closer = _closer(pieces, cluster)
+            behind = closed is not None and closer == kind
+            end = pieces[closed].end if behind and closed is not None else cluster.end
+            ranges.append(_Range(kind, (cluster,), cluster.begin if behind else begin, end))
+        at += 1
+    return ranges
+
+
+def _range_readings(extent: _Range, lexicon: Lexicon, day: Today, *, past: bool | None) -> Iterator[Reading]:
+    """Yield what a range may mean, the likeliest first."""
+    if extent.kind == "span":
+        yield from _spanned(extent.ends[0].parts, extent.ends[1].parts, lexicon, day, past=past)
+        return
+    parts = extent.ends[0].parts
+    seen = list(readings_of(parts, lexicon, day, past=True if extent.kind == "since" else past))
+    if extent.kind == "since":
+        seen = [reading for reading in seen if reading[0] < day.now] or seen
+    midnight = day.reading((day.day, day.day + timedelta(1)), 1.0)[1]
+    for begin, end, sure in seen:
+        if extent.kind in {"since", "after"}:
+            first = begin if extent.kind == "since" else end
+            # What is to come after a day has no end, and then the day itself is looked for.
+            yield (first, midnight, sure) if first < min(day.now, midnight) else (begin, end, sure)
+        else:
+            last = end if extent.kind == "until" else begin
+            yield (_EVER if last <= midnight else day.now, last, sure)
+
+
+def _spanned(
+    first: dict[str, Any], last: dict[str, Any], lexicon: Lexicon, day: Today, *, past: bool | None
+) -> Iterator[Reading]:
+    first, last = _completed(first, last)
+    free, follows = _is_free(first, lexicon, day), _is_free(last, lexicon, day)
+    if free and not follows:
+        for reading in readings_of(last, lexicon, day, past=past):
+            if (start := _before(first, reading[0], lexicon, day)) is not None:
+                yield start[0], reading[1], reading[2]
+        return
+    for reading in readings_of(first, lexicon, day, past=past):
+        if not follows:
+            ends = (end for end in readings_of(last, lexicon, day, past=past) if end[0] > reading[0])
+            yield from ((reading[0], end[1], min(reading[2], end[2])) for end in ends)
+            continue
+        begin: Reading | None = reading
+        end = _after(last, reading[0], lexicon, day)
+        if past and free and reading[0] < day.now and end is not None and end[0] > day.now:
+            # All of it is over: from Wednesday to Friday, asked on a Thursday.
+            begin = _before(first, reading[0], lexicon, day)
+            end = None if begin is None else _after(last, begin[0], lexicon, day)
+        if begin is not None and end is not None:
+            yield begin[0], end[1], reading[2]
+
+
+def _completed(first: dict[str, Any], last: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return both ends, each with what is told of the other alone: the 3rd to the 5th of May, March and May 2023."""
+    if first.keys() <= {"number", "month_day"} and "month" in last:
+        first = {"month": last["month"], **first}
+    if last.keys() <= {"number", "month_day"} and "month" in first:
+        last = {"month": first["month"], **last}
+    whole: dict[str, Any] = {kind: last[kind] for kind in ("year", "period") if kind in last}
+    if whole and len(last) > len(whole) and first.keys().isdisjoint(_ABSOLUTE):
+        first = {**first, **whole}
+    return first, last
+
+
+def _is_free(parts: dict[str, Any], lexicon: Lexicon, day: Today) -> bool:
+    """Tell whether an end may be one of many: Monday, but not last Monday."""
+    return parts.keys().isdisjoint(_ABSOLUTE) and listed_of(parts, day.day, lexicon) is not None
+
+
+def _near(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> list[Reading]:
+    """Return all that an end may be around a moment, in order of time."""
+    around = datetime.fromtimestamp(at, day.zone).date()
+    listed = listed_of(parts, around, lexicon) or []
+    return [day.reading(days, 1.0, parts.get("part")) for days in sorted(listed)]
+
+
+def _before(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> Reading | None:
+    return next((reading for reading in _near(parts, at, lexicon, day)[::-1] if reading[0] < at), None)
+
+
+def _after(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> Reading | None:
+    return next((reading for reading in _near(parts, at, lexicon, day) if reading[0] > at), None)
+
+
+def _is_time(first: Cluster, last: Cluster, opener: str) -> bool:
+    """Tell whether two ends are times, and not numbers or names that may be months."""
+    both = (first, last)
+    if all(cluster.parts.keys() == {"number"} for cluster in both):
+        return False
+    return bool(opener) or not any(cluster.doubtful for cluster in both)
+
+
+def _open_kind(
+    written: str, pieces: Sequence[Piece], cluster: Cluster, opened: int | None, opener: str
+) -> str:
+    """Return the kind of an open range with this end alone: since, until, before or after; empty: there is none."""
+    if cluster.parts.keys() == {"number"}:
+        return ""
+    closed, closer = _closer(pieces, cluster)
+    if closed is not None and closer in {"since", "until", "before", "after"}:
+        return closer
+    # After Monday's meeting is on Monday; the day before Christmas is one day.
+    owned = written[cluster.end - 2 : cluster.end] in {"'s", "’s"}
+    if opened is None or owned or (opened and "unit" in pieces[opened - 1].label):
+        return ""
+    return opener if opener in {"since", "until", "before", "after"} else ""
+
+
+def _opener(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int | None, str]:
+    """Return the place of the word that opens a range before a phrase, and what it says."""
+    for at in range(cluster.first - 1, max(cluster.first - 2 - _GAP, -1), -1):
+        label = pieces[at].label
+        if "opens" in label:
+            return at, str(label["opens"])
+        if label.keys().isdisjoint({"small", "before"}):
+            break
+    return None, ""
+
+
+def _closer(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int | None, str]:
+    """Return the place of the word that tells behind a phrase what range it ends, and what it says."""
+    for at in range(cluster.last + 1, min(cluster.last + 2, len(pieces))):
+        if "closes" in pieces[at].label:
+            return at, str(pieces[at].label["closes"])
+    return None, ""
+
+
+def _joiner(between: Sequence[Piece]) -> str:
+    """Return what binds two phrases, given what stands between them: `to`, `and`, `weak`, or nothing."""
+    joins = [str(piece.label["joins"]) for piece in between if "joins" in piece.label]
+    others = (piece.label for piece in between if "joins" not in piece.label)
+    if len(between) > _GAP + 1 or any(label.keys().isdisjoint({"small", "before"}) for label in others):
+        return ""
+    return next((kind for kind in ("to", "and", "weak") if kind in joins), "")
+
+
+def _joins(piece: Piece, kind: str) -> bool:
+    return piece.label.get("joins") == kind
 
 
 MAX_SPANS = 16

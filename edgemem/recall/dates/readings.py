@@ -1,44 +1,41 @@
-"""Readings: what a phrase, or a range of two phrases, may mean, as seen from a day.
+"""Readings: what a phrase may mean as seen from a day: the days of a month, a weekday, a season or "three weeks ago".
 
-"Between Monday and Wednesday" is one time from the begin of its first end to the end of its last one. Which Monday and
-which Wednesday is meant they tell together: the second one comes after the first, and what is told of one ("last week")
-holds for the other. Only a question is open at one side: who says "since Monday" speaks of Monday, who asks so does not.
+What comes round again (a weekday, a month, Christmas) is listed around a day, and one rule picks from the list.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any
 
-from edgemem.languages.words import all_words, templates
-from edgemem.provisions import provided
-from edgemem.recall.dates.lexicon import Lexicon
-from edgemem.recall.dates.spans import (
-    Days,
-    Reading,
-    Today,
-    easters,
-    month_days,
-    months,
-    pick,
-    seasons,
-    weekdays,
-    weekends,
-    whole_day,
-    year_days,
-    year_days_of,
-)
-from edgemem.recall.dates.tokens import LAST_DAY, MAX_DIGITS, SETS
+import msgspec
+
+from edgemem.recall.dates.lexicon import LAST_DAY, MAX_DIGITS, SETS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import date
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import tzinfo
 
-    from edgemem.patterns import Pattern
     from edgemem.recall.dates.lexicon import Lexicon
-    from edgemem.recall.dates.spans import Reading, Today
-    from edgemem.recall.dates.tokens import Cluster, Piece
 
+
+Days = tuple[date, date]
+"""From the first day up to, but without, the second."""
+Reading = tuple[float, float, float]
+"""Begin and end, seconds since the epoch, and how likely it is what was meant."""
+
+_WEEKEND, _WEEK = 5, 7
+_YEARS_AROUND = 4
+"""Enough for the 29th of February."""
+_HOURS = {"morning": (5, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (20, 29)}
+_SECONDS = {"minute": 60.0, "hour": 3600.0}
+_SLACK_DAYS = {"day": 0, "week": 3, "month": 10, "year": 120}
+"""How far from the day itself "two weeks ago" may be."""
+_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_LIKELY, _LESS, _UNLIKELY = 0.7, 0.5, 0.3
+_MANY = 1000
+"""Of a unit: nobody who talks to a robot speaks of more."""
 
 _HOLIDAYS = {
     "new_year": (1, 1),
@@ -56,6 +53,163 @@ _NEW_MOONS = """
 2030-02-03 2031-01-23 2032-02-11 2033-01-31 2034-02-19 2035-02-08
 """
 """Tết, which is the Chinese new year."""
+
+
+class Today(msgspec.Struct, frozen=True):
+    """The day from which a time is seen."""
+
+    now: float
+    zone: tzinfo
+    day: date
+
+    def reading(self, days: Days, sure: float, part: str | None = None) -> Reading:
+        """Return days, or a part of their first, in seconds."""
+        first, last = days
+        if part is None:
+            return self._midnight(first), self._midnight(last), sure
+        begin, end = _HOURS[part]
+        midnight = self._midnight(first)
+        return midnight + begin * 3600.0, midnight + end * 3600.0, sure
+
+    def ago(self, count: int, unit: str, *, few: bool) -> Reading:
+        """Return what lies so many units from now, before it where they are negative; a few may be two to six."""
+        if abs(count) > _MANY:
+            raise OverflowError
+        if unit in _SECONDS:
+            at, slack = self.now + count * _SECONDS[unit], (abs(count) * 0.25 + 1.0) * _SECONDS[unit]
+            return at - slack, at + slack, _LESS if few else 1.0
+        if few:
+            far, near = (
+                self._moved(2 * count, unit),
+                self._moved(count // 2 if count > 0 else -(-count // 2), unit),
+            )
+            begin, end = min(far, near), max(far, near) + timedelta(1)
+            return self.reading((begin, end), _LESS)
+        at_day, slack_days = self._moved(count, unit), timedelta(_SLACK_DAYS[unit])
+        return self.reading((at_day - slack_days, at_day + slack_days + timedelta(1)), 1.0)
+
+    def stretch(self, count: int, unit: str) -> Reading:
+        """Return the last so many units up to now, or the next ones from now."""
+        if unit in _SECONDS:
+            other = self.now + min(max(count, -_MANY), _MANY) * _SECONDS[unit]
+        else:
+            other = self._midnight(self._moved(count, unit))
+        return min(self.now, other), max(self.now, other), 1.0
+
+    def weekday_near(self, reading: Reading, weekday: int) -> Reading:
+        """Return a weekday of the week or so that was said with it: Sunday in two weeks."""
+        middle = datetime.fromtimestamp((reading[0] + reading[1]) / 2, self.zone).date()
+        nearest = min(weekdays(middle, weekday), key=lambda days: abs((days[0] - middle).days))
+        return self.reading(nearest, _LIKELY)
+
+    def period(self, unit: str, shift: int) -> Days:
+        """Return this week, month or year, or another by how many it is away."""
+        if unit == "week":
+            return _week(self.day, shift)
+        if unit == "month":
+            return _month(self.day.year, self.day.month + shift)
+        if unit == "year":
+            return year_days(self.day.year + shift)
+        return self.day + timedelta(shift), self.day + timedelta(shift + 1)
+
+    def _moved(self, count: int, unit: str) -> date:
+        if unit in {"month", "year"}:
+            first = _month(self.day.year, self.day.month + count * (12 if unit == "year" else 1))
+            return min(first[0] + timedelta(self.day.day - 1), first[1] - timedelta(1))
+        return self.day + timedelta(count * _UNIT_DAYS[unit])
+
+    def _midnight(self, day: date) -> float:
+        return datetime.combine(day, time(), tzinfo=self.zone).timestamp()
+
+
+def today(now: float, zone: tzinfo) -> Today:
+    """Return the day of a moment, somewhere."""
+    return Today(now, zone, datetime.fromtimestamp(now, zone).date())
+
+
+def weekdays(around: date, weekday: int) -> list[Days]:
+    """Return one weekday of the weeks around a day."""
+    monday = _week(around, 0)[0]
+    return [_single_day(monday + timedelta(_WEEK * away + weekday)) for away in range(-3, 4)]
+
+
+def year_days(year: int) -> Days:
+    """Return a whole year."""
+    return date(year, 1, 1), date(year + 1, 1, 1)
+
+
+def whole_day(year: int, month: int, day: int) -> Days:
+    """Return one day; raises ValueError where there is none."""
+    return _single_day(date(year, month, day))
+
+
+def pick(
+    listed: Sequence[Days], day: date, shift: int | None, *, past: bool | None, within: Days | None = None
+) -> Iterator[tuple[Days, float]]:
+    """Yield which of a list may be meant, the likeliest first, and how likely each is.
+
+    Args:
+        listed: in order of time.
+        day: today.
+        shift: said with it: -1 last, 0 this, 1 next.
+        past: whether the sentence speaks of the past; None where nothing tells.
+        within: the period said with it, as in "in May last year".
+    """
+    if within is not None:
+        yield from ((days, 1.0) for days in [days for days in listed if within[0] <= days[0] < within[1]][:1])
+        return
+    short = bool(listed) and listed[0][1] - listed[0][0] <= timedelta(2)
+    # Who says "on Monday" on a Monday seldom means today, but who says "in June" in June may mean this one.
+    before = [days for days in listed if (days[1] if short else days[0]) <= day]
+    after = [days for days in listed if (days[0] if short else days[1]) > day]
+    if shift is None:
+        orders = (before[-1:], after[:1]) if past else (after[:1], before[-1:])
+        if orders[0] == orders[1] or not all(orders):
+            yield from ((days, 1.0) for days in orders[0] or orders[1])
+            return
+        for chosen, sure in zip(
+            orders, (_LESS, _LESS) if past is None else (_LIKELY, _UNLIKELY), strict=True
+        ):
+            yield from ((days, sure) for days in chosen)
+    elif shift == 0:
+        nearest = sorted(listed, key=lambda days: abs((days[0] - day).days))
+        yield from ((days, 1.0) for days in [days for days in nearest if _week(day, 0)[0] <= days[0]][:1])
+    else:
+        over = (
+            [days for days in listed if days[1] <= day][::-1]
+            if shift < 0
+            else [days for days in listed if days[0] > day]
+        )
+        at = abs(shift) - 1
+        yield from ((days, _LIKELY) for days in over[at : at + 1])
+        # "next Friday" may be the one of next week.
+        if short and over[at + 1 :] and over[at][0] >= _week(day, 0)[0] and over[at][0] < _week(day, 1)[0]:
+            yield over[at + 1], _LESS
+
+
+def _single_day(day: date) -> Days:
+    return day, day + timedelta(1)
+
+
+def _week(day: date, away: int) -> Days:
+    monday = day - timedelta(day.weekday()) + timedelta(_WEEK * away)
+    return monday, monday + timedelta(_WEEK)
+
+
+def _month(year: int, month: int) -> Days:
+    """Return a month; one beyond December is of the next year."""
+    first, after = divmod(year * 12 + month - 1, 12), divmod(year * 12 + month, 12)
+    return date(first[0], first[1] + 1, 1), date(after[0], after[1] + 1, 1)
+
+
+def _easter(year: int) -> date:
+    """Return Easter Sunday by the Gregorian reckoning: the Sunday after the full moon of spring."""
+    golden, century = year % 19, year // 100
+    moon = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    moon -= moon // 28 * (1 - 29 // (moon + 1) * ((21 - golden) // 11))
+    sunday = moon - (year + year // 4 + moon + 2 - century + century // 4) % 7
+    month = 3 + (sunday + 40) // 44
+    return date(year, month, sunday + 28 - 31 * (month // 4))
 
 
 def readings_of(
@@ -91,23 +245,38 @@ def readings_of(
 
 
 def listed_of(parts: dict[str, Any], around: date, lexicon: Lexicon) -> list[Days] | None:
-    """Return all that the parts can mean around a day; None of what does not come round."""
+    """Return all that the parts can mean around a day, where the calendar has it; None of what does not come round."""
+    years, monday = range(around.year - _YEARS_AROUND, around.year + _YEARS_AROUND + 1), _week(around, 0)[0]
     if "month" in parts:
         if "number" not in parts:
-            return months(around, parts["month"])
-        dated = year_days_of(around, parts["month"], parts["number"])
+            return [_month(year, parts["month"]) for year in years]
+        dated = _existing((year, parts["month"], parts["number"]) for year in years)
         return _on_weekday(dated, parts.get("weekday")) or dated
     if "number" in parts and ("weekday" in parts or _numbers_a_day(parts, lexicon)):
-        numbered = _on_weekday(month_days(around, parts["number"]), parts.get("weekday"))
-        if numbered:
+        months = (_month(around.year, around.month + away)[0] for away in range(-6, 7))
+        numbered = _existing((first.year, first.month, parts["number"]) for first in months)
+        if numbered := _on_weekday(numbered, parts.get("weekday")):
             return numbered
     if "holiday" in parts:
-        return _holidays(around, parts["holiday"])
-    if "season" in parts:
-        return seasons(around, parts["season"])
+        return _holidays(years, parts["holiday"])
+    if "season" in parts:  # as it falls north of the equator; a winter ends in the year after
+        first = 3 + 3 * parts["season"]
+        return [(_month(year, first)[0], _month(year, first + 2)[1]) for year in years]
     if "weekday" in parts:
         return weekdays(around, parts["weekday"])
-    return weekends(around) if "weekend" in parts else None
+    if "weekend" in parts:
+        saturdays = (monday + timedelta(_WEEK * away + _WEEKEND) for away in range(-3, 4))
+        return [(saturday, saturday + timedelta(2)) for saturday in saturdays]
+    return None
+
+
+def _existing(days: Iterable[tuple[int, int, int]]) -> list[Days]:
+    """Return the days of some years, months and numbers, as far as the calendar has them."""
+    existing = []
+    for numbers in days:
+        with suppress(ValueError):
+            existing.append(whole_day(*numbers))
+    return existing
 
 
 def _on_weekday(listed: list[Days], weekday: int | None) -> list[Days]:
@@ -121,12 +290,13 @@ def _numbers_a_day(parts: dict[str, Any], lexicon: Lexicon) -> bool:
     return "month_day" in parts and (order.index("month_day") > order.index("number")) == (lexicon.join == "")
 
 
-def _holidays(around: date, name: str) -> list[Days]:
+def _holidays(years: Iterable[int], name: str) -> list[Days]:
     if name in {"easter", "good_friday"}:
-        return easters(around, -2 if name == "good_friday" else 0)
+        away = timedelta(-2 if name == "good_friday" else 0)
+        return [_single_day(_easter(year) + away) for year in years]
     if name == "tet":
         return [whole_day(*map(int, day.split("-"))) for day in _NEW_MOONS.split()]
-    return year_days_of(around, *_HOLIDAYS[name])
+    return _existing((year, *_HOLIDAYS[name]) for year in years)
 
 
 def _dates(figures: str) -> Iterator[tuple[int, int, int]]:
@@ -146,222 +316,3 @@ def _dates(figures: str) -> Iterator[tuple[int, int, int]]:
 
 def _century(year: int) -> int:
     return year + (2000 if year < 70 else 1900)
-
-
-EVER = 0.0
-"""Where all begins that is over before a time: a robot remembers nothing that is older."""
-
-_GAP = 3
-"""Words that may stand beside those which bind a range."""
-_BETWEEN_GAP = 12
-"""Pieces from "between" to its "and"."""
-_ABSOLUTE = ("day", "date", "span", "year", "period", "shift")
-"""Parts that tell by themselves which one is meant."""
-
-
-class Range(NamedTuple):
-    """A time that has its ends told."""
-
-    kind: str
-    """`span`, or what tells its one end: `since`, `until`, `before`, `after`."""
-    ends: tuple[Cluster, ...]
-    begin: int
-    end: int
-
-
-@provided
-def _moved() -> Pattern:
-    """Return what tells that something is moved."""
-    return templates([item for words in all_words().values() for item in words.dates.moved.items])
-
-
-def part_at_and(pieces: Sequence[Piece]) -> None:
-    """Have no phrase go on across the "and" of "between … and …"."""
-    opened = closing = -1
-    for at in range(len(pieces) - 1, -1, -1):  # in Chinese it is said behind both
-        if pieces[at].label.get("closes") == "between":
-            closing = at
-        if _joins(pieces[at], "and") and 0 <= closing - at <= _BETWEEN_GAP:
-            pieces[at].label.pop("small", None)
-    for at, piece in enumerate(pieces):
-        if piece.label.get("opens") == "between":
-            opened = at
-        elif "stop" in piece.label:
-            opened = -1
-        elif _joins(piece, "and") and 0 <= opened < at <= opened + _BETWEEN_GAP:
-            piece.label.pop("small", None)
-
-
-def ranges_in(
-    written: str, pieces: Sequence[Piece], clusters: Sequence[Cluster], *, asked: bool
-) -> list[Range]:
-    """Return the ranges of a text in their order; no phrase is an end of two ranges.
-
-    Args:
-        written: the text in small letters.
-        asked: whether one end makes a range, as in "since Monday".
-    """
-    ranges: list[Range] = []
-    moved: bool | None = None
-    at = 0
-    while at < len(clusters):
-        cluster = clusters[at]
-        opened, opener = _opener(pieces, cluster)
-        begin = cluster.begin if opened is None else pieces[opened].begin
-        if at + 1 < len(clusters):
-            other = clusters[at + 1]
-            closed, closer = _closer(pieces, other)
-            joined = _joiner(pieces[cluster.last + 1 : other.first])
-            spans = {
-                "and": opener == "between" or closer == "between",
-                "to": opener in {"", "from", "since", "after"},
-                "weak": opener in {"from", "since"},
-            }.get(joined, False)
-            if spans and joined != "and":
-                moved = _moved().search(written) is not None if moved is None else moved
-                spans = not moved
-            if spans and _is_time(cluster, other, opener):
-                end = pieces[closed].end if closed is not None and closer == "between" else other.end
-                ranges.append(Range("span", (cluster, other), begin, end))
-                at += 2
-                continue
-        if asked and (kind := _open_kind(written, pieces, cluster, opened, opener)):
-            closed, closer = _closer(pieces, cluster)
-            behind = closed is not None and closer == kind
-            end = pieces[closed].end if behind and closed is not None else cluster.end
-            ranges.append(Range(kind, (cluster,), cluster.begin if behind else begin, end))
-        at += 1
-    return ranges
-
-
-def range_readings(extent: Range, lexicon: Lexicon, day: Today, *, past: bool | None) -> Iterator[Reading]:
-    """Yield what a range may mean, the likeliest first."""
-    if extent.kind == "span":
-        yield from _spanned(extent.ends[0].parts, extent.ends[1].parts, lexicon, day, past=past)
-        return
-    parts = extent.ends[0].parts
-    seen = list(readings_of(parts, lexicon, day, past=True if extent.kind == "since" else past))
-    if extent.kind == "since":
-        seen = [reading for reading in seen if reading[0] < day.now] or seen
-    midnight = day.reading((day.day, day.day + timedelta(1)), 1.0)[1]
-    for begin, end, sure in seen:
-        if extent.kind in {"since", "after"}:
-            first = begin if extent.kind == "since" else end
-            # What is to come after a day has no end, and then the day itself is looked for.
-            yield (first, midnight, sure) if first < min(day.now, midnight) else (begin, end, sure)
-        else:
-            last = end if extent.kind == "until" else begin
-            yield (EVER if last <= midnight else day.now, last, sure)
-
-
-def _spanned(
-    first: dict[str, Any], last: dict[str, Any], lexicon: Lexicon, day: Today, *, past: bool | None
-) -> Iterator[Reading]:
-    first, last = _completed(first, last)
-    free, follows = _comes_round(first, lexicon, day), _comes_round(last, lexicon, day)
-    if free and not follows:
-        for reading in readings_of(last, lexicon, day, past=past):
-            if (start := _before(first, reading[0], lexicon, day)) is not None:
-                yield start[0], reading[1], reading[2]
-        return
-    for reading in readings_of(first, lexicon, day, past=past):
-        if not follows:
-            ends = (end for end in readings_of(last, lexicon, day, past=past) if end[0] > reading[0])
-            yield from ((reading[0], end[1], min(reading[2], end[2])) for end in ends)
-            continue
-        begin: Reading | None = reading
-        end = _after(last, reading[0], lexicon, day)
-        if past and free and reading[0] < day.now and end is not None and end[0] > day.now:
-            # All of it is over: from Wednesday to Friday, asked on a Thursday.
-            begin = _before(first, reading[0], lexicon, day)
-            end = None if begin is None else _after(last, begin[0], lexicon, day)
-        if begin is not None and end is not None:
-            yield begin[0], end[1], reading[2]
-
-
-def _completed(first: dict[str, Any], last: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return both ends, each with what is told of the other alone: the 3rd to the 5th of May, March and May 2023."""
-    if first.keys() <= {"number", "month_day"} and "month" in last:
-        first = {"month": last["month"], **first}
-    if last.keys() <= {"number", "month_day"} and "month" in first:
-        last = {"month": first["month"], **last}
-    whole: dict[str, Any] = {kind: last[kind] for kind in ("year", "period") if kind in last}
-    if whole and len(last) > len(whole) and first.keys().isdisjoint(_ABSOLUTE):
-        first = {**first, **whole}
-    return first, last
-
-
-def _comes_round(parts: dict[str, Any], lexicon: Lexicon, day: Today) -> bool:
-    """Tell whether an end may be one of many: Monday, but not last Monday."""
-    return parts.keys().isdisjoint(_ABSOLUTE) and listed_of(parts, day.day, lexicon) is not None
-
-
-def _near(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> list[Reading]:
-    """Return all that an end may be around a moment, in order of time."""
-    around = datetime.fromtimestamp(at, day.zone).date()
-    listed = listed_of(parts, around, lexicon) or []
-    return [day.reading(days, 1.0, parts.get("part")) for days in sorted(listed)]
-
-
-def _before(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> Reading | None:
-    return next((reading for reading in _near(parts, at, lexicon, day)[::-1] if reading[0] < at), None)
-
-
-def _after(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> Reading | None:
-    return next((reading for reading in _near(parts, at, lexicon, day) if reading[0] > at), None)
-
-
-def _is_time(first: Cluster, last: Cluster, opener: str) -> bool:
-    """Tell whether two ends are times, and not numbers or names that may be months."""
-    both = (first, last)
-    if all(cluster.parts.keys() == {"number"} for cluster in both):
-        return False
-    return bool(opener) or not any(cluster.doubtful for cluster in both)
-
-
-def _open_kind(
-    written: str, pieces: Sequence[Piece], cluster: Cluster, opened: int | None, opener: str
-) -> str:
-    """Return the kind of an open range with this end alone: since, until, before or after; empty: there is none."""
-    if cluster.parts.keys() == {"number"}:
-        return ""
-    closed, closer = _closer(pieces, cluster)
-    if closed is not None and closer in {"since", "until", "before", "after"}:
-        return closer
-    # After Monday's meeting is on Monday; the day before Christmas is one day.
-    owned = written[cluster.end - 2 : cluster.end] in {"'s", "’s"}
-    if opened is None or owned or (opened and "unit" in pieces[opened - 1].label):
-        return ""
-    return opener if opener in {"since", "until", "before", "after"} else ""
-
-
-def _opener(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int | None, str]:
-    """Return the place of the word that opens a range before a phrase, and what it says."""
-    for at in range(cluster.first - 1, max(cluster.first - 2 - _GAP, -1), -1):
-        label = pieces[at].label
-        if "opens" in label:
-            return at, str(label["opens"])
-        if label.keys().isdisjoint({"small", "before"}):
-            break
-    return None, ""
-
-
-def _closer(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int | None, str]:
-    """Return the place of the word that tells behind a phrase what range it ends, and what it says."""
-    for at in range(cluster.last + 1, min(cluster.last + 2, len(pieces))):
-        if "closes" in pieces[at].label:
-            return at, str(pieces[at].label["closes"])
-    return None, ""
-
-
-def _joiner(between: Sequence[Piece]) -> str:
-    """Return what binds two phrases, given what stands between them: `to`, `and`, `weak`, or nothing."""
-    joins = [str(piece.label["joins"]) for piece in between if "joins" in piece.label]
-    others = (piece.label for piece in between if "joins" not in piece.label)
-    if len(between) > _GAP + 1 or any(label.keys().isdisjoint({"small", "before"}) for label in others):
-        return ""
-    return next((kind for kind in ("to", "and", "weak") if kind in joins), "")
-
-
-def _joins(piece: Piece, kind: str) -> bool:
-    return piece.label.get("joins") == kind

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.recall.dates.lexicon import LAST_DAY, MAX_DIGITS, SETS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from edgemem.recall.dates.lexicon import Label, Lexicon
-    from edgemem.recall.dates.spans import Reading, Today
+    from edgemem.recall.dates.readings import Reading, Today
 
 
-MAX_DIGITS = 4
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100
 _THOUSANDS, _CENTURIES = 2000, (19, 20)
 _FEW = 3
@@ -137,39 +138,34 @@ class _Units:
         if unit == "year" and at + 1 < len(self.pieces) and "year" in self.pieces[at + 1].label:  # năm 2023
             return self._replace(at, at + 1, {"year": self.pieces[at + 1].label["year"]})
         counted = self._beside(at, -1, "number", "few", "article")
-        first = at if counted is None else counted
-        count = _FEW if counted is None else self.pieces[counted].label.get("number", 1)
-        few = counted is None or "few" in self.pieces[counted].label
-        count = _FEW if few else count
-        before, after = (
-            self._beside(first, -1, "shift", "ago_before", "ahead_before"),
-            self._beside(at, 1, "ago", "ahead", "shift"),
-        )
-        label_before = {} if before is None else self.pieces[before].label
-        label_after = {} if after is None else self.pieces[after].label
+        first = at if counted < 0 else counted
+        few = counted < 0 or "few" in self.pieces[counted].label
+        count = _FEW if few else self.pieces[counted].label.get("number", 1)
+        before = self._beside(first, -1, "shift", "ago_before", "ahead_before")
+        after = self._beside(at, 1, "ago", "ahead", "shift")
+        label_before = {} if before < 0 else self.pieces[before].label
+        label_after = {} if after < 0 else self.pieces[after].label
         shift_before = label_before.get("shift") if self.lexicon.shift_stands != "after" else None
         shift_after = label_after.get("shift") if self.lexicon.shift_stands != "before" else None
-        if counted is None and (shift_before is not None or shift_after is not None):
-            shift = shift_before if shift_before is not None else shift_after
+        if counted < 0 and (shift_before is not None or shift_after is not None):
+            begin, end, shift = (
+                (before, at, shift_before) if shift_before is not None else (at, after, shift_after)
+            )
             if unit in {"week", "month", "year"} or (unit == "day" and shift == 0):
-                return self._replace(
-                    before if shift_before is not None else at,
-                    at if shift_before is not None else after,
-                    {"period": (unit, shift)},
-                )
+                return self._replace(begin, end, {"period": (unit, shift)})
             return at
         if "ago" in label_after:
             return self._away(first, after, -count, unit, few=few)
-        if "ago_before" in label_before and (counted is not None or before == at - 1):
+        if "ago_before" in label_before and (counted >= 0 or before == at - 1):
             return self._away(before, at, -count, unit, few=few)
-        if counted is None:
+        if counted < 0:
             return at
         if shift_before:
             return self._span(
                 before, at, lambda: self.day.stretch(count if shift_before > 0 else -count, unit)
             )
         if shift_after:
-            first = before if "ahead_before" in label_before and before is not None else first
+            first = before if "ahead_before" in label_before else first
             return self._away(first, after, count if shift_after > 0 else -count, unit, few=few)
         if "ahead_before" in label_before and not (self.past and "ahead" not in label_after):
             # "We did it in two weeks" tells how long it took.
@@ -178,42 +174,36 @@ class _Units:
             return self._away(first, after, count, unit, few=few)
         return at
 
-    def _beside(self, at: int, step: int, *kinds: str) -> int | None:
-        """Return the place of the next piece that is one of some kinds; one small word may stand between."""
-        for away in (1, 2):
-            place = at + step * away
+    def _beside(self, at: int, step: int, *kinds: str) -> int:
+        """Return the place of the next piece that is one of some kinds, -1 for none; one small word may stand between."""
+        for place in (at + step, at + 2 * step):
             if not 0 <= place < len(self.pieces):
-                return None
+                break
             label = self.pieces[place].label
-            if any(kind in label for kind in kinds):
+            if not label.keys().isdisjoint(kinds):
                 return place
             if "small" not in label:
-                return None
-        return None
+                break
+        return -1
 
-    def _away(self, first: int | None, last: int | None, count: int, unit: str, *, few: bool) -> int:
+    def _away(self, first: int, last: int, count: int, unit: str, *, few: bool) -> int:
         return self._span(first, last, lambda: self.day.ago(count, unit, few=few))
 
-    def _span(self, first: int | None, last: int | None, reading: Callable[[], Reading]) -> int:
+    def _span(self, first: int, last: int, reading: Callable[[], Reading]) -> int:
         try:
             return self._replace(first, last, {"span": reading()})
         except (ValueError, OverflowError, OSError):
             return self._replace(first, last, {})
 
-    def _replace(self, first: int | None, last: int | None, label: dict[str, Any]) -> int:
-        if first is None or last is None:
-            raise ValueError("a unit is joined with what stands beside it")
+    def _replace(self, first: int, last: int, label: dict[str, Any]) -> int:
         self.pieces[first : last + 1] = [Piece(label, self.pieces[first].begin, self.pieces[last].end)]
         return first
 
 
-SETS = ("month", "season", "weekday", "weekend", "day", "holiday", "date", "span", "period", "year")
-"""What tells a time by itself; of one of these kinds, a phrase has one word."""
 SHIFTED = ("month", "season", "weekday", "weekend", "holiday")
 """What comes round again: there is a last and a next one."""
 _GAP = 3
 """Words that may stand between two pieces of one phrase."""
-LAST_DAY = 31
 _DAY_BESIDE = ("month", "month_day", "year", "period")
 """Kinds after which a number may be that of a day."""
 

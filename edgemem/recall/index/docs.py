@@ -1,6 +1,10 @@
-"""Docs: the rows of the index, one for each thing that can be recalled, with their words.
+"""Docs: the rows of the index, one for each thing that can be recalled, with their words; vectors come later, from a queue.
 
-Vectors come later, from the queue of what has none.
+Each doc carries the number of the rules that made its words and traits. When edgemem comes with other rules, idle time puts
+what they make of each text into a table of its own, and all are swapped when all are there; questions go on with the old
+words meanwhile. Vectors are of the text and not of its words: they stay, unless the text itself is told in other words. Of
+two processes with different rules, those of the one that opened the file last count; what the other takes in meanwhile waits
+like what is older.
 """
 
 from __future__ import annotations
@@ -12,17 +16,29 @@ from zlib import crc32
 import msgspec
 
 from edgemem.recall.index.sources import TURN, Doc, digest_of
-from edgemem.recall.index.spaces import dequeue, enqueue, spaces_without
-from edgemem.recall.index.state import FIRST_OTHER, get_meta, note_removals, set_meta, tally_docs
-from edgemem.recall.index.vectors import move_vectors, remove_vectors
-from edgemem.recall.people.names import called_in, names_in, note_sounds, sounds_with
+from edgemem.recall.index.state import (
+    FIRST_OTHER,
+    get_meta,
+    note_removals,
+    remove_all,
+    set_meta,
+    sound,
+    tally_anew,
+    tally_docs,
+)
+from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors, spaces_without
+from edgemem.recall.people.names import called_in, drop_sounds, names_in, note_sounds, sounds_with
 from edgemem.recall.search.table import Row
 from edgemem.recall.text.analyse import terms, words_version
 from edgemem.recall.traits import Traits, traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
+    from edgemem.recall.index.sources import Originals
+    from edgemem.recall.index.state import State
+    from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
 
@@ -49,14 +65,8 @@ class ReadDoc(NamedTuple):
 
 def read_doc(doc: Doc) -> ReadDoc:
     """Find out what the text of a doc tells; .2 ms for a message of LoCoMo (one x86-64 core)."""
-    stems = stems_of(doc)
-    return ReadDoc(
-        doc,
-        stems,
-        row_of(0, doc, length_of(stems)),
-        digest_of(doc.text),
-        sounds_with(_names_of(doc)),
-    )
+    row, stems = read_row(0, doc)
+    return ReadDoc(doc, stems, row, digest_of(doc.text), sounds_with(_names_of(doc)))
 
 
 def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
@@ -81,16 +91,18 @@ def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
 
 def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
     """Take a doc out with its words and its vectors in all spaces; return the number that it had, if it was there."""
-    rows = tx.execute("select id, terms, level, owner from docs where ref = ? and kind = ?", (ref, kind))
+    rows = tx.execute(
+        "select id, terms, length, level, owner from docs where ref = ? and kind = ?", (ref, kind)
+    )
     if not rows:
         return None
-    number, stems, level, owner = rows[0]
+    number, stems, length, level, owner = rows[0]
     tx.execute("insert into words (words, rowid, terms) values ('delete', ?, ?)", (number, stems))
     tx.execute("delete from docs where id = ?", (number,))
     note_removals(tx, [number])
     dequeue(tx, [number])
     remove_vectors(tx, [number])
-    tally_docs(tx, level, owner, docs=-1, terms=-length_of(stems))
+    tally_docs(tx, level, owner, docs=-1, terms=-sound(length, int, "a doc"))
     return int(number)
 
 
@@ -121,23 +133,15 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
         enqueue(tx, [number], space=space, past=doc.past)
 
 
-def row_of(number: int, doc: Doc, length: int) -> Row:
-    """Return the columns of a doc, given its number and how many stems it has."""
+def read_row(number: int, doc: Doc) -> tuple[Row, str]:
+    """Return the columns of a doc under a number, and its stems with spaces between them."""
     marks, called, times = traits_of(doc.text, doc.at) if doc.kind == TURN else Traits()
-    return Row(
+    stems = terms(doc.text)
+    row = Row(
         number, doc.kind, doc.ref, doc.level, doc.owner, doc.who, doc.session_id, doc.turn, doc.at, int(doc.past), doc.subject,
-        doc.relation, marks, called or None, msgspec.json.encode(times).decode() if times else None, length,
+        doc.relation, marks, called or None, msgspec.json.encode(times).decode() if times else None, len(stems),
     )  # fmt: skip
-
-
-def stems_of(doc: Doc) -> str:
-    """Return the stems of a doc's text, with spaces between them."""
-    return " ".join(terms(doc.text))
-
-
-def length_of(stems: str) -> int:
-    """Return how many stems there are."""
-    return stems.count(" ") + 1 if stems else 0
+    return row, " ".join(stems)
 
 
 def note_names(tx: Transaction, read: Sequence[ReadDoc]) -> None:
@@ -180,3 +184,108 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
         sizes[doc.doc.level, doc.doc.owner].append(doc.row.length)
     for (level, owner), lengths in sizes.items():
         tally_docs(tx, level, owner, docs=len(lengths), terms=sum(lengths))
+
+
+_AT_ONCE = 50  # docs in one transaction: 10 ms
+_OLDER = "docs d where d.rules <> ? and not exists (select 1 from remade r where r.id = d.id)"
+_COLUMNS = "subject, relation, marks, called, times, length, terms, digest"
+
+
+class _Older(NamedTuple):
+    """A doc that other rules made, as it stands in the file."""
+
+    id: int
+    kind: int
+    ref: int
+    digest: int
+
+
+def follow_rules(tx: Transaction) -> None:
+    """Have all docs that other rules made wait to be made anew."""
+    if get_meta(tx, "rules") != rules_number():
+        set_meta(tx, "rules", rules_number())
+        tx.execute("delete from remade")
+        set_meta(tx, "older", int(bool(tx.execute("select 1 from docs limit 1"))))
+
+
+def renew_some(database: Database, originals: Originals, state: State, limit: int) -> int:
+    """Make at most `limit` docs anew, or swap them all; return how many docs that was, 0 once nothing is left to do."""
+    if not state.older or state.rules != rules_number():
+        return 0
+    older = _older(database, min(limit, _AT_ONCE))
+    if not older:
+        database.write(_swap)
+        return 1
+    texts = originals.read([(doc.kind, doc.ref) for doc in older])
+    remade = [
+        (doc, read_doc(texts[doc.kind, doc.ref]) if (doc.kind, doc.ref) in texts else None) for doc in older
+    ]
+    database.write(lambda tx: _put_beside(tx, remade))
+    return len(older)
+
+
+def count_older(database: Database, state: State) -> int:
+    """Return how many docs wait to be made anew, or 1 while the swap does."""
+    if not state.older:
+        return 0
+    count = database.query(f"select count(*) from {_OLDER}", (state.rules,))[0][0]  # noqa: S608 - our own text
+    return max(1, int(count))
+
+
+def _older(database: Database, limit: int) -> list[_Older]:
+    """Return the next docs to be made anew: in the order of their numbers, and at last what came in behind."""
+    sql = f"select d.id, d.kind, d.ref, d.digest from {_OLDER} and d.id > ? order by d.id limit ?"  # noqa: S608 - ours
+    reached = database.query("select coalesce(max(id), 0) from remade")[0][0]
+    rows: list[tuple[Any, ...]] = database.query(sql, (rules_number(), reached, limit))
+    rows = rows or database.query(sql, (rules_number(), -1, limit))
+    return [sound(row, _Older, "a doc") for row in rows]
+
+
+def _put_beside(tx: Transaction, remade: Sequence[tuple[_Older, ReadDoc | None]]) -> None:
+    if get_meta(tx, "rules") != rules_number():
+        return  # somebody opened the file meanwhile who follows other rules
+    kept = []
+    for older, doc in remade:
+        # Meanwhile it may have been taken out, or have got another text.
+        if not tx.execute("select 1 from docs where id = ? and kind = ? and ref = ? and digest = ?", older):
+            continue
+        if doc is None:  # the truth has it no more, and its removal waits to be seen
+            tx.execute(
+                f"insert or replace into remade (id, {_COLUMNS}) select id, {_COLUMNS} from docs where id = ?",  # noqa: S608 - ours
+                (older.id,),
+            )
+            continue
+        row = doc.row
+        tx.execute(
+            f"insert or replace into remade (id, {_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
+            (
+                older.id, row.subject, row.relation, row.marks, row.called, row.times, row.length, doc.stems, doc.digest,
+            ),
+        )  # fmt: skip
+        kept.append(doc)
+    note_names(tx, kept)
+
+
+def _swap(tx: Transaction) -> None:
+    rules = rules_number()
+    if get_meta(tx, "rules") != rules or tx.execute(f"select 1 from {_OLDER} limit 1", (rules,)):  # noqa: S608 - ours
+        return
+    retold = tx.execute(
+        "select d.id, d.past from remade r join docs d on d.id = r.id where d.digest <> r.digest"
+    )
+    docs = [doc for doc, _ in retold]
+    remove_vectors(tx, docs)
+    dequeue(tx, docs)
+    for side in (False, True):
+        enqueue(tx, [doc for doc, past in retold if bool(past) == side], past=side)
+    tx.execute(
+        f"update docs set rules = ?, ({_COLUMNS}) = (select {_COLUMNS} from remade r where r.id = docs.id)"  # noqa: S608 - ours
+        " where id in (select id from remade)",
+        (rules,),
+    )
+    tx.execute("insert into words (words) values ('rebuild')")
+    tx.execute("delete from remade")
+    tally_anew(tx)
+    drop_sounds(tx)
+    remove_all(tx)
+    set_meta(tx, "older", 0)

@@ -1,7 +1,7 @@
 """The index file: made when missing, thrown away when it is of no use.
 
 It may be deleted at any moment. One that is damaged, belongs to another truth, or has other tables than ours is deleted and
-made again. One whose words were made by other rules keeps its vectors while they are made anew (see `renewal`).
+made again. One whose words were made by other rules keeps its vectors while they are made anew (see `docs`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from edgemem.errors import (
     ReadOnlyError,
     StoreError,
 )
-from edgemem.recall.index.docs import rules_number
-from edgemem.recall.index.renewal import follow_rules
+from edgemem.recall.index.docs import follow_rules, rules_number
 from edgemem.recall.index.state import set_meta
-from edgemem.store.db.database import Database, read_value
+from edgemem.store.db.connection import read_value
+from edgemem.store.db.database import Database
 from edgemem.store.db.files import FileLock
 from edgemem.store.db.schema import Migration
 
@@ -75,7 +75,7 @@ _TABLES = (
     """,
     "create virtual table vocabulary using fts5vocab ('words', 'row')",
     "create virtual table occurrences using fts5vocab ('words', 'instance')",
-    # What today's rules make of docs that others made, until all of it is there: see `renewal`.
+    # What today's rules make of docs that others made, until all of it is there: see `docs`.
     """
     create table remade (
       id integer primary key,
@@ -100,7 +100,7 @@ _TABLES = (
       primary key (level, owner)
     ) without rowid
     """,
-    # The models that made vectors: see `spaces`. fingerprint null: what is left of it is being taken out. The even number
+    # The models that made vectors: see `vectors`. fingerprint null: what is left of it is being taken out. The even number
     # after an id is that of the vectors of facts which do not hold any more.
     """
     create table spaces (

@@ -17,6 +17,7 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
+from edgemem.recall.index.docs import count_older, renew_some
 from edgemem.recall.index.embedding import Embedding, Progress
 from edgemem.recall.index.file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
 from edgemem.recall.index.follow import (
@@ -28,7 +29,6 @@ from edgemem.recall.index.follow import (
     take_notes,
     take_rows,
 )
-from edgemem.recall.index.renewal import count_older, renew_some
 from edgemem.recall.index.sources import SOURCES, Doc, Originals, Source
 from edgemem.recall.index.state import DamagedIndexError, State, set_meta
 from edgemem.recall.search.postings import ResidentPostings
@@ -96,12 +96,6 @@ class Index:
     def embedder(self) -> Embedder | None:
         """Return the model whose vectors are used."""
         return None if self.embedding is None else self.embedding.embedder
-
-    @property
-    def vectors(self) -> ExactVectors | None:
-        """Return the vectors of the model in use, as they were looked at last."""
-        vectors = None if self.embedding is None else self.embedding.vectors
-        return None if vectors is None else vectors.now
 
     def state(self) -> State:
         """Return how far the index has come."""

@@ -19,9 +19,9 @@ from edgemem.errors import InvalidInputError
 from edgemem.recall.index.state import sound
 from edgemem.recall.text.analyse import terms
 from edgemem.store.episodes import episode_text, spell_out
+from edgemem.store.epochs import SUMMARIES
 from edgemem.store.notes import read_sections
 from edgemem.store.rights import LEVELS
-from edgemem.store.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

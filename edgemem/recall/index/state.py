@@ -59,7 +59,7 @@ class State(msgspec.Struct, frozen=True):
     last_other: int = FIRST_OTHER - 1
     notes: str = ""
     rules: int = 0
-    """Those of whoever opened the file last, see `renewal`."""
+    """Those of whoever opened the file last, see `docs`."""
     older: int = 0
     """Whether other rules may have made some docs: 0 or 1."""
 

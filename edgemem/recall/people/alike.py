@@ -3,11 +3,7 @@
 A recogniser that mishears writes other words, and mostly real ones: the question says "paper" and the memory "pepper".
 So a word that stands nowhere is looked for by those that sound like it, at a lower weight. How much lower depends on how
 likely a mistake is: one that is no English word was surely misheard, an ordinary one perhaps. What stands somewhere is
-looked for alone: with those that sound like it, what was said rightly lost as much as was won (recall@5 on LoCoMo -.007).
-
-A German word may be a part of a longer one: who asks for the Tonne may mean the Papiertonne.
-
-The figures were chosen on the `learnt` weeks with the noise of `tests/lab/noise.py`.
+looked for alone. A German word may be a part of a longer one: who asks for the Tonne may mean the Papiertonne.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from edgemem.languages.words import common_words, function_words
 from edgemem.patterns import Pattern
 from edgemem.recall.text.analyse import stem
-from edgemem.recall.text.vocabulary import common_words, function_words
 from edgemem.records import Reader
 from edgemem.store.episodes import spell_out
 from edgemem.store.rights import reading_rule
@@ -35,16 +35,8 @@ _LOOKED_AT = 2000
 _LONGEST_TEXT, _LONGEST_WORD = 400, 40
 
 # What an occurrence is worth.
-_PERSON, _SUBJECT, _NAME, _NAME_SPOKEN, _RARE, _FIRST_WORD, _KEY, _AGAIN = (
-    20.0,
-    2.5,
-    2.0,
-    1.5,
-    1.0,
-    0.5,
-    0.5,
-    0.5,
-)
+_PERSON, _SUBJECT, _NAME, _NAME_SPOKEN, _RARE = 20.0, 2.5, 2.0, 1.5, 1.0
+_FIRST_WORD, _KEY, _AGAIN = 0.5, 0.5, 0.5
 
 # Each scope is reached by one step in the index of (scope, key), however many facts there are.
 _PEOPLE = """

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.languages.words import all_words
+from edgemem.languages.words import all_words, common_names, common_words, is_english
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall.index.sources import bound, marks
@@ -27,7 +27,6 @@ from edgemem.recall.people.phonetics import (
     sounds_of,
 )
 from edgemem.recall.text.analyse import MAX_CHARS, empty_words, plain_words, stem, terms
-from edgemem.recall.text.vocabulary import common_names, common_words, is_english
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -54,7 +53,6 @@ _WORD = Pattern(r"[^\W_]+(?:['’]s\b)?")
 class _Lists(NamedTuple):
     """The word lists about names of all languages, in small letters and without accents."""
 
-    spoken: dict[str, str]
     men: frozenset[str]
     titles: frozenset[str]
     english: Names
@@ -63,12 +61,10 @@ class _Lists(NamedTuple):
 @provided
 def _lists() -> _Lists:
     languages = [words.names for words in all_words().values()]
-    english = all_words()["en"].names
     return _Lists(
-        english.spoken,
         frozenset().union(*(names.men.plain() for names in languages)),
         frozenset().union(*(names.titles.plain() | names.other_titles.plain() for names in languages)),
-        english,
+        all_words()["en"].names,
     )
 
 
@@ -104,8 +100,8 @@ def hear(text: str, names: Mapping[str, str]) -> str:
     return _WORD.sub(lambda match: names.get(_bare(match[0]), match[0]), text[-MAX_CHARS:])
 
 
-def _bare(word: str) -> str:
-    return " ".join(plain_words(re.sub(r"['’]s$", "", word)))
+def _bare(word: str, between: str = " ") -> str:
+    return between.join(plain_words(re.sub(r"['’]s$", "", word)))
 
 
 class _Piece(NamedTuple):
@@ -182,9 +178,7 @@ def with_people(query: str, people: Collection[str], rare: Collection[str] = ())
     parts = _parts_of(tuple(sorted(set(people) - named)))
     if not parts:
         return query
-    spoken = [
-        (match, "".join(plain_words(re.sub(r"['’]s$", "", match[0])))) for match in _WORD.finditer(query)
-    ]
+    spoken = [(match, _bare(match[0], "")) for match in _WORD.finditer(query)]
     # Who is called by a name that was understood is not somebody else, however alike the names are.
     understood = {word for name in named for word in plain_words(name)}
     strange = {
@@ -225,7 +219,7 @@ def _parts_of(people: tuple[str, ...]) -> dict[str, list[tuple[str, int]]]:
 
 @lru_cache(maxsize=2048)
 def _keys_of(word: str) -> frozenset[str]:
-    return frozenset(map(skeleton, as_heard(_lists().spoken.get(word, word))))
+    return frozenset(map(skeleton, as_heard(_lists().english.spoken.get(word, word))))
 
 
 @lru_cache(maxsize=2048)
@@ -251,7 +245,7 @@ def _apart(heard: tuple[str, ...], name: tuple[str, ...]) -> float:
 
 def _joined(words: Iterable[str]) -> str:
     """Join words to one, with titles as they are spoken."""
-    return "".join(_lists().spoken.get(word, word) for word in words)
+    return "".join(_lists().english.spoken.get(word, word) for word in words)
 
 
 def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
@@ -314,9 +308,7 @@ def _stands(tx: Transaction, stems: list[str]) -> bool:
 def _pieces(query: str, strange: set[str]) -> list[_Piece]:
     """Return the strange words of a question, alone and joined with the word before or after."""
     words = [
-        _Piece(
-            "".join(plain_words(re.sub(r"['’]s$", "", match[0]))), match.start(), match.end(), joined=False
-        )
+        _Piece(_bare(match[0], ""), match.start(), match.end(), joined=False)
         for match in _WORD.finditer(query)
     ]
     alone = [

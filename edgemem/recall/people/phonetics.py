@@ -16,7 +16,6 @@ classes of its consonants (H. J. Postel, "Die Kölner Phonetik", 1969; L. Philip
 with the kind of its first vowel and an open one at its end, read as an English, a German or a Spanish speaker would
 (the idea of A. Beider and S. P. Morse, "Beider-Morse Phonetic Matching", 2008). Carl is not Carla, nor Tim Tom.
 
-What it finds and what it leaves alone: `edgemem bench names`.
 """
 
 from __future__ import annotations
@@ -28,11 +27,10 @@ from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING
 
-from edgemem.languages.words import all_words
+from edgemem.languages.words import all_words, common_names, is_english
 from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall.text.analyse import plain_words, stem
-from edgemem.recall.text.vocabulary import common_names, is_english
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -314,7 +312,6 @@ _VOWELS = str.maketrans("eiaou", "eeaoo")
 
 
 def _heard() -> dict[str, str]:
-    """Return names whose spelling no rule of English, German or Spanish leads to, as such a speaker would write them."""
     return all_words()["en"].names.heard
 
 

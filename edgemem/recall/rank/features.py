@@ -1,4 +1,4 @@
-"""The features of a message, one column each: numbers by which a linear model tells whether it answers a question.
+"""The features of texts, and of facts and preferences, one column each: numbers by which a linear model tells what answers.
 
 BM25 is a share of the best in the memory; a cosine is given as it is, and as a share of the best. So a weight means the same
 for every question.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.search.table import NOBODY
+from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import date_scores, spoken_of
 from edgemem.recall.traits import ASKS, SAYS_I
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.table import Columns
+    from edgemem.recall.search.table import DocTable
+    from edgemem.recall.search.view import View
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
@@ -33,13 +35,31 @@ FEATURES: dict[str, str] = {
 }  # fmt: skip
 """The features in the order of the columns, each with its reason in `Recalled.why`."""
 
+FACT_FEATURES: dict[str, str] = {
+    "words": "words", "meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
+}  # fmt: skip
+"""The features in the order of the columns, each with its reason in `Recalled.why`. None can speak against a fact.
+
+words: the share of the idf of the question's words that the fact has.
+meaning: the cosine, times `ELSEWHERE` where the question names the subject of another fact.
+named: whether the question names the subject of the fact.
+theirs: whether it is about the asker ("my"), or belongs to somebody whom the question names, and has no other subject.
+past: whether it held before the present value, where the question asks for that.
+"""
+MEANING = "meaning"
+ELSEWHERE = 0.75
+"""The factor of a cosine, where the question names a subject and the fact has another one.
+
+It is not lower, since the subject may be said in another word.
+"""
+
 _LEAST_BEST = 0.25  # of cosines: a share is of at least this, where nothing is near
 
 
 class Field(NamedTuple):
     """The scores that one question gives to all texts, by slot; one more at the end stands for no slot (-1)."""
 
-    columns: Columns
+    columns: DocTable
     words: Numbers
     window: Numbers
     session: Numbers
@@ -121,7 +141,7 @@ def _candidates(
 class _People:
     """The people whom the question names, and the texts about them."""
 
-    def __init__(self, columns: Columns, question: ParsedQuery, mentioned: NDArray[np.bool_]) -> None:
+    def __init__(self, columns: DocTable, question: ParsedQuery, mentioned: NDArray[np.bool_]) -> None:
         self._rows = columns.rows
         self._codes = [code for name in question.people if (code := columns.code(name)) is not None]
         self.mentioned = mentioned
@@ -218,3 +238,47 @@ def _readable(slots: Slots, n: int, may: Callable[[Slots], NDArray[np.bool_]]) -
 
     known = np.where(slots < n, slots, -1)
     return np.where(may(known) & (known >= 0), known, -1)
+
+
+def fact_features_of(view: View, slots: Slots, question: ParsedQuery, past: NDArray[np.float64]) -> Numbers:
+    """Return the features of some facts, `float32[n, len(FACT_FEATURES)]`.
+
+    Args:
+        past: 0 to 1, how well each is the earlier value that is asked for; 0 where the question asks for none.
+    """
+    import numpy as np
+
+    features = np.zeros((len(slots), len(FACT_FEATURES)), np.float32)
+    named, theirs, elsewhere = _about(view, slots, question)
+    cosines = np.clip(view.cosines[slots], 0.0, 1.0) * np.where(elsewhere & named.any(), ELSEWHERE, 1.0)
+    columns: dict[str, NDArray[Any]] = {
+        "words": np.minimum(view.words[slots], 1.0),
+        MEANING: np.where(view.near[slots], cosines, np.float32("nan")),
+        "named": named,
+        "theirs": theirs,
+        "past": past,
+    }
+    for place, name in enumerate(FACT_FEATURES):
+        features[:, place] = columns[name]
+    return features
+
+
+def _about(
+    view: View, slots: Slots, question: ParsedQuery
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return three masks: facts about a named subject, facts that are `theirs`, and facts about another subject."""
+    import numpy as np
+
+    who, facts = view.columns.rows["who"], view.columns.facts
+    people = {" ".join(terms(name)) for name in question.people}
+    codes = {view.columns.code(name) for name in question.people}
+    named, theirs, elsewhere = np.zeros((3, len(slots)), bool)
+    for place, slot in enumerate(slots.tolist()):
+        subject = facts.get(slot, (None, None))[0]
+        if subject is None:
+            theirs[place] = int(who[slot]) in codes
+        elif question.names(subject):
+            named[place] = True
+        else:
+            theirs[place], elsewhere[place] = subject in people, True
+    return named, theirs, elsewhere

@@ -1,41 +1,42 @@
-"""The linear model, which tells from the features of a message how likely it answers, and why.
+"""The linear models, which tell from the features of a text or a fact how likely it answers, and why.
 
 Learnt on the corpus of `tests/lab/weeks.py`, by `make lab ARGS=fit`, which writes `ranking.toml` anew; so each weight
-can be read, and changed. The sum of weighted features is the logarithm of odds; how sure it is that any message answers is
-looked at for the question as a whole (see `gate`), so scores mean the same for every question.
+can be read, and changed. The sum of weighted features is the logarithm of odds, which mean the same for messages and facts, so
+that both rank in one list; how sure it is that anything answers is looked at for the question as a whole (see `gate`).
 """
 
 from __future__ import annotations
 
 import functools
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgemem.provisions import provided
-from edgemem.recall.rank.fact_features import FactModels, weighed
-from edgemem.recall.rank.features import FEATURES
+from edgemem.recall.rank.features import FACT_FEATURES, FEATURES, MEANING
 from edgemem.recall.rank.replacing import Replacing
 from edgemem.recall.rank.replacing import mixed as mixed_replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.rank.replacing import Messages
 
+    Numbers = NDArray[np.float32]
+
 
 FILE = "ranking.toml"
-REASONS = (*dict.fromkeys(FEATURES.values()), "recent")
-"""The reasons in `Recalled.why` that features may have; `form` explains nothing and is never given."""
 _MENTIONED = 0.1  # of the log odds: a feature that adds less is no reason
+_MEANING = list(FACT_FEATURES).index(MEANING)
 
 
 class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Weights of features; a feature without one weighs 0."""
+    """Weights of the features of texts; a feature without one weighs 0."""
 
     bias: float
     scale: float
@@ -48,51 +49,108 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
         """Return a model that orders messages, before it is calibrated: it cannot tell how likely any of them is right."""
         return cls(0.0, 1.0, weights)
 
-    def odds(self, messages: Messages) -> NDArray[np.float32]:
+    def odds(self, messages: Messages) -> Numbers:
         """Return the log odds that each message is right, where newer messages replace older ones."""
         return self.replacing.lifted(self.own_odds(messages), messages)
 
-    def own_odds(self, messages: Messages) -> NDArray[np.float32]:
+    def own_odds(self, messages: Messages) -> Numbers:
         """Return the log odds that each message is right, whatever replaces it."""
         import numpy as np
 
-        log_odds: NDArray[np.float32] = np.float32(self.scale) * self.sums(messages) + np.float32(self.bias)
+        log_odds: Numbers = np.float32(self.scale) * self.sums(messages) + np.float32(self.bias)
         return log_odds
 
-    def sums(self, messages: Messages) -> NDArray[np.float32]:
+    def sums(self, messages: Messages) -> Numbers:
         """Return the weighted sum of the features of each message."""
-        return weighed(messages.features, self._column)
+        return _weighed(messages.features, self._column)
 
     @functools.cached_property
-    def _column(self) -> NDArray[np.float32]:
-        """Return the weights in the order of the features."""
+    def _column(self) -> Numbers:
+        return _column(self.weights, FEATURES)
+
+    def parts(self, features: Sequence[float]) -> dict[str, float]:
+        """Return what each reason adds to the log odds of one text, whatever replaces it."""
+        weights = {name: self.scale * weight for name, weight in self.weights.items()}
+        return _parts(features, FEATURES, weights)
+
+
+class FactModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A bias and weights of the features of facts; a feature without one weighs 0."""
+
+    bias: float
+    weights: dict[str, float]
+
+    def odds(self, features: Numbers) -> Numbers:
+        """Return the log odds that each fact answers, given the features of each, `float32[n, len(FACT_FEATURES)]`."""
         import numpy as np
 
-        return np.array([self.weights.get(name, 0.0) for name in FEATURES], np.float32)
+        log_odds: Numbers = _weighed(features, _column(self.weights, FACT_FEATURES)) + np.float32(self.bias)
+        return log_odds
 
-    @functools.cached_property
-    def _shares(self) -> NDArray[np.float32]:
-        """Return what each feature adds to which reason, `float32[len(FEATURES), len(REASONS)]`."""
+
+class FactModels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two models: one where question and fact have vectors, one where either has none."""
+
+    with_meaning: FactModel
+    words_only: FactModel
+
+    def odds(self, features: Numbers, meaning: float) -> Numbers:
+        """Return the log odds of both models, mixed.
+
+        Args:
+            features: `float32[n, len(FACT_FEATURES)]`; the meaning of a fact that has no vector yet is NaN.
+            meaning: 0 takes words alone, 1 the model with meaning.
+        """
         import numpy as np
 
-        share = np.zeros((len(FEATURES), len(REASONS)), np.float32)
-        for row, (name, reason) in enumerate(FEATURES.items()):
-            share[row, REASONS.index(reason)] = self.scale * self.weights.get(name, 0.0)
-        return share
+        late = np.isnan(features[:, _MEANING])
+        features = np.nan_to_num(features)
+        share = np.where(late, 0.0, meaning).astype(np.float32)
+        return share * self.with_meaning.odds(features) + (1 - share) * self.words_only.odds(features)
 
-    def parts(self, messages: Messages) -> NDArray[np.float32]:
-        """Return what each of `REASONS` adds to the log odds of some messages, `float32[n, len(REASONS)]`."""
-        import numpy as np
+    def parts(self, features: Sequence[float], meaning: float) -> dict[str, float]:
+        """Return what each reason adds to the log odds of one fact."""
+        share = 0.0 if isnan(features[_MEANING]) else meaning
+        known = [0.0 if isnan(value) else value for value in features]
+        weights = {
+            name: share * self.with_meaning.weights.get(name, 0.0)
+            + (1 - share) * self.words_only.weights.get(name, 0.0)
+            for name in FACT_FEATURES
+        }
+        return _parts(known, FACT_FEATURES, weights)
 
-        parts: NDArray[np.float32] = np.einsum("ij,jk->ik", messages.features, self._shares)
-        parts[:, REASONS.index("recent")] += self.odds(messages) - self.own_odds(messages)
-        return parts
+
+def reasons(parts: Mapping[str, float]) -> tuple[str, ...]:
+    """Return the reasons for an item, the strongest first, given what each adds; `form` explains nothing and is never given."""
+    strong = [reason for reason, part in parts.items() if part >= _MENTIONED and reason != "form"]
+    return tuple(sorted(strong, key=lambda reason: (-parts[reason], reason)))
 
 
-def reasons(parts: Sequence[float]) -> tuple[str, ...]:
-    """Return the reasons for a message, the strongest first, given its row of `LinearModel.parts`."""
-    mentioned = [(-part, reason) for part, reason in zip(parts, REASONS, strict=True) if part >= _MENTIONED]
-    return tuple(reason for _, reason in sorted(mentioned) if reason != "form")
+def _parts(
+    features: Sequence[float], reasons_of: Mapping[str, str], weights: Mapping[str, float]
+) -> dict[str, float]:
+    parts = dict.fromkeys(reasons_of.values(), 0.0)
+    for value, (name, reason) in zip(features, reasons_of.items(), strict=True):
+        parts[reason] += weights.get(name, 0.0) * value
+    return parts
+
+
+def _column(weights: Mapping[str, float], names: Iterable[str]) -> Numbers:
+    """Return weights in the order of the features."""
+    import numpy as np
+
+    return np.array([weights.get(name, 0.0) for name in names], np.float32)
+
+
+def _weighed(rows: Numbers, weights: Numbers) -> Numbers:
+    """Return the weighted sum of each row.
+
+    `einsum` stands for `@`: on one processor BLAS warned of NaN where there was none.
+    """
+    import numpy as np
+
+    sums: Numbers = np.einsum("ij,j->i", rows, weights)
+    return sums
 
 
 class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

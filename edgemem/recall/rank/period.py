@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.dates.period import TimeAlone
+    from edgemem.recall.dates.questions import TimeAlone
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.search.view import View
 
@@ -49,8 +49,7 @@ _REPLY = 0.4
 """and what it says at length is worth less than what people told it."""
 _VALUES, _VALUE = (COUNTS, NAMES), 0.3
 """Who tells something to be remembered says a number, a name, or, as `dated`, a day: by how much each makes a
-text worth more. On seeds 1 to 3 of our own corpus, in the words that weights are learnt on, .85 of the first five told a
-fact with .3, .80 with 0, .85 with .6."""
+text worth more."""
 _SLICES = 8
 """The number of slices of the time from the first to the last text."""
 _SAME_S = 120.0

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from math import exp, inf, isfinite, log
+from collections import Counter, defaultdict
+from math import exp, inf, isfinite, log, nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
-from edgemem.recall.rank.fact_features import FACT_FEATURES, fact_features_of
-from edgemem.recall.rank.features import FEATURES, Field, features_of, rank
+from edgemem.recall.rank.features import (
+    FACT_FEATURES,
+    FEATURES,
+    MEANING,
+    Field,
+    fact_features_of,
+    features_of,
+    rank,
+)
 from edgemem.recall.rank.gate import NOTHING, SLOWLY, Fit
-from edgemem.recall.rank.model import REASONS, LinearModel
-from edgemem.recall.rank.model import reasons as text_reasons
+from edgemem.recall.rank.model import reasons
 from edgemem.recall.rank.period import period_candidates
 from edgemem.recall.rank.replacing import COMPARED, Contents, Messages
 from edgemem.recall.traits import COUNTS
+from edgemem.store.fact_queries import held_within, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,8 +31,11 @@ if TYPE_CHECKING:
 
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.gate import Gate, Utterance
-    from edgemem.recall.rank.model import Models
+    from edgemem.recall.rank.model import LinearModel, Models
     from edgemem.recall.search.view import View
+    from edgemem.records import Reader
+    from edgemem.store.db.database import Database
+    from edgemem.store.fact_queries import HeldWithin
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
 
 
 _PLACES = {name: place for place, name in enumerate(FEATURES)}
+_FACT_MEANING = list(FACT_FEATURES).index(MEANING)
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
 """The features that are a share of the best message's."""
 _NO_WORDS: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
@@ -110,7 +121,6 @@ class Ranking:
             self._messages = self._messages._replace(contents=self._contents(view, texts, question, words_of))
         self._left = np.arange(self.texts)
         """The rows of the texts that were not left out."""
-        self._parts: Numbers | None = None
         past = (
             _pasts(view, values, first=question.asks_first) if question.asks_past else np.zeros(len(values))
         )
@@ -141,9 +151,7 @@ class Ranking:
         return Fit(
             max(
                 float(features[:, _PLACES["meaning"]].max(initial=0.0)),
-                float(
-                    np.nan_to_num(self.fact_features[:, [*FACT_FEATURES].index("meaning")]).max(initial=0.0)
-                ),
+                float(np.nan_to_num(self.fact_features[:, _FACT_MEANING]).max(initial=0.0)),
             ),
             float(np.concatenate([telling, self._odds[self.texts :]]).max(initial=NOTHING)),
             self._known,
@@ -203,7 +211,7 @@ class Ranking:
                 column = features[kept, _PLACES[name]]
                 if column.max(initial=0.0) > 0:
                     features[kept, _PLACES[name]] = column / column.max()
-            self._left, self._parts = kept, None
+            self._left = kept
             self._odds[kept] = self._odds_of_texts()
             level, self._level = self._level, self._level_of_scores()
             self.scores[kept] = self._scores()[kept]
@@ -259,33 +267,27 @@ class Ranking:
         return log(chance) - best / SLOWLY
 
     def _odds_of_texts(self) -> Numbers:
-        """Return the log odds of the texts that are left."""
-        messages, waits = self._messages.some(self._left), self._waits[self._left]
-        if not waits.any():
-            whole: Numbers = self._model.odds(messages) + self._less[self._left]
-            return whole
-        log_odds, rest = self._by_words.odds(messages), self._model.odds(messages.some(~waits))
-        # What has words of the question, and no vector yet, is as likely as what has one.
-        worded = messages.features[:, _PLACES["words"]] > 0
-        if len(rest):
-            log_odds[worded] += max(0.0, float(rest.max() - log_odds.max()))
-        log_odds[~waits] = rest
-        log_odds += self._less[self._left]
-        return log_odds
-
-    def _parts_of_texts(self) -> Numbers:
-        """Return what each reason adds to the log odds of each text; 0 where a text was left out."""
+        """Return the log odds of the texts that are left, and keep what each has for being newer."""
         import numpy as np
 
         messages, waits = self._messages.some(self._left), self._waits[self._left]
+        by_words = self._by_words if waits.any() else self._model
+        own = by_words.own_odds(messages)
+        log_odds = by_words.replacing.lifted(own, messages)
+        lifts = log_odds - own
         if waits.any():
-            left_parts = self._by_words.parts(messages)
-            left_parts[~waits] = self._model.parts(messages.some(~waits))
-        else:
-            left_parts = self._model.parts(messages)
-        parts = np.zeros((self.texts, len(REASONS)), np.float32)
-        parts[self._left] = left_parts
-        return parts
+            others = messages.some(~waits)
+            own_rest = self._model.own_odds(others)
+            rest = self._model.replacing.lifted(own_rest, others)
+            # What has words of the question, and no vector yet, is as likely as what has one.
+            worded = messages.features[:, _PLACES["words"]] > 0
+            if len(rest):
+                log_odds[worded] += max(0.0, float(rest.max() - log_odds.max()))
+            log_odds[~waits], lifts[~waits] = rest, rest - own_rest
+        self._lifts = np.zeros(self.texts, np.float32)
+        self._lifts[self._left] = lifts
+        log_odds += self._less[self._left]
+        return log_odds
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
         """Take in further things, each for the reasons of a candidate: versions of the same.
@@ -315,11 +317,14 @@ class Ranking:
         if self.by_period:
             return ("date",)
         row = self._like.get(hit.row, hit.row)
-        if row < self.texts:
-            if self._parts is None:
-                self._parts = self._parts_of_texts()
-            return text_reasons(self._parts[row].tolist())
-        return self._fact_models.reasons(self.fact_features[row - self.texts].tolist(), self._meaning)
+        if row >= self.texts:
+            features = self.fact_features[row - self.texts].tolist()
+            return reasons(self._fact_models.parts(features, self._meaning))
+        if row not in self._left:
+            return ()
+        model = self._by_words if self._waits[row] else self._model
+        parts = model.parts(self._messages.features[row].tolist())
+        return reasons({**parts, "recent": float(self._lifts[row])})
 
 
 def _messages(view: View, slots: Slots, question: ParsedQuery) -> Messages:
@@ -358,3 +363,82 @@ def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:
         seen[thing] += 1
         worth[place] = 1 / seen[thing]
     return worth
+
+
+_ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
+"""What is left of the score of a thing's versions that are not meant first: of what held then as well, of what holds now,
+which is often told, too, and of what neither holds nor held then."""
+_LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
+_AS_LONG, _FOR_LONG = 0.8, 0.2
+"""Of the time for which the one held that held longest: what is as good, and what is worth telling as well."""
+_MOST_MORE = 3
+
+
+def choose_versions(
+    ranking: Ranking,
+    truth: Database,
+    times: Sequence[tuple[float, float]],
+    *,
+    reader: Reader | None,
+    now: float,
+    others: bool,
+) -> None:
+    """Rank the values of each key that held at some times before its other values.
+
+    They need not be candidates: of a key that was set three thousand times the words find any values, and hardly the one that
+    is meant. So the values of then and of now join the candidates of each key, as far as the reader may read them.
+
+    Args:
+        now: seconds since the epoch.
+        others: whether values that neither held then nor hold now stay candidates.
+    """
+    rows = {int(ranking.refs[row]): int(row) for row in (ranking.kinds == FACT).nonzero()[0]}
+    by_thing: dict[int, list[int]] = defaultdict(list)
+    for ref, thing in keys_of(truth, list(rows)).items():
+        by_thing[thing].append(ref)
+    held: dict[tuple[int, int], list[HeldWithin]] = defaultdict(list)
+    for value in held_within(truth, by_thing, [*times, (now, nextafter(now, inf))], reader=reader):
+        held[value.key, value.time].append(value)
+    old, scores = ranking.scores, {}
+    joining: dict[int, int] = {}
+    for thing, refs in by_thing.items():
+        best = max(refs, key=lambda ref: old[rows[ref]])
+        present = {value.origin for value in held[thing, len(times)]}
+        meant: dict[int, float] = {}
+        for n, (begin, end) in enumerate(times):
+            for ref, worth in values_meant(held[thing, n], end - begin).items():
+                meant[ref] = max(worth, meant.get(ref, 0.0))
+        for ref in {*refs, *meant, *present}:
+            if ref not in rows:
+                joining[ref] = rows[best]
+            if ref in meant:
+                scores[ref] = meant[ref] * old[rows[best]]
+            elif ref in present or others:
+                left = 1.0 if not meant else _NOW if ref in present else _OTHER
+                scores[ref] = left * old[rows.get(ref, rows[best])]
+            else:
+                scores[ref] = -1.0  # it was looked at only because it might have held then
+    ranking.join(list(joining), list(joining.values()))
+    rows |= {ref: len(old) + n for n, ref in enumerate(joining)}
+    new = ranking.scores.copy()
+    new[[rows[ref] for ref in scores]] = list(scores.values())
+    ranking.rescore(new)
+
+
+def values_meant(held: Collection[HeldWithin], length: float) -> dict[int, float]:
+    """Return the values of a key that a question for some time means, by their origin, with the share of the score that each keeps.
+
+    Args:
+        held: the values of the key within that time.
+        length: of that time, in seconds.
+    """
+    if sum(value.seconds for value in held) < _LEAST_SHARE * length:
+        return {}
+    longest = max(value.seconds for value in held)
+    # Of two that held about equally long the later one counts: on the day of a change, the new value was told.
+    first = max(
+        (value for value in held if value.seconds >= _AS_LONG * longest), key=lambda value: value.origin
+    )
+    more = [value for value in held if value.seconds >= _FOR_LONG * longest and value is not first]
+    more.sort(key=lambda value: (-value.seconds, -value.origin))
+    return {first.origin: 1.0, **dict.fromkeys((value.origin for value in more[:_MOST_MORE]), _ALSO)}

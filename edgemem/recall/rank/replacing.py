@@ -1,16 +1,12 @@
 """Replacing: which message says anew, and otherwise, what an older one says.
 
-A message may have been replaced by a newer one, and neither text tells that by itself. For each of the best messages this module
-computes which newer message replaces it, or that none does: a softmax over the newer messages and "none", by a few features of each
-pair. A message that replaces another with a chance over .5 is ranked above it where the question asks what holds; where the question
-asks what was, the older one is ranked first. A replaced message loses nothing but its place, so a question that has several answers
-keeps them all.
+For each of the best messages this module computes which newer message replaces it, or that none does: a softmax over the newer
+messages and "none", by a few features of each pair. A message that replaces another with a chance over .5 is ranked above it where
+the question asks what holds; where it asks what was, the older one is ranked first. A replaced message loses nothing but its place,
+so a question that has several answers keeps them all.
 
-Learnt by `make lab ARGS=fit` on invented households and on the corpus of `tests/lab/weeks.py`. In households that
-nothing was learnt on, this puts the newest value above the old one in .86 of the questions; without it, .19. The right answer to
-other questions stays first nearly as often. Two things that are only alike, such as two birthdays, can be mistaken: then the one that is
-asked for stands first in .78 of the questions. Without any replacing it does in .96, and in .64 if a newer message may exchange a word
-of the question. Only the first few messages are compared, because those behind them are mostly about something else.
+Learnt by `make lab ARGS=fit`; `make lab ARGS=judged` tells how often the newest value comes above the old one, and how often what
+is only alike, such as another birthday, is mistaken for it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from edgemem.recall.index.sources import TURN, bound, marks
+from edgemem.recall.index.sources import TURN
 from edgemem.recall.search.table import NOBODY
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from edgemem.recall.people.alike import TermWeight
     from edgemem.recall.search.view import View
-    from edgemem.store.db.database import Database
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
@@ -65,14 +64,6 @@ class Statistics(msgspec.Struct, frozen=True):
         return [term for term, n in zip(rare, total, strict=True) if n <= max(MAX_MATCHES, total[0])][
             :MAX_TERMS
         ]
-
-
-def count_docs(database: Database, terms: Sequence[str]) -> dict[str, int]:
-    """Return by term the number of indexed texts that it stands in."""
-    counts = dict.fromkeys(terms, 0)
-    rows = database.query(f"select term, doc from vocabulary where term in ({marks(terms)})", bound(terms))  # noqa: S608 - ours
-    counts.update(rows)
-    return counts
 
 
 class Bm25Scores(NamedTuple):
@@ -135,7 +126,7 @@ def occurrences_of(view: View, postings: Iterable[tuple[str, Slots, Numbers]]) -
         [len(slots) for _, slots, _ in listed],
     )
     slots, times = (np.concatenate([posting[part] for posting in listed]) for part in (1, 2))
-    counts = np.bincount(term[view.columns.read_by(slots, view.only)], minlength=len(numbers))
+    counts = np.bincount(term[view.readable[slots]], minlength=len(numbers))
     may = view.may[slots]
     return Occurrences(
         list(numbers), term[may], slots[may], times[may], dict(zip(numbers, counts.tolist(), strict=True))
@@ -190,7 +181,7 @@ def _of_sessions(view: View, occurrences: Occurrences, worth: Numbers) -> Number
     import numpy as np
 
     names, term, slots, times, _ = occurrences
-    sessions, words_in = view.columns.sessions, view.columns.words_in(view.only)
+    sessions, words_in = view.columns.sessions, view.words_in_sessions()
     heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # one of which nothing may be read is none
     average = max(1.0, float(words_in[1:].sum()) / heard_of)
     at = term * sessions + view.columns.rows["session"][slots]

@@ -1,7 +1,8 @@
 """The search of one question, by words and by meaning, within a deadline.
 
-Words are looked up first, because that always takes little; then the question is embedded under its own share of
-the deadline; what is late is left out. At last the candidates are scored.
+Words are looked up first, because that always takes little; then the question is embedded under its own share of the
+deadline, and the docs nearest to it, and to the people whom it names, are found; what is late is left out. At last the
+candidates are scored.
 """
 
 from __future__ import annotations
@@ -14,23 +15,28 @@ import msgspec
 from edgemem.errors import ClosedError, ModelError
 from edgemem.recall.index.sources import FACT, TURN, Doc, bound, marks
 from edgemem.recall.index.state import FIRST_OTHER, State
-from edgemem.recall.rank.gate import Utterance
+from edgemem.recall.rank.gate import Utterance, shipped_gate
+from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.rank.ranking import Ranking
-from edgemem.recall.search.meaning import find_near, find_past
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import plain_words, share_of_meaning, terms
+from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.index import Index
+    from edgemem.recall.index.vectors import ExactVectors, Vector
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.rank.gate import Gate
-    from edgemem.recall.rank.model import Models
     from edgemem.recall.search.table import Filter
     from edgemem.recall.search.tail import Tail
     from edgemem.recall.search.view import View
+
+    Slots = NDArray[np.intp]
 
 
 _NEWEST = 8  # messages, for a question that says nothing
@@ -77,8 +83,6 @@ class Search:
     Args:
         state: how far the index has come; None: do without it.
         only: what may be found.
-        models: how candidates are scored.
-        gate: how likely it is that any of them helps.
         now: seconds since the epoch.
     """
 
@@ -89,8 +93,6 @@ class Search:
         embedder: Embedder | None,
         only: Filter,
         limits: Limits,
-        models: Models,
-        gate: Gate,
         *,
         now: float,
     ) -> None:
@@ -99,8 +101,6 @@ class Search:
         self._embedder = embedder
         self._only = only
         self._limits = limits
-        self._models = models
-        self._gate = gate
         self._now = now
         self._meaning = 0.0
         self._vector: Any = None
@@ -127,8 +127,8 @@ class Search:
             return Ranking(
                 view,
                 question,
-                models=self._models,
-                gate=self._gate,
+                models=shipped_models(),
+                gate=shipped_gate(),
                 utterance=Utterance(
                     question.words, question.language, self._vector, self._maker, asked=self._limits.asked
                 ),
@@ -207,7 +207,7 @@ class Search:
         begin = monotonic()
         timeout = None
         if self._limits.deadline is not None:
-            timeout = min(self._limits.embed_s - self.embed_s, self._limits.deadline - begin)
+            timeout = min(self._limits.embed_s, self._limits.deadline - begin)
             if timeout <= 0:
                 self.late = True
                 return None
@@ -216,7 +216,7 @@ class Search:
         except (ModelError, ClosedError):
             return None  # `check` says what is wrong with the model; words still find
         finally:
-            self.embed_s += monotonic() - begin
+            self.embed_s = monotonic() - begin
         self.late = self.late or vector is None
         return vector
 
@@ -230,3 +230,121 @@ class Search:
         over = self._limits.deadline is not None and monotonic() > self._limits.deadline
         self.late = self.late or over
         return over
+
+
+_FIRST = 8
+"""Candidates by meaning whose neighbours are candidates too: who says what it will be about says the rest after that."""
+_FEWEST = 8  # candidates by meaning that a reader must be left with, before more are looked for
+
+
+def find_near(
+    view: View,
+    vectors: ExactVectors,
+    vector: Vector,
+    question: ParsedQuery,
+    *,
+    new: Mapping[int, float],
+    most: int,
+) -> None:
+    """Find the docs near to a question, and the cosines of all candidates and their neighbours.
+
+    Args:
+        new: the cosines of docs that the index does not know yet.
+        most: the number of candidates by meaning; there may be twice as many about the people whom it names.
+    """
+    _note(view, new.items())
+    near = _nearest([*vectors.nearest(vector, most, about=True), *new.items()])[:most]
+    first = near[:_FIRST]
+    # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
+    readable = _take_up(view, near)
+    if len(near) == most and readable < _FEWEST:
+        # Most of what is near is somebody else's, or in the prompt already.
+        _take_up(view, vectors.nearest(vector, 4 * most, about=True))
+    about = about_people(view, question)
+    if len(about):
+        docs = view.columns.rows["id"][about]
+        theirs = vectors.nearest(vector, 2 * most, docs, about=True)
+        first += theirs[:_FIRST]
+        _take_up(view, theirs)
+    view.chosen[_around(view, [doc for doc, _ in first])] = True
+    _estimate(view, vectors, vector, view.around(_chosen(view), (-2, -1, 1)))
+
+
+def find_past(
+    view: View, vectors: ExactVectors, vector: Vector, among: Sequence[int] | None, *, most: int
+) -> None:
+    """Find the nearest facts that no longer hold.
+
+    Args:
+        vectors: theirs.
+        among: the only docs that may be found; None: all.
+        most: the number of candidates.
+    """
+    # Of a few that are named, memory is up to date only if they need not be estimates.
+    _take_up(view, vectors.nearest(vector, most, among, about=among is None))
+    _estimate(view, vectors, vector, _chosen(view))
+
+
+def _nearest(near: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
+    return sorted(near, key=lambda hit: -hit[1])
+
+
+def _around(view: View, docs: Sequence[int]) -> Slots:
+    """Return the slots of some docs that may be found, and of the messages around them."""
+    slots = view.take_up(docs)
+    return view.around(slots[slots >= 0], (-1, 1, 2))
+
+
+def about_people(view: View, question: ParsedQuery) -> Slots:
+    """Return the slots of messages in which somebody whom the question names speaks of themselves, or is spoken of."""
+    import numpy as np
+
+    rows, n = view.columns.rows, view.n
+    if not question.people:
+        return np.zeros(0, np.intp)
+    about = view.mentioned[:n].copy()
+    codes = [code for name in question.people if (code := view.columns.code(name)) is not None]
+    for code in codes:
+        about |= (rows["who"][:n] == code) & ((rows["marks"][:n] & SAYS_I) > 0)
+    about &= view.may[:n] & (rows["kind"][:n] == TURN)
+    return np.flatnonzero(about)
+
+
+def _take_up(view: View, near: Iterable[tuple[int, float]]) -> int:
+    """Make candidates of the near docs that may be found; return their number."""
+    slots = _note(view, near)
+    view.chosen[slots] = True
+    return len(slots)
+
+
+def _note(view: View, near: Iterable[tuple[int, float]]) -> Slots:
+    """Note the cosines of docs; return the slots of those that may be found."""
+    import numpy as np
+
+    cosines = dict(near)
+    slots = view.take_up(list(cosines))
+    here = slots >= 0
+    slots = slots[here]
+    view.cosines[slots] = np.fromiter(cosines.values(), np.float32, len(cosines))[here]
+    view.near[slots] = True
+    return slots
+
+
+def _estimate(view: View, vectors: ExactVectors, vector: Vector, slots: Slots) -> None:
+    """Note the cosines of some slots that have none yet."""
+    import numpy as np
+
+    slots = slots[~view.near[slots] & view.may[slots]]
+    docs = view.columns.rows["id"][slots]
+    order = np.argsort(docs, kind="stable")  # most of them stand in it already
+    slots, docs = slots[order], docs[order]
+    ids, cosines = vectors.estimates(vector, docs)
+    slots = slots[docs.searchsorted(ids)]
+    view.cosines[slots] = cosines
+    view.near[slots] = True
+
+
+def _chosen(view: View) -> Slots:
+    import numpy as np
+
+    return np.flatnonzero(view.chosen)

@@ -1,38 +1,38 @@
-"""Columns: what is known of each doc, in memory, one slot for each doc that was ever read in.
+"""The table of docs: what is known of each one in memory, the words of all, and who may find which.
 
-A doc that is taken out leaves an empty slot, and one that is replaced moves to a new one. A search takes what it needs of
-many slots at once; 80 bytes a doc.
+A doc has a slot. One that is taken out leaves an empty slot, and one that is replaced moves to a new one. Docs that the
+index does not know yet stand in the same table until it has taken them in.
 
-Masks: which slots somebody may find, kept at hand, so that a question looks only at slots that came since the last one.
-
-A memory of a hundred thousand texts has as many slots, and all but a few are as they were. The rule is that of the SQL,
-which has the last word.
-
-Candidates: what may be found at all.
+Who may find what is a condition in SQL, which has the last word, and the same rule on the columns here.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
+from collections import Counter
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from edgemem.provisions import later
-from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE, TURN, Doc
+from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE, TURN
 from edgemem.recall.index.state import PRIVATE
+from edgemem.recall.people.alike import Alikes
 from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.people.alike import Alike
     from edgemem.records import Reader
 
     Slots = NDArray[np.intp]
+    Numbers = NDArray[np.float32]
 
 
 COLUMNS = """
@@ -46,10 +46,15 @@ _TYPES = {
     "called": "i4", "kind": "u1", "level": "u1", "past": "?", "marks": "u1", "dated": "?",
 }  # fmt: skip
 BESIDE = (-2, -1, 1, 2)
-"""The neighbours of a message that are kept at hand: so many messages after it."""
+"""The neighbours of a message that are looked at: so many messages after it."""
 _PAST = (0, 1)
 NOBODY = 0
 """The code of nobody, and of no session."""
+_NUMBERED = (
+    1 << 24
+)  # messages with larger numbers, of which there are none in forty years, have no neighbours
+_OFTEN = 255  # how often a term stands in a text is kept in 8 bits
+_TERMS = 1000  # terms that are looked at between two looks at `stop`
 
 
 class Row(NamedTuple):
@@ -90,8 +95,42 @@ def sound_row(columns: Sequence[Any]) -> Row:
     return row
 
 
-class Columns:
-    """Rows by slot; not safe to use from several threads at once."""
+class Postings:
+    """In which slots terms stand, and how often: about 200 bytes for a text of ten words."""
+
+    def __init__(self) -> None:
+        self._packed: dict[str, array[int]] = {}
+        self.alikes = Alikes()
+        """The terms by how they sound and end."""
+
+    def add(self, slot: int, stems: str) -> None:
+        """Note the stems of the text in a slot, given with spaces between them."""
+        for term, times in Counter(stems.split()).items():
+            packed = self._packed.get(term)
+            if packed is None:
+                packed = self._packed[term] = array("I")
+                self.alikes.add(term)
+            packed.append(slot << 8 | min(times, _OFTEN))
+
+    def terms(self) -> list[str]:
+        """Return all terms."""
+        return list(self._packed)
+
+    def of(self, term: str) -> NDArray[np.uint32]:
+        """Return the slots of a term in ascending order, times 256, with how often it stands there."""
+        import numpy as np
+
+        packed = self._packed.get(term)
+        return np.zeros(0, np.uint32) if packed is None else np.frombuffer(packed, np.uint32)
+
+    def drop(self, term: str) -> None:
+        """Leave nothing of a term."""
+        if self._packed.pop(term, None) is not None:
+            self.alikes.drop(term)
+
+
+class DocTable:
+    """Docs by slot, with their words; not safe to use from several threads at once."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -107,19 +146,17 @@ class Columns:
         """Stems of whom texts speak to by name, by the code in `called`."""
         self._codes: dict[str | None, int] = {None: NOBODY}
         self._sessions: dict[int | None, int] = {None: NOBODY}
-        self._begins = [0]
-        """By the code of a session, the first slot that was ever of it."""
         self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
-        self._passing: set[int] = set()
-        self._beside = {step: np.zeros(0, np.int32) for step in BESIDE}
-        self._spans: NDArray[np.float64] = np.zeros((4, 0))
-        self._spans_of: dict[int, slice] = {}
+        self._messages: NDArray[np.int32] = np.zeros(0, np.int32)
+        """The slots of messages by their numbers, -1 where none is."""
+        self._spans: NDArray[np.float64] = np.zeros((0, 4))
         self._last_span = 0
-        self._words_in = np.zeros((2, 1), np.int64)
-        self._private: dict[int, NDArray[np.int64]] = {}
-        self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
-        self._masks = Masks()
+        self._kept = Postings()
+        self._passing: dict[int, str] = {}
+        """The stems of what is not in the index yet, by its number,"""
+        self._passing_words = Postings()
+        """and where they stand."""
         self.dropped = 0
         """How many docs were taken out."""
 
@@ -129,69 +166,99 @@ class Columns:
     def __contains__(self, doc: int) -> bool:
         return doc in self._slots
 
-    def append(self, row: Row, *, passing: bool = False) -> int:
+    def append(self, row: Row, stems: str = "", *, passing: bool = False) -> int:
         """Take a row in, in place of what its number had before; return its slot.
 
         Args:
+            stems: of its text, with spaces between them.
             passing: it is not in the index yet; `drop_passing` takes it out again.
         """
         spans = row.spans
         self.drop(row.id)
         slot = self.n
         self._make_room(slot)
-        session = self._sessions.setdefault(row.session_id, len(self._sessions))
-        if session == len(self._begins):
-            self._begins.append(slot)
         called = self._calling(frozenset(row.called.split())) if row.called else NOBODY
         values = (
-            row.id, row.ref, row.at, session, -1 if row.turn is None else row.turn, self._code(row.who), self._code(row.owner),
-            row.length, called, row.kind, row.level, bool(row.past), row.marks, bool(spans),
+            row.id, row.ref, row.at, self._sessions.setdefault(row.session_id, len(self._sessions)),
+            -1 if row.turn is None else row.turn, self._code(row.who), self._code(row.owner), row.length, called, row.kind,
+            row.level, bool(row.past), row.marks, bool(spans),
         )  # fmt: skip
         for column, value in zip(self.rows.values(), values):  # noqa: B905 - as long as one another
             column[slot] = value
         if passing:
-            self._passing.add(row.id)
-        self._count(slot, 1, row.length)
+            self._passing[row.id] = stems
+        (self._passing_words if passing else self._kept).add(slot, stems)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
         if spans:
             self._keep_spans(slot, spans)
         self._slots[row.id] = slot
         self.n = slot + 1
-        if row.kind == TURN:
-            self._link(row.id, slot)
+        if row.kind == TURN and 0 <= row.id < _NUMBERED:
+            if row.id >= len(self._messages):
+                self._messages = _longer(self._messages, max(256, row.id * 3 // 2), -1)
+            self._messages[row.id] = slot
         return slot
 
     def drop(self, doc: int) -> None:
-        """Leave nothing of a doc; its slot stays, and is nobody's."""
-        self._passing.discard(doc)
+        """Leave nothing of a doc but its terms, until they are pruned; its slot stays, and is nobody's."""
+        self._passing.pop(doc, None)
         slot = self._slots.pop(doc, None)
         if slot is None:
             return
-        self._count(slot, -1, -int(self.rows["length"][slot]))
+        if self.rows["dated"][slot]:
+            spans = self._spans[: self._last_span]
+            spans[spans[:, 0] == slot] = (-1, 0, 0, 0)
+        if 0 <= doc < len(self._messages):
+            self._messages[doc] = -1
         for column in self.rows.values():
             column[slot] = 0
         self.dropped += 1
-        self._masks.drop(slot)
         self.facts.pop(slot, None)
-        for step, beside in self._beside.items():
-            beside[slot] = -1
-            other = self._slots.get(doc - step)
-            if other is not None and beside[other] == slot:
-                beside[other] = -1
-        spans = self._spans_of.pop(slot, None)
-        if spans is not None:
-            self._spans[:, spans] = 0
-            self._spans[0, spans] = -1
 
     def drop_passing(self) -> None:
         """Leave nothing of what was not in the index yet; what the index has taken in since stays."""
         for doc in list(self._passing):
             self.drop(doc)
+        self._passing_words = Postings()
 
-    def slots(self, docs: Iterable[int]) -> dict[int, int]:
-        """Return the slots of those docs that are here."""
-        return {doc: self._slots[doc] for doc in docs if doc in self._slots}
+    def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> bool:
+        """Drop the terms that no text holds any more; return whether it came to the end.
+
+        Args:
+            stop: asked between steps of some milliseconds.
+            lock: held during each of them.
+        """
+        terms = self._kept.terms()
+        for first in range(0, len(terms), _TERMS):
+            if stop and stop():
+                return False
+            with lock:
+                ids = self.rows["id"]
+                for term in terms[first : first + _TERMS]:
+                    if not ids[self._kept.of(term) >> 8].any():
+                        self._kept.drop(term)
+        return True
+
+    def find(self, terms: Iterable[str]) -> list[tuple[str, Slots, Numbers]]:
+        """Return terms with the slots that each stands in, and how often; one that new texts hold as well comes twice."""
+        import numpy as np
+
+        packed = [(term, words.of(term)) for term in terms for words in (self._kept, self._passing_words)]
+        return [
+            (term, (some >> 8).astype(np.intp), (some & _OFTEN).astype(np.float32))
+            for term, some in packed
+            if len(some)
+        ]
+
+    def near(self, term: str, *, wide: bool) -> list[Alike]:
+        """Return the terms that sound like a term, with their distances."""
+        both = (self._kept.alikes, self._passing_words.alikes)
+        return list(dict(alike for alikes in both for alike in alikes.near(term, wide=wide)).items())
+
+    def ending_in(self, term: str) -> set[str]:
+        """Return the longer terms that end with a term."""
+        return {*self._kept.alikes.ending_in(term), *self._passing_words.alikes.ending_in(term)}
 
     def slots_of(self, docs: Collection[int]) -> Slots:
         """Return the slot of each doc; -1 where it is not here."""
@@ -212,84 +279,76 @@ class Columns:
         """Return how many sessions there are, that of no session included."""
         return len(self._sessions)
 
-    def words_in(self, only: Filter) -> NDArray[np.int64]:
-        """Return how many words of each session, by its code, may be read: what may not leaves no trace."""
-        import numpy as np
-
-        room = np.zeros((2, self.sessions), np.int64)
-        known = min(self.sessions, self._words_in.shape[1])
-        room[:, :known] = self._words_in[:, :known]
-        if "known" not in only.values:
-            private = list(self._private)
-        else:
-            room[1] *= int(only.values["known"])
-            speaker = self._owner(only)
-            private = [speaker] if speaker in self._private else []
-        total: NDArray[np.int64] = room.sum(axis=0)
-        for owner in private:
-            words = self._private[owner][: self.sessions]
-            total[: len(words)] += words
-        return total
-
     def readable(self, only: Filter) -> NDArray[np.bool_]:
-        """Return by slot what may be found, and one more that may not; the same rule as in SQL, which has the last word."""
+        """Return by slot what the reader may read, whether it is looked for or not, and one more that nobody may."""
         import numpy as np
 
         rows, n = self.rows, self.n
         allowed = np.zeros(n + 1, bool)
-        may = allowed[:n]
-        may[:] = self._masks.of(only, rows, n, self._owner(only))
+        np.not_equal(rows["id"][:n], 0, out=allowed[:n])
+        if "known" in only.values:
+            level = rows["level"][:n]
+            read = level <= int(only.values["known"])
+            owner = self.code(only.values["speaker"]) if only.values["alone"] else NOBODY
+            if owner:
+                read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
+            allowed[:n] &= read
+        return allowed
+
+    def findable(self, only: Filter, readable: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of the readable slots may be found."""
+        import numpy as np
+
+        rows, n = self.rows, self.n
+        allowed: NDArray[np.bool_] = readable.copy()
+        may, kind = allowed[:n], rows["kind"][:n]
+        if not only.past:
+            may &= ~rows["past"][:n]
+        if len(only.kinds) < len(KINDS):
+            kinds = np.zeros(256, bool)
+            kinds[list(only.kinds)] = True
+            may &= kinds[kind]
         code = self._sessions.get(only.session_id) if only.session_id is not None and only.turns else None
         if code is not None:
-            begin = self._begins[code]  # mostly a session of today, behind all others
-            here = begin + np.flatnonzero(rows["session"][begin:n] == code)
-            if len(here):
-                turns = np.array(sorted(only.turns), np.int64)
-                near = np.minimum(np.searchsorted(turns, rows["turn"][here]), len(turns) - 1)
-                may[here] &= turns[near] != rows["turn"][here]
+            here = np.flatnonzero(rows["session"][:n] == code)
+            may[here] &= np.isin(rows["turn"][here], list(only.turns), invert=True)
         if only.held is not None:
-            facts = np.flatnonzero(rows["kind"][:n] == FACT)
+            facts = np.flatnonzero(kind == FACT)
             may[facts] &= np.isin(rows["ref"][facts], np.array(only.held, np.int64))
         if only.known_at is not None:
-            known = np.where(np.isin(rows["kind"][:n], BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
+            known = np.where(np.isin(kind, BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
             may &= known <= only.known_at
         return allowed
 
     def spans(self) -> NDArray[np.float64]:
         """Return the times that texts speak of: rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
-        spans: NDArray[np.float64] = self._spans[:, : self._last_span].T
+        spans: NDArray[np.float64] = self._spans[: self._last_span]
         return spans
 
     def beside(self, slots: Slots, step: int) -> Slots:
-        """Return the slot of the message so many after each, one of `BESIDE`; -1 where there is none of the same session."""
+        """Return the slot of the message so many after each; -1 where there is none of the same session."""
         import numpy as np
 
-        return self._beside[step][slots].astype(np.intp)
+        ids, kind, session = (self.rows[name] for name in ("id", "kind", "session"))
+        numbers = ids[slots] + step
+        inside = (slots >= 0) & (ids[slots] > 0) & (kind[slots] == TURN)
+        inside &= (numbers > 0) & (numbers < len(self._messages))
+        beside = np.full(len(slots), -1, np.intp)
+        beside[inside] = self._messages[numbers[inside]]
+        beside[session[beside] != session[slots]] = -1
+        return beside
 
     def _make_room(self, slot: int) -> None:
         """See to it that there is room for a slot: half as much again, so that a growing memory is not copied each turn."""
-        if slot < len(self.rows["id"]):
-            return
-        room = max(256, slot * 3 // 2)
-        self.rows = {name: _longer(column, room, 0) for name, column in self.rows.items()}
-        self._beside = {step: _longer(column, room, -1) for step, column in self._beside.items()}
-
-    def _link(self, doc: int, slot: int) -> None:
-        """Note which messages stand beside a message, and beside which ones it stands."""
-        session, kind = self.rows["session"], self.rows["kind"]
-        for step, beside in self._beside.items():
-            for other, noted in ((doc + step, True), (doc - step, False)):
-                neighbour = self._slots.get(other)
-                if neighbour is not None and session[neighbour] == session[slot] and kind[neighbour] == TURN:
-                    beside[slot if noted else neighbour] = neighbour if noted else slot
+        if slot >= len(self.rows["id"]):
+            room = max(256, slot * 3 // 2)
+            self.rows = {name: _longer(column, room, 0) for name, column in self.rows.items()}
 
     def _keep_spans(self, slot: int, spans: Sequence[tuple[float, float, float]]) -> None:
         end = self._last_span + len(spans)
-        if end > self._spans.shape[1]:
-            self._spans = _longer(self._spans.T, max(64, end * 3 // 2), 0).T
-        self._spans[0, self._last_span : end] = slot
-        self._spans[1:, self._last_span : end] = list(zip(*spans, strict=True))
-        self._spans_of[slot] = slice(self._last_span, end)
+        if end > len(self._spans):
+            self._spans = _longer(self._spans, max(64, end * 3 // 2), 0)
+        self._spans[self._last_span : end] = [(slot, *span) for span in spans]
         self._last_span = end
 
     def _calling(self, stems: frozenset[str]) -> int:
@@ -297,45 +356,6 @@ class Columns:
         if code == len(self.callings):
             self.callings.append(stems)
         return code
-
-    def size(self, only: Filter) -> tuple[int, int]:
-        """Return how many texts may be read, of any kind, and how many words they have."""
-        if "known" not in only.values:
-            some = list(self._sizes.values())
-        else:
-            speaker = self._owner(only)
-            levels = [(0, NOBODY), (1, NOBODY)][: 1 + int(only.values["known"])]
-            some = [self._sizes.get(level, (0, 0)) for level in (*levels, (PRIVATE, speaker or -1))]
-        return sum(docs for docs, _ in some), sum(words for _, words in some)
-
-    def read_by(self, slots: Slots, only: Filter) -> NDArray[np.bool_]:
-        """Tell which of some slots hold what may be read, whether it is looked for or not."""
-        whatever = only._replace(kinds=frozenset(KINDS), past=True)
-        read: NDArray[np.bool_] = self._masks.of(whatever, self.rows, self.n, self._owner(only))[slots]
-        return read
-
-    def _owner(self, only: Filter) -> int | None:
-        """Return the code of whoever asks alone; None: of nobody."""
-        return self.code(only.values["speaker"]) if only.values.get("alone") else None
-
-    def _count(self, slot: int, docs: int, words: int) -> None:
-        """Note words more or less in the session of a slot: what is private under its owner, apart from the rest."""
-        import numpy as np
-
-        session, level, owner = (int(self.rows[name][slot]) for name in ("session", "level", "owner"))
-        known = self._sizes.get(whose := (level, owner if level == PRIVATE else NOBODY), (0, 0))
-        self._sizes[whose] = known[0] + docs, known[1] + words
-        if level == PRIVATE:
-            own = self._private.get(owner, np.zeros(0, np.int64))
-            if session >= len(own):
-                own = _longer(own, max(16, session * 3 // 2), 0)
-            own[session] += words
-            self._private[owner] = own
-            return
-        if session >= self._words_in.shape[1]:
-            more = np.zeros((2, session + 1), np.int64)
-            self._words_in = np.append(self._words_in, more, axis=1)
-        self._words_in[level, session] += words
 
     def _code(self, name: str | None) -> int:
         code = self._codes.setdefault(name, len(self.names))
@@ -363,62 +383,6 @@ def _import_numpy() -> None:
 later(_import_numpy)
 
 
-_MOST = 12
-"""Readers and kinds whose slots are kept, a byte a slot each; one reader needs two, for what is found and for what counts."""
-
-
-class Masks:
-    """By reader and kinds which slots may be found; not safe to use from several threads at once."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], tuple[int, NDArray[np.bool_]]] = {}
-        """How many slots were looked at, and what was seen; that of the newest question last."""
-
-    def of(
-        self, only: Filter, rows: Mapping[str, NDArray[Any]], n: int, owner: int | None
-    ) -> NDArray[np.bool_]:
-        """Return by slot what may be found; of session, turns and times nothing is looked at. Not to be written to.
-
-        Args:
-            rows: `id`, `past`, `kind`, `level` and `owner` by slot; of an empty one the id is 0.
-            n: how many slots there are.
-            owner: the code of whoever asks alone; None: of nobody.
-        """
-        import numpy as np
-
-        known = only.values.get("known")
-        key = only.past, only.kinds, known, owner
-        upto, mask = self._known.pop(key, (0, np.zeros(0, bool)))
-        if upto < n:
-            if len(mask) < n:
-                mask, old = np.zeros(len(rows["id"]), bool), mask
-                mask[:upto] = old[:upto]
-            new = slice(upto, n)
-            may = np.not_equal(rows["id"][new], 0, out=mask[new])
-            if not only.past:
-                may &= ~rows["past"][new]
-            if len(only.kinds) < len(KINDS):
-                kinds = np.zeros(256, bool)
-                kinds[list(only.kinds)] = True
-                may &= kinds[rows["kind"][new]]
-            if known is not None:
-                level = rows["level"][new]
-                read = level <= int(known)
-                if owner:
-                    read |= (level == PRIVATE) & (rows["owner"][new] == owner)
-                may &= read
-        if len(self._known) >= _MOST:
-            del self._known[next(iter(self._known))]
-        self._known[key] = n, mask
-        return mask[:n]
-
-    def drop(self, slot: int) -> None:
-        """Have nobody find a slot any more."""
-        for upto, mask in self._known.values():
-            if slot < upto:
-                mask[slot] = False
-
-
 BY_TIME = (PREFERENCE, NOTE)
 """Kinds whose refs are no ticks: their time tells when they were learnt."""
 
@@ -444,26 +408,6 @@ class Filter(NamedTuple):
     """Only what was known by this tick; None: all that is known."""
     held: tuple[int, ...] | None = None
     """The only facts that count, by what was said, in ascending order; None: all that `past` lets through."""
-
-    def allows(self, doc: Doc) -> bool:
-        """Tell whether a doc that is not in the file may be found."""
-        if doc.kind not in self.kinds or (doc.past and not self.past):
-            return False
-        if doc.session_id is not None and doc.session_id == self.session_id and doc.turn in self.turns:
-            return False
-        if doc.kind == FACT and self.held is not None:
-            at = bisect_left(self.held, doc.ref)
-            if at == len(self.held) or self.held[at] != doc.ref:
-                return False
-        if self.known_at is not None:
-            known = doc.at * 1e6 if doc.kind in BY_TIME else doc.ref
-            if known > self.known_at:
-                return False
-        if doc.level == 0 or "known" not in self.values:
-            return True
-        if doc.level == 1:
-            return bool(self.values["known"])
-        return bool(self.values["alone"]) and doc.owner == self.values["speaker"]
 
 
 def make_filter(

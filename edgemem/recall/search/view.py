@@ -1,4 +1,4 @@
-"""The columns as one question sees them, with the scores that it gives to each slot.
+"""The table as one question sees it, with the scores that it gives to each slot.
 
 It sees as many slots as there were when it began. What its reader may not read it looks up once, for all slots, and
 whatever asks it for a slot gets only what may be read. Arrays have one value more at the end, for no slot (-1).
@@ -6,8 +6,7 @@ whatever asks it for a slot gets only what may be read. Arrays have one value mo
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -15,32 +14,30 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.search.table import Columns, Filter, Row
+    from edgemem.recall.search.table import DocTable, Filter, Row
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
 
 class View:
-    """What one question sees; whoever uses it holds the lock of the columns.
+    """What one question sees; whoever uses it holds the lock of the table.
 
     Args:
         only: what may be found.
-        read: returns rows of the file by the numbers of docs, where columns do not hold all of them.
+        read: returns rows of the file by the numbers of docs, where the table does not hold all of them.
     """
 
     def __init__(
-        self, columns: Columns, only: Filter, read: Callable[[Sequence[int]], Sequence[Row]] | None = None
+        self, columns: DocTable, only: Filter, read: Callable[[Sequence[int]], Sequence[Row]] | None = None
     ) -> None:
         import numpy as np
 
         self.columns = columns
         self.only = only
         self._read = read
-        self.n = columns.n
         self._dropped = columns.dropped
-        self.may: NDArray[np.bool_] = columns.readable(only)
-        """Which slots may be found."""
+        self._look()
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
         """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
         self.session: Numbers = np.zeros(columns.sessions, np.float32)
@@ -52,28 +49,29 @@ class View:
 
     @property
     def whole(self) -> bool:
-        """Tell whether the columns hold every doc."""
+        """Tell whether the table holds every doc."""
         return self._read is None
+
+    def size(self) -> tuple[int, int]:
+        """Return how many texts the reader may read, of any kind, and how many words they have."""
+        import numpy as np
+
+        read = self.readable[: self.n]
+        return int(np.count_nonzero(read)), int(self.columns.rows["length"][: self.n][read].sum())
+
+    def words_in_sessions(self) -> NDArray[Any]:
+        """Return how many words of each session, by its code, may be read: what may not leaves no trace."""
+        import numpy as np
+
+        rows, read = self.columns.rows, self.readable[: self.n]
+        session, length = rows["session"][: self.n][read], rows["length"][: self.n][read]
+        return np.bincount(session, length, self.columns.sessions)
 
     def follow(self) -> None:
         """See nothing any more of what was taken out since."""
         if self._dropped != self.columns.dropped:
             self._dropped = self.columns.dropped
             self.may[: self.n] &= self.columns.rows["id"][: self.n] != 0
-
-    @cached_property
-    def concealed(self) -> int:
-        """Return how many slots might not be found when this was first asked."""
-        import numpy as np
-
-        return self.n - int(np.count_nonzero(self.may[: self.n]))
-
-    @cached_property
-    def hidden(self) -> NDArray[np.uint32]:
-        """Return the slots that might not be found when this was first asked, in ascending order."""
-        import numpy as np
-
-        return np.flatnonzero(~self.may[: self.n]).astype(np.uint32)
 
     def allowed(self, slots: Slots) -> NDArray[np.bool_]:
         """Tell which slots may be found."""
@@ -114,23 +112,29 @@ class View:
 
     def read(self, docs: Sequence[int]) -> None:
         """Read in what may be found of docs that are not in memory, where that does not hold all."""
-        if self._read is None:
+        missing = [doc for doc in dict.fromkeys(docs) if doc not in self.columns] if self._read else []
+        if not missing or self._read is None:
             return
-        missing = [doc for doc in dict.fromkeys(docs) if doc not in self.columns]
-        if missing:
-            for row in self._read(missing):
-                self.columns.append(row)
-            self.grow()
-
-    def grow(self) -> None:
-        """See also what was read in since."""
         import numpy as np
 
-        known, self.n, self.may = self.n, self.columns.n, self.columns.readable(self.only)
-        for name in ("words", "window", "cosines", "near", "mentioned", "chosen"):
-            column = np.zeros(self.n + 1, getattr(self, name).dtype)
-            column[:known] = getattr(self, name)[:known]
-            setattr(self, name, column)
-        self.session = np.append(
-            self.session, np.zeros(self.columns.sessions - len(self.session), np.float32)
+        for row in self._read(missing):
+            self.columns.append(row)
+        more = self.columns.n - self.n
+        self._look()
+        self.words, self.window, self.cosines = (
+            np.append(scores, np.zeros(more, np.float32))
+            for scores in (self.words, self.window, self.cosines)
         )
+        self.near, self.mentioned, self.chosen = (
+            np.append(mask, np.zeros(more, bool)) for mask in (self.near, self.mentioned, self.chosen)
+        )
+        sessions = np.zeros(self.columns.sessions - len(self.session), np.float32)
+        self.session = np.append(self.session, sessions)
+
+    def _look(self) -> None:
+        """Look at all slots that there are."""
+        self.n = self.columns.n
+        self.readable = self.columns.readable(self.only)
+        """Which slots the reader may read,"""
+        self.may: NDArray[np.bool_] = self.columns.findable(self.only, self.readable)
+        """and which of them may be found."""

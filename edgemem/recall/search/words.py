@@ -1,4 +1,4 @@
-"""The search by words: finds the words of a question in memory, in the file and in the tail."""
+"""The search by words: finds the words of a question in memory, or in the file while memory does not hold them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import CorruptError
 from edgemem.recall.index.sources import bound, in_batches, marks
-from edgemem.recall.index.state import FIRST_OTHER
+from edgemem.recall.index.state import FIRST_OTHER, PRIVATE
 from edgemem.recall.people.alike import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.people.names import LONG, Ways, people_heard, people_in, ways_of, with_names, with_people
-from edgemem.recall.query import ParsedQuery
 from edgemem.recall.rank.period import in_period
-from edgemem.recall.search.bm25 import K1, Statistics, bm25_scores, occurrences_of
-from edgemem.recall.search.file_words import FileWords
-from edgemem.recall.search.table import BESIDE, COLUMNS, Columns, Row, sound_row
+from edgemem.recall.search.bm25 import K1, Occurrences, Statistics, bm25_scores, occurrences_of
+from edgemem.recall.search.table import BESIDE, COLUMNS, DocTable, Row, sound_row
 from edgemem.recall.search.view import View
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import on_dates, on_days, spoken_of
@@ -28,14 +26,19 @@ if TYPE_CHECKING:
     from edgemem.recall.index.index import Index
     from edgemem.recall.index.state import State
     from edgemem.recall.people.alike import Alike
+    from edgemem.recall.query import ParsedQuery
     from edgemem.recall.search.table import Filter
     from edgemem.recall.search.tail import Tail
+    from edgemem.store.db.database import Database
+
+    Docs = NDArray[np.int64]
+    Posting = tuple[str, NDArray[np.intp], NDArray[np.float32]]
 
 
 _FEW = 3  # texts that a misheard name may stand in
 _WEEK_S = 7 * 86400.0
-_SOON_READ = 20_000
-"""The number of texts that a patient caller reads into memory: half a second."""
+MOST_READ = 1500
+"""Texts of a file that are read in, at most; each takes some 30 µs, with those beside it."""
 
 
 class WordSearch:
@@ -65,10 +68,8 @@ class WordSearch:
         self._only = only
         self._candidates = candidates
         self._patient = patient
-        self._resident = False
-        """Whether memory holds the words of the index."""
         self._file: FileWords | None = None
-        """The words of the file, where it does not."""
+        """The words of the file, where memory does not hold them."""
 
     def look_up(
         self, asked: ParsedQuery, *, names: Mapping[str, str], reader: str | None
@@ -81,24 +82,18 @@ class WordSearch:
         """
         people = {*names, *self._tail.people, *self._people()}
         query = with_people(asked.text, people)
-        question = self._read(asked, query, people, reader)
         postings = self._index.postings
-        state = self._state
-        if self._patient and state is not None and state.docs <= _SOON_READ:
-            postings.warm(state)
+        if self._patient and self._state is not None:
+            postings.warm(self._state)
         with postings.lock:
-            self._resident = self._state is not None and postings.follow(self._state)
-            columns = postings.columns if self._resident else Columns()
-            self._tail.pour(columns)
-            if self._state is not None and not self._resident:
-                self._file = FileWords(self._index.database, self._only)
-            view = View(columns, self._only, self._rows_of if self._file is not None else None)
+            view = self._view()
+            question = self._read(view, asked, query, people, reader)
             statistics = self._statistics(view, question.terms)
             heard = query
             if question.alone is None or question.alone.left:  # else no word is left that may be a name
                 heard = self._heard(query, question, statistics, names, people)
             if heard != query:
-                question = self._read(asked, heard, people, reader)
+                question = self._read(view, asked, heard, people, reader)
                 statistics = self._statistics(view, question.terms)
             if question.english:
                 question = question.of(
@@ -108,8 +103,21 @@ class WordSearch:
             question = question.but([term for term in question.dates if not statistics.counts.get(term)])
             if question.alone is not None:
                 question = question.settled(alone=self._is_alone(view, question))
-            self._find(view, question, statistics, people)
+            self._find(view, question, statistics)
+            self._note_mentions(view, question, statistics, people)
             return question, view
+
+    def _view(self) -> View:
+        """Return the table as this question sees it: that of all docs, or an empty one where memory does not hold them."""
+        postings, read = self._index.postings, None
+        if self._state is not None and postings.follow(self._state):
+            columns = postings.columns
+        else:
+            columns = DocTable()
+            if self._state is not None:
+                self._file, read = FileWords(self._index.database, self._only), self._rows_of
+        self._tail.pour(columns)
+        return View(columns, self._only, read)
 
     def _is_alone(self, view: View, question: ParsedQuery) -> bool:
         """Tell whether the period of a question ranks its answers alone, as no text of it holds the one word that is left, if any.
@@ -121,14 +129,12 @@ class WordSearch:
         alone = question.alone
         if alone is None:
             return False
-        if self._file is not None and self._patient:
-            view.read(self._file.of_times(question.times, alone.talk))
         if not alone.left:
             return True
         of_then = in_period(view, question, question.at) | (spoken_of(view.columns, question)[: view.n] > 0)
         having = view.may[: view.n].copy()
         for stems in alone.left:
-            having &= np.logical_or.reduce([self._having(view.columns, stem)[: view.n] for stem in stems])
+            having &= np.logical_or.reduce([self._having(view, stem) for stem in stems])
         if all(end - begin <= _WEEK_S for begin, end, _ in question.times):
             having &= of_then
         return bool((of_then & view.may[: view.n]).any() and not having.any())
@@ -140,17 +146,19 @@ class WordSearch:
         return [name for (name,) in rows if isinstance(name, str)]
 
     def _read(
-        self, asked: ParsedQuery, text: str, people: Collection[str], reader: str | None
+        self, view: View, asked: ParsedQuery, text: str, people: Collection[str], reader: str | None
     ) -> ParsedQuery:
         named = people_in(text, people)
-        return asked.resolved(text, people=named, subjects=self._subjects(named), reader=reader)
+        return asked.resolved(text, people=named, subjects=self._subjects(view, named), reader=reader)
 
-    def _subjects(self, people: Collection[str]) -> set[str]:
+    def _subjects(self, view: View, people: Collection[str]) -> set[str]:
         """Return the people whom facts are about."""
         stems = {name: " ".join(terms(name)) for name in people}
         if not stems:
             return set()
-        known = {doc.subject for doc in self._tail.docs.values() if self._only.allows(doc)}
+        about = {number: doc.subject for number, doc in self._tail.docs.items() if doc.subject}
+        slots = view.take_up(list(about)).tolist()
+        known = {subject for subject, slot in zip(about.values(), slots, strict=True) if slot >= 0}
         if self._state is not None:
             asked = list(stems.values())
             rows = self._index.database.query(
@@ -186,50 +194,34 @@ class WordSearch:
         )
 
     def _statistics(self, view: View, asked: Sequence[str]) -> Statistics:
-        """Return how common some terms are.
-
-        What may not be read has no say, so that no score tells of it.
-        """
-        late = self._tail.find(asked, view.columns)
-        counts = occurrences_of(view, late).counts
-        if self._resident:
-            postings = self._index.postings
-            counts = {term: counts.get(term, 0) + postings.count(term, view) for term in asked}
-        docs, words = view.columns.size(self._only)
+        """Return how common some terms are."""
+        docs, words = view.size()
         if self._file is not None:
             more_docs, more_words = self._file.size()
             docs, words = docs + more_docs, words + more_words
-            for term, count in self._file.counts(asked).items():
-                counts[term] = counts.get(term, 0) + count
-        return Statistics(docs=docs, terms=words, counts=counts)
+        return Statistics(docs=docs, terms=words, counts=self._counts(view, asked))
 
-    def _occurrences(self, view: View, asked: Iterable[str]) -> list[tuple[str, Any, Any]]:
-        """Return the postings of terms in memory and in the tail: each with its slots, and how often it stands there."""
-        stems = list(asked)
-        late = self._tail.find(stems, view.columns)
-        return [*self._index.postings.find(stems), *late] if self._resident else late
+    def _counts(self, view: View, asked: Iterable[str]) -> dict[str, int]:
+        """Return in how many texts each term stands; what may not be read has no say, so that no score tells of it."""
+        import numpy as np
 
-    def _near(self, term: str, *, wide: bool) -> list[Alike]:
-        """Return the terms of the memory and of the tail that sound like a term."""
-        alikes: Sequence[Alike] = ()
-        if self._file is None:
-            alikes = self._index.postings.alikes.near(term, wide=wide)
-        elif self._patient:
-            alikes = self._file.near(term, wide=wide)
-        return list({**dict(alikes), **dict(self._tail.alikes.near(term, wide=wide))}.items())
+        counts = dict.fromkeys(asked, 0)
+        for term, slots, _ in view.columns.find(counts):
+            counts[term] += int(np.count_nonzero(view.may[slots]))
+        if self._file is not None:
+            for term, count in self._file.counts(list(counts)).items():
+                counts[term] += count
+        return counts
 
     def _parted(self, view: View, term: str, *, known: bool) -> list[Alike]:
         """Return the shortest known compounds that end with a term, and the parts of the term, if it may be a compound."""
-        compounds = self._index.postings.alikes.ending_in(term) if self._resident else ()
-        longer = sorted(sorted({*compounds, *self._tail.alikes.ending_in(term)}), key=len)
+        longer = sorted(sorted(view.columns.ending_in(term)), key=len)
         # What may not be read takes nobody's place.
-        readable = (other for other in longer if self._statistics(view, [other]).counts.get(other))
+        readable = (other for other in longer if self._counts(view, [other])[other])
         return parted(term, islice(readable, MOST), known=known)
 
-    def _find(
-        self, view: View, question: ParsedQuery, statistics: Statistics, people: Collection[str]
-    ) -> None:
-        """Find the words of the question, and those that sound or end like them, in memory, in the file and in the tail."""
+    def _find(self, view: View, question: ParsedQuery, statistics: Statistics) -> None:
+        """Find the words of the question, and those that sound or end like them."""
         import numpy as np
 
         informative = statistics.informative(question.terms)
@@ -239,7 +231,7 @@ class WordSearch:
             for term in informative
             if question.english and not statistics.counts.get(term) and len(term) >= LEAST_LETTERS
         ]
-        near = {term: self._near(term, wide=term in question.strange) for term in unknown}
+        near = {term: view.columns.near(term, wide=term in question.strange) for term in unknown}
         sure = question.strange
         if question.language == "de":
             near = {
@@ -248,13 +240,7 @@ class WordSearch:
             }
             sure = frozenset(informative)
         stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])
-        in_file = self._find_in_file(view, list(stems), statistics)
-        if self._file is not None and self._patient:
-            view.read(self._file.about(question.people, question.times))
-        occurrences = occurrences_of(view, [*in_file, *self._occurrences(view, stems)])
-        counts = occurrences.counts
-        if self._file is not None:
-            counts = counts | self._file.counts([term for term in stems if term not in informative])
+        occurrences, counts = self._occurrences(view, list(stems), statistics)
         asked = spread(informative, near, {**counts, **statistics.counts}, sure)
         occurrences = occurrences.of(asked)
         scores = bm25_scores(view, occurrences, asked, statistics)
@@ -271,7 +257,6 @@ class WordSearch:
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
             then = view.seen(on_days(view.columns, question))
             view.chosen[then[-self._candidates :]] = True
-        self._note_mentions(view, question, people)
 
     def _choose(self, view: View, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
         """Make candidates of the slots with the highest scores."""
@@ -285,27 +270,31 @@ class WordSearch:
         view.chosen[view.seen(_highest(slots[~past], scores[~past], self._candidates))] = True
         view.chosen[view.seen(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
 
-    def _find_in_file(
-        self, view: View, stems: Sequence[str], statistics: Statistics
-    ) -> list[tuple[str, Any, Any]]:
-        """Read in the texts that terms stand in, and their neighbours, where memory does not hold them; return the postings."""
-        if self._file is None or self._state is None:
-            return []
+    def _occurrences(
+        self, view: View, stems: list[str], statistics: Statistics
+    ) -> tuple[Occurrences, dict[str, int]]:
+        """Return where terms stand, and in how many texts, reading those in that memory does not hold, with their neighbours."""
         import numpy as np
 
-        others = [term for term in stems if term not in statistics.counts]
-        counts = {**statistics.counts, **self._file.counts(others)}
+        if self._file is None or self._state is None:
+            occurrences = occurrences_of(view, view.columns.find(stems))
+            return occurrences, occurrences.counts
+        counts = {
+            **statistics.counts,
+            **self._file.counts([term for term in stems if term not in statistics.counts]),
+        }
         idf = {term: statistics.idf(counts[term]) for term in stems}
         postings = self._file.find(stems, counts, idf)
         docs = np.unique(np.concatenate([np.zeros(0, np.int64), *(docs for docs, _ in postings.values())]))
         beside = [docs[docs < FIRST_OTHER] + step for step in BESIDE]
         last = self._state.last_message  # what was said since stands beside it
         view.read(np.unique(np.concatenate([docs, *beside, [last - 1, last]])).tolist())
-        occurrences = []
-        for term, (at, times) in postings.items():
-            slots = view.columns.slots_of(at.tolist())
-            occurrences.append((term, slots[slots >= 0], times[slots >= 0]))
-        return occurrences
+        here: list[Posting] = []
+        for term, (numbers, times) in postings.items():
+            slots = view.columns.slots_of(numbers.tolist())
+            here.append((term, slots[slots >= 0], times[slots >= 0]))
+        occurrences = occurrences_of(view, [*here, *view.columns.find(stems)])
+        return occurrences, {**occurrences.counts, **counts}
 
     def _rows_of(self, numbers: Sequence[int]) -> list[Row]:
         """Read the rows of those docs that may be found."""
@@ -326,51 +315,159 @@ class WordSearch:
                 f"{self._index.path} is damaged: a row cannot be ({error}); it is made again by itself."
             ) from error
 
-    def _note_mentions(self, view: View, question: ParsedQuery, people: Collection[str]) -> None:
+    def _note_mentions(
+        self, view: View, question: ParsedQuery, statistics: Statistics, people: Collection[str]
+    ) -> None:
         """Note the texts that speak of a person whom the question names, and not only to them."""
         import numpy as np
 
-        columns = view.columns
         for name in question.people:
             stems = terms(name)
             if not stems:
                 continue
-            ways = self._ways(view, name, people) if question.english else Ways.of(stems)
-            texts = {stem: self._having(columns, stem) for stem in ways.all()}
-            named = np.ones(columns.n, bool)
+            ways = self._ways(view, name, statistics, people) if question.english else Ways.of(stems)
+            texts = {stem: self._having(view, stem) for stem in ways.all()}
+            named = np.ones(view.n, bool)
             for part in ways.parts:
                 named &= np.logical_or.reduce([texts[stem] for stem in part])
             for stem in ways.alone:
                 named |= texts[stem]
             slots = view.seen(np.flatnonzero(named))
-            view.mentioned[slots[~_addressed(columns, slots, stems)]] = True
+            view.mentioned[slots[~_addressed(view.columns, slots, stems)]] = True
 
-    def _ways(self, view: View, name: str, people: Collection[str]) -> Ways:
+    def _ways(self, view: View, name: str, statistics: Statistics, people: Collection[str]) -> Ways:
         """Return by which stems the memory speaks of somebody."""
-        few = max(_FEW, view.columns.size(self._only)[0] // 100)
+        few = max(_FEW, statistics.docs // 100)
 
         def is_rare(term: str) -> bool:
-            return self._statistics(view, [term]).counts.get(term, 0) <= few
+            return self._counts(view, [term])[term] <= few
 
-        near = {stem: self._near(stem, wide=len(stem) >= LONG) for stem in terms(name)}
+        near = {stem: view.columns.near(stem, wide=len(stem) >= LONG) for stem in terms(name)}
         return ways_of(name, people, near, is_rare)
 
-    def _having(self, columns: Columns, stem: str) -> NDArray[np.bool_]:
-        """Tell which texts a stem stands in."""
+    def _having(self, view: View, stem: str) -> NDArray[np.bool_]:
+        """Tell which of the slots that a question sees hold a stem."""
         import numpy as np
 
-        here = np.zeros(columns.n, bool)
-        late = columns.slots_of(self._tail.having(stem))
-        here[late[late >= 0]] = True
-        if self._resident:
-            here[self._index.postings.having(stem)] = True
-        elif self._file is not None:
-            slots = columns.slots_of(self._file.having(stem).tolist())
-            here[slots[slots >= 0]] = True
-        return here
+        here = np.zeros(view.n + 1, bool)
+        for _, slots, _ in view.columns.find([stem]):
+            here[slots] = True
+        if self._file is not None:
+            here[view.columns.slots_of(self._file.having(stem).tolist())] = True
+        return here[:-1]
 
 
-def _addressed(columns: Columns, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:
+class FileWords:
+    """The words of an index file as one reader may know them, while memory does not hold them; made for one question.
+
+    That is so between opening a file and the first idle moment, and after very much was written. It counts and weighs as
+    memory does, what a reader may not read having no say; but of very many texts only those are looked at that have most
+    of the question's words.
+
+    Args:
+        only: what may be found.
+    """
+
+    def __init__(self, database: Database, only: Filter) -> None:
+        self._database = database
+        self._only = only
+        self._values: Mapping[str, Any] | None = only.values if "known" in only.values else None
+        self._few: tuple[Docs, bool] | None = None
+
+    def size(self) -> tuple[int, int]:
+        """Return how many texts may be read, of any kind, and how many words they have."""
+        rule, values = "1", {}
+        if self._values is not None:
+            rule = "level = 0 or (level = 1 and :known) or (level = 2 and owner = :speaker and :alone)"
+            values = {name: self._values[name] for name in ("known", "speaker", "alone")}
+        sql = f"select coalesce(sum(docs), 0), coalesce(sum(terms), 0) from sizes where {rule}"  # noqa: S608 - ours
+        docs, words = self._database.query(sql, values)[0]
+        return int(docs), int(words)
+
+    def counts(self, terms: Sequence[str]) -> dict[str, int]:
+        """Return in how many texts that may be read each term stands."""
+        if not terms:
+            return {}
+        docs, hidden = self._apart()
+        if hidden and not len(docs):
+            counts = dict.fromkeys(terms, 0)
+            sql = f"select term, doc from vocabulary where term in ({marks(terms)})"  # noqa: S608 - ours
+            counts.update(self._database.query(sql, bound(terms)))
+            return counts
+        return {term: len(self._readable(self.having(term))) for term in terms}
+
+    def having(self, stem: str) -> Docs:
+        """Return the numbers of the texts that a stem stands in, readable or not."""
+        import numpy as np
+
+        rows = self._database.query("select rowid from words where words match ?", (f'"{stem}"',))
+        return np.fromiter((doc for (doc,) in rows), np.int64, len(rows))
+
+    def find(
+        self, terms: Iterable[str], counts: Mapping[str, int], idf: Mapping[str, float]
+    ) -> dict[str, tuple[Docs, NDArray[np.float32]]]:
+        """Return by term the readable texts that it stands in, and how often; of very many texts the best alone.
+
+        Args:
+            counts: by term, the number of texts that it stands in; a term that stands nowhere is not looked up.
+            idf: by term, its inverse document frequency.
+        """
+        import numpy as np
+
+        postings: dict[str, tuple[Docs, NDArray[np.float32]]] = {}
+        for term in terms:
+            if not counts.get(term):
+                continue
+            rows = self._database.query(
+                "select doc, count(*) from occurrences where term = ? group by doc", (term,)
+            )
+            docs, times = np.array(rows, np.int64).reshape(-1, 2).T
+            kept = np.isin(docs, self._readable(docs))
+            postings[term] = docs[kept], times[kept].astype(np.float32)
+        if not postings:
+            return postings
+        docs = np.concatenate([docs for docs, _ in postings.values()])
+        numbers, place = np.unique(docs, return_inverse=True)
+        if len(numbers) <= MOST_READ:
+            return postings
+        worth = np.concatenate(
+            [idf.get(term, 0.0) * times * (K1 + 1) / (times + K1) for term, (_, times) in postings.items()]
+        )
+        best = np.lexsort((-numbers, -np.bincount(place, worth)))[:MOST_READ]
+        kept_docs = np.sort(numbers[best])
+        return {
+            term: (docs[here], times[here])
+            for term, (docs, times) in postings.items()
+            if (here := np.isin(docs, kept_docs)).any()
+        }
+
+    def _readable(self, docs: Docs) -> Docs:
+        """Return the readable ones of some docs."""
+        import numpy as np
+
+        few, hidden = self._apart()
+        return docs[np.isin(docs, few, invert=hidden)]
+
+    def _apart(self) -> tuple[Docs, bool]:
+        """Return the few docs that may not be read, and True; or the few that may be, and False."""
+        import numpy as np
+
+        if self._few is None:
+            rows: list[tuple[Any, ...]] = []
+            hidden = self._values is None or bool(self._values["known"])
+            if self._values is not None:
+                where = "level = 0"
+                if hidden:
+                    where = f"level = {PRIVATE:d} and not (:alone and owner is :speaker)"
+                values = {name: self._values[name] for name in ("speaker", "alone")} if hidden else {}
+                # All docs are looked at for that, 12 ms of 100,000; a few sums tell where it is for nothing.
+                if self._database.query(f"select 1 from sizes where {where} limit 1", values):  # noqa: S608 - ours
+                    rows = self._database.query(f"select id from docs where {where}", values)  # noqa: S608 - ours
+            self._few = np.fromiter((doc for (doc,) in rows), np.int64, len(rows)), hidden
+        return self._few
+
+
+def _addressed(columns: DocTable, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:
     """Tell which texts address somebody of this name."""
     import numpy as np
 

@@ -9,92 +9,16 @@ are given: nineteen eighty four is `19` `84` and `1984`, the first of May `1` an
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgemem.languages.words import all_words, bare, small
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgemem.languages.words import Numbers, Words
-
-
-class NumberWords(NamedTuple):
-    """The number words of one language."""
-
-    values: dict[str, int]
-    """Of whole numbers, compounds included."""
-    places: dict[str, int]
-    """Of ordinals."""
-    rare_places: dict[str, int]
-    """Of ordinals that mean something else but in a date and after tens."""
-    repeats: dict[str, int]
-    """How often the digit after it stands there."""
-    sizes: dict[str, int]
-    """What multiplies the number before it."""
-    joins: frozenset[str]
-    """What stands between parts of one number."""
-    zeros: frozenset[str] = frozenset()
-    """What is zero only beside other digits."""
-    points: frozenset[str] = frozenset()
-    past: frozenset[str] = frozenset()
-    """Between minutes and the hour that is over, and below the hour to come."""
-    to: frozenset[str] = frozenset()
-    quarter: str = ""
-    half: str = ""
-    half_is_to: bool = False
-    """Whether half five is half an hour before five."""
-    clock: tuple[str, ...] = ()
-    """What follows a full hour."""
-    and_: frozenset[str] = frozenset()
-    less: frozenset[str] = frozenset()
-    """Between an hour and the minutes after and before it, where the hour comes first."""
-    months: frozenset[str] = frozenset()
-    of: str = ""
-    """Between a day and its month."""
-
-
-def _number_words(language: Words) -> NumberWords | None:
-    numbers = language.numbers
-    if numbers is None:
-        return None
-    values = _counted(numbers.units) | _counted(numbers.tens, 20, 10)
-    rare = _inflected(_counted(numbers.rare_places, 1), numbers)
-    places = _counted(numbers.places, 3) | _counted(numbers.place_tens, 20, 10)
-    if numbers.ones:
-        tens = _counted(numbers.tens, 20, 10)
-        ones = list(_counted(numbers.ones))
-        values |= {
-            f"{unit}{numbers.and_within}{ten}": n + of_ten
-            for ten, of_ten in tens.items()
-            for n, unit in enumerate(ones, 1)
-        }
-        places |= {f"{word}{numbers.place_ending}": n for word, n in values.items() if n >= 20}
-        values |= _compounds(values, ones, numbers)
-    values |= _counted(numbers.hundreds, 100, 100) | _counted(numbers.hundred, 100)
-    return NumberWords(
-        values=values,
-        places=_inflected(places, numbers),
-        rare_places=rare,
-        repeats=numbers.repeats,
-        sizes=numbers.sizes,
-        joins=numbers.joins.words,
-        zeros=numbers.zeros.words,
-        points=numbers.points.words,
-        past=numbers.past.words,
-        to=numbers.to.words,
-        quarter=numbers.quarter,
-        half=numbers.half,
-        half_is_to=numbers.half_is_to,
-        clock=tuple(numbers.clock.split()),
-        and_=numbers.and_behind.words,
-        less=numbers.less_behind.words,
-        months=frozenset(
-            bare(small(month.partition("/")[0].strip())) for month in language.dates.months.split(",")
-        ),
-        of=numbers.of,
-    )
 
 
 def _compounds(values: dict[str, int], ones: list[str], numbers: Numbers) -> dict[str, int]:
@@ -155,18 +79,35 @@ def with_digits(words: list[str], language: str = "en") -> list[str]:
 class _Spoken:
     """Reads the numbers of one language."""
 
-    def __init__(self, language: NumberWords) -> None:
-        self._of = language
-        self.rare = language.rare_places
-        clock = {word for word in (language.half, language.quarter) if word}
+    def __init__(self, language: Words, numbers: Numbers) -> None:
+        self._of = numbers
+        values = _counted(numbers.units) | _counted(numbers.tens, 20, 10)
+        places = _counted(numbers.places, 3) | _counted(numbers.place_tens, 20, 10)
+        if numbers.ones:
+            tens = _counted(numbers.tens, 20, 10)
+            ones = list(_counted(numbers.ones))
+            values |= {
+                f"{unit}{numbers.and_within}{ten}": n + of_ten
+                for ten, of_ten in tens.items()
+                for n, unit in enumerate(ones, 1)
+            }
+            places |= {f"{word}{numbers.place_ending}": n for word, n in values.items() if n >= 20}
+            values |= _compounds(values, ones, numbers)
+        self._values = values | _counted(numbers.hundreds, 100, 100) | _counted(numbers.hundred, 100)
+        self._places = _inflected(places, numbers)
+        self.rare = _inflected(_counted(numbers.rare_places, 1), numbers)
+        self._clock = tuple(numbers.clock.split())
+        self._months = frozenset(
+            bare(small(month.partition("/")[0].strip())) for month in language.dates.months.split(",")
+        )
         self.starts = frozenset(
             {
-                *language.values,
-                *language.places,
-                *language.rare_places,
-                *language.sizes,
-                *language.repeats,
-                *clock,
+                *self._values,
+                *self._places,
+                *self.rare,
+                *numbers.sizes,
+                *numbers.repeats,
+                *filter(None, (numbers.half, numbers.quarter)),
             }
         )
 
@@ -180,7 +121,11 @@ class _Spoken:
         while end < len(words):
             part, after = self._part(words, end, begun=bool(parts))
             if not part:
-                if parts and words[end] in self._of.points and self._part(words, end + 1, begun=True)[0]:
+                if (
+                    parts
+                    and words[end] in self._of.points.words
+                    and self._part(words, end + 1, begun=True)[0]
+                ):
                     end += 1
                     continue
                 break
@@ -196,15 +141,15 @@ class _Spoken:
         if word in of.repeats:
             digit, end = self._part(words, at + 1, begun=True)
             return (digit * of.repeats[word], at + 2) if len(digit) == 1 and end == at + 2 else ("", at)
-        if word in of.zeros:
+        if word in of.zeros.words:
             follows = words[at + 1] if at + 1 < len(words) else ""
-            return ("0", at + 1) if begun or of.values.get(follows, 10) < 10 else ("", at)
+            return ("0", at + 1) if begun or self._values.get(follows, 10) < 10 else ("", at)
         if figure := _DIGITS.fullmatch(word):
             return figure[1], at + 1
-        if word in of.places:
-            return str(of.places[word]), at + 1
-        if word in of.rare_places and self._in_date(words, at):
-            return str(of.rare_places[word]), at + 1
+        if word in self._places:
+            return str(self._places[word]), at + 1
+        if word in self.rare and self._in_date(words, at):
+            return str(self.rare[word]), at + 1
         return self._cardinal(words, at)
 
     def _cardinal(self, words: Sequence[str], at: int) -> tuple[str, int]:
@@ -213,18 +158,20 @@ class _Spoken:
         total, part, end, least = 0, None, at, 10**9
         while end < len(words):
             word = words[end]
-            if word in of.joins and part is not None:
+            if word in of.joins.words and part is not None:
                 follows = words[end + 1] if end + 1 < len(words) else ""
-                if _below(of.values.get(follows, of.places.get(follows, of.rare_places.get(follows))), least):
+                if _below(
+                    self._values.get(follows, self._places.get(follows, self.rare.get(follows))), least
+                ):
                     end += 1
                     continue
                 break
-            if word in of.values and _below(of.values[word], least):
-                value = of.values[word]
+            if word in self._values and _below(self._values[word], least):
+                value = self._values[word]
                 part, least = (part or 0) + value, _step(value)
             elif (
                 part is not None
-                and (place := of.places.get(word) or of.rare_places.get(word))
+                and (place := self._places.get(word) or self.rare.get(word))
                 and _below(place, least)
             ):
                 return str(total + part + place), end + 1
@@ -246,25 +193,25 @@ class _Spoken:
         if word == of.half and of.half_is_to and at + 1 < len(words):
             hour, end = self._hour(words, at + 1)
             return _clock(hour, -30, end)
-        minutes = 30 if word == of.half else 15 if word == of.quarter else of.values.get(word, 0)
+        minutes = 30 if word == of.half else 15 if word == of.quarter else self._values.get(word, 0)
         between = at + 1
-        if minutes == 20 and between < len(words) and of.values.get(words[between]) == 5:
+        if minutes == 20 and between < len(words) and self._values.get(words[between]) == 5:
             minutes, between = 25, between + 1
         if 0 < minutes <= 30 and minutes % 5 == 0 and between + 1 < len(words):
-            sign = 1 if words[between] in of.past else -1 if words[between] in of.to else 0
+            sign = 1 if words[between] in of.past.words else -1 if words[between] in of.to.words else 0
             hour, end = self._hour(words, between + 1)
             if sign and hour and (sign > 0 or minutes < 30):
                 digits, end = _clock(hour, sign * minutes, end)
                 # From ten to seven may also be a span.
                 return [*digits, *([] if sign > 0 or word == of.quarter else [str(minutes), str(hour)])], end
         hour, end = self._hour(words, at)
-        if hour and end + 1 < len(words) and words[end] in of.and_ | of.less:
+        if hour and end + 1 < len(words) and words[end] in of.and_behind.words | of.less_behind.words:
             word = words[end + 1]
-            minutes = 30 if word == of.half else 15 if word == of.quarter else of.values.get(word, 0)
+            minutes = 30 if word == of.half else 15 if word == of.quarter else self._values.get(word, 0)
             if 0 < minutes <= 30 and minutes % 5 == 0:
-                return _clock(hour, minutes if words[end] in of.and_ else -minutes, end + 2)
-        if hour and of.clock and tuple(words[end : end + len(of.clock)]) == of.clock:
-            end += len(of.clock)
+                return _clock(hour, minutes if words[end] in of.and_behind.words else -minutes, end + 2)
+        if hour and self._clock and tuple(words[end : end + len(self._clock)]) == self._clock:
+            end += len(self._clock)
             part, after = self._cardinal(words, end)
             return _clock(hour, int(part), after) if part and int(part) < 60 else _clock(hour, 0, end)
         return [], at
@@ -272,10 +219,10 @@ class _Spoken:
     def _in_date(self, words: Sequence[str], at: int) -> bool:
         """Tell whether a month stands beside an ordinal."""
         after = [word for word in words[at + 1 : at + 3] if word != self._of.of]
-        return bool({*after[:1], *words[max(0, at - 1) : at]} & self._of.months)
+        return bool({*after[:1], *words[max(0, at - 1) : at]} & self._months)
 
     def _hour(self, words: Sequence[str], at: int) -> tuple[int, int]:
-        value = self._of.values.get(words[at], 0)
+        value = self._values.get(words[at], 0)
         if not value and words[at].isdecimal() and len(words[at]) <= 2:
             value = int(words[at])
         return (value, at + 1) if 0 < value <= 12 else (0, at)
@@ -341,5 +288,4 @@ def _clock(hour: int, minutes: int, end: int) -> tuple[list[str], int]:
 def _spoken(language: str) -> _Spoken | None:
     """Return what reads a language; its tables are made when it is first needed."""
     words = all_words().get(language)
-    numbers = None if words is None else _number_words(words)
-    return None if numbers is None else _Spoken(numbers)
+    return None if words is None or words.numbers is None else _Spoken(words, words.numbers)

@@ -1,6 +1,6 @@
 """One SQLite file: a writer thread, readers of its own for every thread, a lock between processes.
 
-The only module that imports sqlite3. Writes run as functions on the writer thread, one transaction each, so
+Writes run as functions on the writer thread, one transaction each, so
 that nobody who speaks waits for a disk; reads run where they are asked for and see what is committed. A
 `Database` is shared freely between threads, and must not be carried across a fork: open a new one there.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import sys
 import threading
 import warnings
@@ -19,8 +18,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.clock import Clock
 from edgemem.errors import (
@@ -32,44 +30,33 @@ from edgemem.errors import (
     ReadOnlyError,
     StoreError,
 )
-from edgemem.store.db.files import FileLock, OpenedFiles, create_private, meaning_of
+from edgemem.store.db.connection import (
+    FOREIGN,
+    Place,
+    connect,
+    find_place,
+    meaningful,
+    plain_connection,
+    vec0_version,
+)
+from edgemem.store.db.files import Closing, FileLock, OpenedFiles, create_private, meaning_of
 from edgemem.store.db.schema import TRUTH, Migration, Ticks, check_schema, migrate, missing_steps
 from edgemem.store.db.threads import Readers, Writer
 from edgemem.store.db.transaction import Transaction
-from edgemem.store.db.vec import load_vec0, register_vec0, vec0_version
-from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, write_copy
+from edgemem.store.db.wal import RawFile, WriteAheadLog, copy_name, write_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
-    from typing_extensions import Self
-
-
-__all__ = [
-    "Database",
-    "MemoryDatabase",
-    "Origin",
-    "Transaction",
-    "copy_database",
-    "origin_of",
-    "read_foreign",
-    "read_value",
-]
 
 T = TypeVar("T")
-
-_Mode = Literal["rw", "ro", "ro&immutable=1"]
 
 _log = logging.getLogger(__name__)
 
 _AGAIN_S = 0.01  # between two tries to empty the log
 
-_FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
-"""What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
 
-
-class Database:
+class Database(Closing):
     """An open database file; a context manager, safe to use from several threads.
 
     Args:
@@ -126,23 +113,21 @@ class Database:
         self._pid = os.getpid()
         # Whatever is derived may be made again at any time, by any process.
         files = OpenedFiles(self.path) if durable and not read_only else None
-        self._place = _Place(self.path, "ro")
+        self._place = Place(self.path, "ro")
         self._copy = ExitStack()
         self._closing = threading.Lock()
         self._running: Transaction | None = None
         self._remembered: dict[str, Any] = {}
         self._version = -1
         self._synchronous = "full" if durable else "off"
-        if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
-            register_vec0()
         self._lock: FileLock | None = None
         try:
-            with _meaningful(self.path):
+            with meaningful(self.path):
                 # Before it is opened: SQLite takes the log away from beside an empty file.
                 if not self._create:
                     _check_not_lost(self.path)
                 if read_only:
-                    self._place = _find_place(self.path, migrations, self._copy)
+                    self._place = find_place(self.path, migrations, self._copy)
                 else:
                     create_private(self.path)
                     self._lock = FileLock(
@@ -173,28 +158,28 @@ class Database:
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a statement that only reads, as of the last commit."""
         self._check_open()
-        try:  # not `_meaningful`, which costs a context
+        try:  # not `meaningful`, which costs a context
             return self._readers.query(sql, parameters)
-        except _FOREIGN as error:
+        except FOREIGN as error:
             raise meaning_of(error, self.path) from error
 
     def now(self) -> float:
         """Return the clock's time, which is not before anything that any process has stored here."""
         self._check_open()
-        with _meaningful(self.path), self._readers.mine() as reader:
+        with meaningful(self.path), self._readers.mine() as reader:
             reader.version = self._ticks.look(reader.connection, reader.version)
         return self.clock.now()
 
     def version(self) -> int:
         """Return a number that is another one after each commit, of any process; it compares within this object only."""
         self._check_open()
-        with _meaningful(self.path), self._readers.shared() as reader:
+        with meaningful(self.path), self._readers.shared() as reader:
             return int(reader.connection.execute("pragma data_version").fetchone()[0])
 
     def high_water(self) -> int:
         """Return the highest tick that the file holds; 0 if it holds none."""
         self._check_open()
-        with _meaningful(self.path), self._readers.mine() as reader:
+        with meaningful(self.path), self._readers.mine() as reader:
             return self._ticks.newest(reader.connection)
 
     def born(self) -> int:
@@ -305,10 +290,10 @@ class Database:
         target = Path(target).expanduser().absolute()
         self._check_open()
         with (
-            _meaningful(self.path),
-            closing(_connect(*self._place, self._busy_timeout_s, False)) as source,
+            meaningful(self.path),
+            closing(connect(*self._place, self._busy_timeout_s, False)) as source,
         ):
-            return write_copy(source, target, connect=_plain, stop=stop)
+            return write_copy(source, target, connect=plain_connection, stop=stop)
 
     def close(self) -> None:
         """Write what is queued, empty the log into the file and close it; may be called twice."""
@@ -336,14 +321,6 @@ class Database:
             self._connection.close()
         self._raw.close()
         self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if not self.closed:
@@ -389,11 +366,9 @@ class Database:
 
     # Opening
 
-    def _open_writer(
-        self, migrations: Sequence[Migration], page_size: int, load_vec: bool
-    ) -> sqlite3.Connection:
+    def _open_writer(self, migrations: Sequence[Migration], page_size: int, load_vec: bool) -> Any:
         with self._exclusively():
-            connection = _connect(self.path, "rw", self._busy_timeout_s, load_vec)
+            connection = connect(self.path, "rw", self._busy_timeout_s, load_vec)
             try:
                 if load_vec:
                     self.vec_version = vec0_version(connection)
@@ -422,18 +397,18 @@ class Database:
                 raise
             return connection
 
-    def _open_to_read(self, migrations: Sequence[Migration], load_vec: bool) -> sqlite3.Connection:
-        with _meaningful(self.path):
+    def _open_to_read(self, migrations: Sequence[Migration], load_vec: bool) -> Any:
+        with meaningful(self.path):
             if self._place.path != self.path:
-                with closing(_connect(self._place.path, "rw", self._busy_timeout_s, load_vec)) as copy:
+                with closing(connect(self._place.path, "rw", self._busy_timeout_s, load_vec)) as copy:
                     check_schema(copy, migrations)
                     migrate(copy, migrations, clock=self.clock)
-            connection = _connect(*self._place, self._busy_timeout_s, load_vec)
+            connection = connect(*self._place, self._busy_timeout_s, load_vec)
             self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
             self._version = self._ticks.look(connection, -1)
             return connection
 
-    def _back_up(self, connection: sqlite3.Connection, step: str) -> None:
+    def _back_up(self, connection: Any, step: str) -> None:
         """Copy a file as it is before a step changes it; raise StoreError where that is impossible."""
         if self._backups is None:
             return
@@ -441,10 +416,10 @@ class Database:
         target = self._backups / copy_name(self.clock.tick())
         try:
             with (
-                _meaningful(target),
-                closing(_connect(self.path, "ro", self._busy_timeout_s, False)) as source,
+                meaningful(target),
+                closing(connect(self.path, "ro", self._busy_timeout_s, False)) as source,
             ):
-                write_copy(source, target, connect=_plain)
+                write_copy(source, target, connect=plain_connection)
         except (StoreError, InvalidInputError) as error:
             raise type(error)(
                 f"{self.path} must be brought up to date ({step}) and is copied to {self._backups} before, which is"
@@ -477,149 +452,6 @@ class Database:
             )
 
 
-class MemoryDatabase(Database):
-    """Tables in memory, for a store whose truth is a file of another kind: only `query`, `now`, `write`, `close`.
-
-    One connection serves all threads in turn. Nothing of it ever touches a disk. Ids that the engine makes lie beyond all
-    time, so that none is the tick of something that the file dates.
-
-    Args:
-        path: the file that errors name.
-        migrations: the schema.
-        clock: tells when a transaction happens.
-    """
-
-    def __init__(self, path: Path, *, migrations: Sequence[Migration], clock: Clock) -> None:
-        self.path = path
-        self.clock = clock
-        self.closed = False
-        self._turn = threading.RLock()
-        self._remembered = {}
-        self._ids = Clock()
-        self._ids.witness(2**61)
-        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._connection.execute("pragma temp_store = memory")
-        self._connection.execute("pragma foreign_keys = on")
-        migrate(self._connection, migrations, clock=self._ids)
-
-    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
-        """Return all rows of a statement that only reads."""
-        with self._turn, _meaningful(self.path):
-            self._check_open()
-            return self._connection.execute(sql, parameters).fetchall()
-
-    def now(self) -> float:
-        """Return the clock's time."""
-        return self.clock.now()
-
-    def write(
-        self, work: Callable[[Transaction], T], *, wait_s: float | None = None, recorded: int | None = None
-    ) -> T:
-        """Run `work` in one transaction and return its result.
-
-        Args:
-            work: writes rows.
-            wait_s: of no use here.
-            recorded: the tick at which the transaction happens; None: a new one.
-        """
-        with self._turn, _meaningful(self.path):
-            self._check_open()
-            self._connection.execute("begin")
-            try:
-                tick = self.clock.tick() if recorded is None else recorded
-                result = work(Transaction(self._connection, self._ids, self._remembered, recorded=tick))
-            except BaseException:
-                self._connection.execute("rollback")
-                raise
-            self._connection.execute("commit")
-            return result
-
-    def close(self) -> None:
-        """Drop the tables; may be called twice."""
-        with self._turn:
-            self.closed = True
-            self._connection.close()
-
-    def __del__(self) -> None:
-        """Say nothing: no file stays open."""
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise ClosedError("The memory was closed; open it again.")
-
-
-class Origin(NamedTuple):
-    """Which truth a file holds, and how far it reaches."""
-
-    truth: int
-    """The tick at which its schema was made: no two truths of a robot have the same."""
-    newest: int
-    """Its highest tick."""
-
-
-def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
-    """Return what a file holds; None if this edgemem cannot read it. One without a log is looked at without a trace.
-
-    Args:
-        thorough: look at the whole file for damage; some 5 ms a megabyte.
-    """
-    try:
-        if not path.stat().st_size:
-            return None  # SQLite would take the log away from beside it
-        mode: _Mode = "ro&immutable=1" if _stands_alone(path) else "ro"
-        with closing(_connect(path, mode, 0.0, False)) as connection:
-            if check_schema(connection, TRUTH):
-                return None
-            if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
-                return None
-            born = int(connection.execute("select min(recorded) from migrations").fetchone()[0])
-            return Origin(born, Ticks(connection, Clock(), path).newest(connection))
-    except (sqlite3.Error, StoreError, OSError, TypeError, ValueError):
-        return None
-
-
-def read_value(path: Path, sql: str) -> Any:
-    """Return one value of a file that is not opened otherwise; None if there is no row."""
-    with _meaningful(path), closing(_connect(path, "ro", 0.0, False)) as connection:
-        row = connection.execute(sql).fetchone()
-        return None if row is None else row[0]
-
-
-def copy_database(source: Path, target: Path) -> None:
-    """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
-    with ExitStack() as copies, _meaningful(source):
-        place = _find_place(source, TRUTH, copies, todays=False)
-        with closing(_connect(*place, 5.0, False)) as connection:
-            write_copy(connection, target, connect=_plain)
-
-
-@contextmanager
-def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
-    """Lend a way to read a database of another program: a copy is opened, so nothing changes, not even beside it.
-
-    Text that is no UTF-8 is read as well as it can be.
-    """
-    with _meaningful(path), copied(path) as copy, closing(sqlite3.connect(copy)) as connection:
-        connection.execute("pragma query_only = on")
-        connection.execute("pragma trusted_schema = off")
-        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-        connection.row_factory = sqlite3.Row
-
-        def select(sql: str) -> list[dict[str, Any]]:
-            return [dict(row) for row in connection.execute(sql)]
-
-        yield select
-
-
-@contextmanager
-def _meaningful(path: Path) -> Iterator[None]:
-    """Give SQLite's and the system's errors their meaning."""
-    try:
-        yield
-    except _FOREIGN as error:
-        raise meaning_of(error, path) from error
-
-
 @contextmanager
 def _exclusive(
     path: Path, lock: FileLock | None, files: OpenedFiles | None, *, moving: bool = False
@@ -630,10 +462,10 @@ def _exclusive(
         moving: the database itself is written, and not only its log.
     """
     if lock is None:  # nobody writes here
-        with _meaningful(path):
+        with meaningful(path):
             yield
         return
-    with _meaningful(path), lock.held():
+    with meaningful(path), lock.held():
         if files is None:
             yield
             return
@@ -646,13 +478,6 @@ def _exclusive(
             files.note(lock, moved=moving)
 
 
-class _Place(NamedTuple):
-    """Where a file is read, and how."""
-
-    path: Path
-    mode: _Mode
-
-
 def _check_not_lost(path: Path) -> None:
     """Raise LostTruthError where a file is missing or empty."""
     if not path.exists():
@@ -661,67 +486,8 @@ def _check_not_lost(path: Path) -> None:
         raise LostTruthError(f"{path} is empty.")
 
 
-def _find_place(path: Path, steps: Sequence[Migration], copies: ExitStack, *, todays: bool = True) -> _Place:
-    """Return where a file that may not be written can be read.
-
-    With a log, SQLite needs the memory that its processes share, which it cannot make here. Without one it must be told that
-    the file does not change. Where neither helps, or today's schema is needed and it has an older one, a copy is read.
-    """
-    places = [_Place(path, "ro")]
-    if _stands_alone(path):
-        places.append(_Place(path, "ro&immutable=1"))
-    for place in places:
-        if _can_be_read(place, steps, todays=todays):
-            return place
-    return _Place(copies.enter_context(copied(path)), "ro")
-
-
-def _can_be_read(place: _Place, steps: Sequence[Migration], *, todays: bool) -> bool:
-    try:
-        with closing(_connect(*place, 0.0, False)) as connection:
-            if check_schema(connection, steps):
-                raise LostTruthError(f"{place.path} is empty.")
-            return not (todays and missing_steps(connection, steps))
-    except sqlite3.OperationalError:
-        return False
-
-
-def _stands_alone(path: Path) -> bool:
-    """Tell whether all of a database stands in its file, and nothing in a log."""
-    log = path.with_name(path.name + "-wal")
-    return not log.exists() or not log.stat().st_size
-
-
-def _reader(place: _Place, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> sqlite3.Connection:
+def _reader(place: Place, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> Any:
     """Open one more connection to the files that are open."""
     if files is not None:
         files.check_names()
-    return _connect(*place, timeout_s, load_vec)
-
-
-def _plain(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None)
-
-
-def _connect(path: Path, mode: _Mode, timeout_s: float, load_vec: bool) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"file:{quote(str(path))}?mode={mode}",
-        uri=True,
-        timeout=timeout_s,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    try:
-        connection.execute("pragma temp_store = memory")
-        connection.execute("pragma mmap_size = 0")
-        if load_vec:
-            try:
-                load_vec0(connection)
-            except sqlite3.OperationalError as error:
-                _log.info("sqlite-vec cannot be loaded here: %s", error)
-        if mode != "rw":
-            connection.execute("pragma query_only = on")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return connect(*place, timeout_s, load_vec)

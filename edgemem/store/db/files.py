@@ -11,7 +11,10 @@ import errno
 import fcntl
 import os
 import time
+from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager, suppress
+from glob import escape
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import (
@@ -26,8 +29,28 @@ from edgemem.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from typing_extensions import Self
+
+
+LOCK_TIMEOUT_S = 5.0
+"""How long a file of ours is waited for."""
+
+
+class Closing(ABC):
+    """A context manager that closes what it has opened."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what was opened; may be called twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def create_private(path: Path) -> None:
@@ -35,8 +58,7 @@ def create_private(path: Path) -> None:
 
     One that exists is not even opened: closing it would drop the locks that SQLite may hold on it.
     """
-    for folder in reversed([parent for parent in path.parents if not parent.exists()]):
-        folder.mkdir(mode=0o700, exist_ok=True)
+    make_folder(path.parent)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with suppress(FileExistsError):
@@ -44,19 +66,105 @@ def create_private(path: Path) -> None:
         sync(path.parent)
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Replace a file (0600) in one step that survives a pulled plug, or raise OSError and leave it as it was."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it (0700) where they are missing."""
+    for folder in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def write_private(
+    path: Path,
+    data: bytes,
+    *,
+    part: Path | None = None,
+    mode: int = 0o600,
+    stands: Callable[[], bool] = lambda: True,
+) -> bool:
+    """Replace a file in one step that survives a pulled plug, or raise OSError and leave it as it was.
+
+    Args:
+        part: where the new file is written first.
+        stands: asked just before; where it says no, nothing is replaced, and the result is False.
+    """
+    part = part or path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.unlink(missing_ok=True)
     try:
-        fd = os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
+        write_new(part, data, mode=mode)
+        if not stands():
+            return False
         part.replace(path)
         sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+    return True
+
+
+def write_new(path: Path, data: bytes, *, mode: int = 0o600) -> None:
+    """Write a file that is not there yet, durably; raise OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(fd, mode)
+        write_all(fd, data)
+    finally:
+        os.close(fd)
+
+
+def append(path: Path, data: bytes, *, after: int | None = None) -> None:
+    """Write at the end of a file, durably; where that fails, leave nothing of it.
+
+    Args:
+        after: keep only so many bytes before it.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        if after is not None:
+            os.ftruncate(fd, after)
+        size = os.fstat(fd).st_size
+        try:
+            write_all(fd, data)
+        except OSError:
+            os.ftruncate(fd, size)  # a full disk leaves half of it
+            raise
+    finally:
+        os.close(fd)
+    if size == 0:
+        sync(path.parent)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, and wait until it would survive a pulled plug."""
+    while data:
+        data = data[os.write(fd, data) :]
+    os.fsync(fd)
+
+
+def set_aside(path: Path, why: str = ".damaged-") -> list[Path]:
+    """Return the copies of a file that were set aside."""
+    copies = path.parent.glob(f"{escape(path.name)}{why}*")
+    return sorted(copy for copy in copies if copy.name.rpartition("-")[2].isdigit())
+
+
+def name_aside(path: Path, why: str = ".damaged-") -> Path:
+    """Return a free name for a file that is set aside."""
+    return next(name for n in count(1) if not (name := path.with_name(f"{path.name}{why}{n}")).exists())
+
+
+@contextmanager
+def meaningful(path: Path) -> Iterator[None]:
+    """Turn what the system says about a file into an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        raise meaning_of(error, path) from error
+
+
+@contextmanager
+def locked_beside(path: Path) -> Iterator[None]:
+    """Keep other processes of ours from writing a file, whose folder is made where it is missing."""
+    with meaningful(path):
+        make_folder(path.parent)
+        with passing_lock(path.with_name(f".{path.name}.lock"), timeout_s=LOCK_TIMEOUT_S):
+            yield
 
 
 def sync(path: Path) -> None:

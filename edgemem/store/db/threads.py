@@ -15,6 +15,7 @@ from edgemem.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 
 T = TypeVar("T")
@@ -103,40 +104,25 @@ class Readers:
         self._shared: Reader | None = None
         self._closed = False
 
-    def __len__(self) -> int:
-        return len(self._all)
-
     def query(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a statement, asked with this thread's connection."""
         reader = self._own()
         with reader.lock:  # not `mine`: some twenty questions a turn, and each would pay for the context
-            if self._closed:
-                raise ClosedError("The database was closed; open it again.")
+            self._check_open()
             rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
             return rows
 
-    @contextmanager
-    def mine(self) -> Iterator[Reader]:
+    def mine(self) -> AbstractContextManager[Reader]:
         """Lend this thread its connection."""
-        reader = self._own()
-        with reader.lock:
-            if self._closed:
-                raise ClosedError("The database was closed; open it again.")
-            yield reader
+        return self._lent(self._own())
 
-    @contextmanager
-    def shared(self) -> Iterator[Reader]:
+    def shared(self) -> AbstractContextManager[Reader]:
         """Lend a connection that is no thread's own, for what SQLite counts for each connection apart."""
         with self._lock:
-            if self._shared is None and not self._closed:
+            if self._shared is None:
+                self._check_open()
                 self._shared = Reader(self._connect())
-            reader = self._shared
-        if reader is None:
-            raise ClosedError("The database was closed; open it again.")
-        with reader.lock:
-            if self._closed:
-                raise ClosedError("The database was closed; open it again.")
-            yield reader
+            return self._lent(self._shared)
 
     def close(self) -> None:
         """Close every connection, each once its query has ended."""
@@ -147,6 +133,16 @@ class Readers:
         for reader in readers:
             with reader.lock:
                 reader.connection.close()
+
+    @contextmanager
+    def _lent(self, reader: Reader) -> Iterator[Reader]:
+        with reader.lock:
+            self._check_open()
+            yield reader
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("The database was closed; open it again.")
 
     def _own(self) -> Reader:
         reader: Reader | None = getattr(self._local, "reader", None)

@@ -1,10 +1,10 @@
-"""What a piece of work sees while it writes: one transaction, its time, and ids for its rows."""
+"""What a piece of work sees: tables that can be asked, and one transaction, its time, and ids for its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edgemem.errors import StoreError
 
@@ -13,6 +13,18 @@ if TYPE_CHECKING:
 
 
 Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+class Tables(Protocol):
+    """What can be asked: the tables of a file, or in memory, after the last commit; or those that a transaction sees."""
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement that only reads."""
+        ...
+
+    def now(self) -> float:
+        """Return the clock's time."""
+        ...
 
 
 class Transaction:
@@ -47,6 +59,15 @@ class Transaction:
         self.newest = self._clock.tick(after=self.newest)
         return self.newest
 
+    def now(self) -> float:
+        """Return when it happened."""
+        return self.recorded / 1e6
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement that only reads."""
+        rows: list[tuple[Any, ...]] = self._connection.execute(sql, parameters).fetchall()
+        return rows
+
     def execute(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """Run one statement and return its rows; `changes` then says how many it wrote."""
         self._check(sql)
@@ -59,6 +80,15 @@ class Transaction:
         """Run one statement for each row of values."""
         self._check(sql)
         self.changes = max(self._connection.executemany(sql, rows).rowcount, 0)
+
+    def announce(self, kind: str, rows: Iterable[int]) -> None:
+        """Tell the index to look at rows again: they changed, or are gone.
+
+        Args:
+            kind: `fact`, `preference`, `episode`, `message` or `summary`.
+        """
+        sql = "insert into index_queue (id, kind, ref) values (?, ?, ?)"
+        self.executemany(sql, [(self.tick(), kind, row) for row in rows])
 
     @contextmanager
     def atomic(self) -> Iterator[None]:

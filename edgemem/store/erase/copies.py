@@ -16,11 +16,11 @@ import msgspec
 from edgemem.fence import clean
 from edgemem.records import MEMORY_TOOLS
 from edgemem.store import messages
+from edgemem.store.epochs import change_summary
 from edgemem.store.rights import written_scope
-from edgemem.store.summaries import change_summary
 
 if TYPE_CHECKING:
-    from edgemem.records import StoredMessage
+    from edgemem.records import Epoch, StoredMessage
     from edgemem.store.db.transaction import Transaction
 
 ERASED = "(erased)"
@@ -62,7 +62,7 @@ def read_erased(tx: Transaction, key: str, *, scope: str, person: str | None = N
     Args:
         person: only the versions that this person said or owns.
     """
-    scope = written_scope(tx.execute, scope)
+    scope = written_scope(tx, scope)
     rows = tx.execute(
         """
         with wanted as (select id from fact_keys where scope = :scope and key = :key)
@@ -91,7 +91,7 @@ def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:
                     "update messages set content = ?, extra = ?, tokens = ? where id = ?",
                     (row.content, row.extra, row.tokens, after.id),
                 )
-                messages.enqueue(tx, [after.id])
+                tx.announce("message", [after.id])
     for number, summary in tx.execute("select id, summary from epochs where summary <> ''"):
         left = summary_without(summary, gone)
         if left != summary:
@@ -118,6 +118,11 @@ def summary_without(summary: str, gone: Sequence[Erased]) -> str:
         )
 
     return "\n".join(filter(stays, summary.splitlines())) if gone else summary
+
+
+def without_memory(epoch: Epoch) -> Epoch:
+    """Return an epoch whose head repeats nothing of the memory: for when something was forgotten, and nobody knows what."""
+    return msgspec.structs.replace(epoch, carried=(), summary=without_outcomes(epoch.summary))
 
 
 def without_outcomes(summary: str) -> str:

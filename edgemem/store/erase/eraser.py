@@ -14,22 +14,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.errors import StoreError
-from edgemem.store.erase.copies import Erased, read_erased
-from edgemem.store.erase.erasings import (
+from edgemem.store.erase.copies import Erased
+from edgemem.store.erase.erasings import last_forgotten, log_lines, newest_erasing
+from edgemem.store.erase.records import (
     end_erasings,
+    erase_episode,
+    erase_fact,
     erase_in_truth,
-    last_forgotten,
-    log_lines,
-    newest_erasing,
+    erase_person,
     note_log_lines_erased,
 )
-from edgemem.store.erase.records import erase_episode, erase_fact, erase_person
 from edgemem.store.mentions import Mentions, find_mentions, forget_in_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
     from edgemem.store.sessions import SQLiteSessionStore
 
@@ -115,22 +116,11 @@ class Eraser:
             wait_s: seconds to wait for turns that must be written before.
             at_once: wait for the bytes to be gone; else they go in idle time.
         """
-        self._sessions.journal.settle(wait_s=wait_s)
-        copies, erased = self._database.write(
-            lambda tx: (read_erased(tx, key, scope=scope), erase_fact(tx, key, scope=scope))
-        )
-        if erased:
-            self._on_forgotten(copies)
-        return self._forgotten({"facts": 1} if erased else {}, at_once=at_once and erased)
+        return self._item("facts", lambda tx: erase_fact(tx, key, scope=scope), wait_s, at_once)
 
     def episode(self, episode_id: str, *, wait_s: float | None = None, at_once: bool = True) -> Forgotten:
         """Erase one episode; the arguments are those of `fact`."""
-        self._sessions.journal.settle(wait_s=wait_s)
-        copies = self._database.write(lambda tx: erase_episode(tx, episode_id))
-        if copies is not None:
-            self._on_forgotten(copies)
-        erased = copies is not None
-        return self._forgotten({"episodes": 1} if erased else {}, at_once=at_once and erased)
+        return self._item("episodes", lambda tx: erase_episode(tx, episode_id), wait_s, at_once)
 
     def session(self, session_id: str, *, logs: Iterable[Path]) -> Forgotten:
         """Erase a conversation, and the lines of audit logs that it caused."""
@@ -192,6 +182,16 @@ class Eraser:
             if not pending or late():
                 return pending
             sleep(_AGAIN_S)
+
+    def _item(
+        self, kind: str, erase: Callable[[Transaction], Erased | None], wait_s: float | None, at_once: bool
+    ) -> Forgotten:
+        self._sessions.journal.settle(wait_s=wait_s)
+        copies = self._database.write(erase)
+        if copies is None:
+            return self._forgotten({}, at_once=False)
+        self._on_forgotten(copies)
+        return self._forgotten({kind: 1}, at_once=at_once)
 
     def _forgotten(self, erased: dict[str, int], *, at_once: bool) -> Forgotten:
         before = self._erased_lines

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.db.transaction import Tables, Transaction
 
 _KEY = "forgotten"
 
@@ -46,58 +45,18 @@ def note_log_lines(tx: Transaction, field: str, name: str, logs: Iterable[Path])
         )
 
 
-def last_forgotten(db: Database) -> int:
+def last_forgotten(db: Tables) -> int:
     """Return the tick of the newest forgetting; 0 if nothing ever was."""
     rows = db.query("select value from meta where key = ?", (_KEY,))
     return int(rows[0][0]) if rows else 0
 
 
-def forgotten_until(tx: Transaction) -> int:
-    """Return the same, as a transaction sees it."""
-    rows = tx.execute("select value from meta where key = ?", (_KEY,))
-    return int(rows[0][0]) if rows else 0
-
-
-def newest_erasing(db: Database) -> int:
+def newest_erasing(db: Tables) -> int:
     """Return the tick of the newest erasing that is under way; 0 if none is."""
     return int(db.query("select coalesce(max(id), 0) from erasings")[0][0])
 
 
-def log_lines(db: Database) -> list[tuple[int, LogLines]]:
+def log_lines(db: Tables) -> list[tuple[int, LogLines]]:
     """Return the lines of logs that are still to be erased, with the tick of the erasing."""
     rows = db.query("select id, log_lines from erasings where log_lines is not null order by id")
     return [(number, msgspec.json.decode(text, type=LogLines)) for number, text in rows]
-
-
-def note_log_lines_erased(db: Database, number: int) -> None:
-    """Note that an erasing has no lines of logs left, and erase whose they were."""
-    db.write(lambda tx: tx.execute("update erasings set log_lines = null where id = ?", (number,)))
-
-
-def end_erasings(db: Database, upto: int) -> None:
-    """Note that no file holds a byte any more of what was forgotten until a tick; what has log lines left stays."""
-    db.write(lambda tx: tx.execute("delete from erasings where id <= ? and log_lines is null", (upto,)))
-
-
-def erase_in_truth(
-    db: Database,
-    *,
-    alone: bool,
-    wait_s: float | None = None,
-    stop: Callable[[], bool] = lambda: False,
-) -> bool:
-    """Take the bytes of what was forgotten out of a truth and its log; return whether they are gone.
-
-    Args:
-        alone: no home has this truth, so nothing else is left to do.
-        wait_s: seconds to wait for readers; None: as long as the database waits for others.
-        stop: asked every few milliseconds; once it is true, the rest is left for later.
-    """
-    upto = newest_erasing(db)
-    if upto == 0:
-        return True
-    if not db.checkpoint(wait_s=wait_s) or not db.wipe_slack(stop=stop):
-        return False
-    if alone:
-        end_erasings(db, upto)
-    return True

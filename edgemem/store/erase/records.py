@@ -14,19 +14,20 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.scopes import name_key
-from edgemem.store import facts, messages
+from edgemem.store import facts
 from edgemem.store.episodes import episode_number, episode_text
+from edgemem.store.epochs import erase_epochs
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
-from edgemem.store.erase.erasings import note_forgotten, note_log_lines
+from edgemem.store.erase.erasings import newest_erasing, note_forgotten, note_log_lines
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.rights import drop_unused, scope_in_sql, written_scope
-from edgemem.store.summaries import erase_epochs
 from edgemem.store.validation import as_text, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
+    from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
 _ITEM = re.compile(r"\b(?:turn|episode):\d+")
@@ -39,19 +40,20 @@ _BESIDE = " union ".join(
 """Whose names stand beside a person's: who said what that person owns, and who owns what they said."""
 
 
-def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
-    """Erase a fact with every version, also where it was shown to a model; tell whether there was one.
+def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | None:
+    """Erase a fact with every version, also where it was shown to a model; return what finds its copies; None: there is none.
 
     What the memory's own tools repeated of it goes from all conversations; what people said in their own words stays.
     A conversation that runs keeps it before its model until its epoch ends (law 2), but writes none of it again.
     """
-    scope = written_scope(tx.execute, scope)
+    scope = written_scope(tx, scope)
     erase_blocks(tx, [(scope, key)])
-    erase_tool_copies(tx, [read_erased(tx, key, scope=scope)])
+    erased = read_erased(tx, key, scope=scope)
+    erase_tool_copies(tx, [erased])
     people = facts.people_of(tx, key, scope=scope)
     existed = facts.forget_fact(tx, key, scope=scope)
     drop_unused(tx, people)
-    return existed
+    return erased if existed else None
 
 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
@@ -78,7 +80,7 @@ def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
     note_forgotten(tx)
     erase_blocks_quoting(tx, "episode", [number])
     erase_tool_copies(tx, [erased])
-    _announce(tx, "episode", [number])
+    tx.announce("episode", [number])
     tx.execute("delete from episodes where id = ?", (number,))
     drop_unused(tx, people)
     return erased
@@ -99,7 +101,7 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     # A session's id is a tick as well: its messages, dropped ones too, all came later.
     numbers = tx.execute("select id from messages where id > ? and session_id = ?", (session_id, session_id))
     tx.executemany("delete from messages where id = ?", numbers)
-    messages.enqueue(tx, [number for (number,) in numbers])
+    tx.announce("message", [number for (number,) in numbers])
     erase_blocks_quoting(tx, "turn", [number for (number,) in numbers])
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
@@ -171,13 +173,13 @@ def _empty(tx: Transaction, key_id: int, bound: dict[str, Any]) -> None:
         # No version may be changed, so it is erased and an empty one put there.
         tx.execute("delete from facts where id = ?", (row[0],))
         tx.execute(f"insert into facts ({columns}, level) values ({', '.join('?' * 9)}, 0)", row)  # noqa: S608 - ours
-    _announce(tx, "fact", [row[0] for row in theirs])
+    tx.announce("fact", [row[0] for row in theirs])
 
 
 def _erase_episodes(tx: Transaction, bound: dict[str, Any]) -> int:
     rows = tx.execute(f"select id from episodes where {_THEIRS}", bound)  # noqa: S608 - our own constants
     erase_blocks_quoting(tx, "episode", [number for (number,) in rows])
-    _announce(tx, "episode", [number for (number,) in rows])
+    tx.announce("episode", [number for (number,) in rows])
     return _delete(tx, f"episodes where {_THEIRS}", bound)
 
 
@@ -203,18 +205,12 @@ def _erase_messages(tx: Transaction, where: str, values: Sequence[Any]) -> None:
     # A session's id is a tick: all of its messages have larger ones.
     rows = tx.execute(f"select id from messages where id > ? and {where}", (values[0], *values))  # noqa: S608 - ours
     tx.executemany("delete from messages where id = ?", rows)
-    messages.enqueue(tx, [number for (number,) in rows])
+    tx.announce("message", [number for (number,) in rows])
 
 
 def _delete(tx: Transaction, what: str, bound: dict[str, Any]) -> int:
     tx.execute(f"delete from {what}", bound)  # noqa: S608 - our own constants
     return tx.changes
-
-
-def _announce(tx: Transaction, kind: str, refs: Sequence[int]) -> None:
-    tx.executemany(
-        "insert into index_queue (id, kind, ref) values (?, ?, ?)", [(tx.tick(), kind, ref) for ref in refs]
-    )
 
 
 # Blocks: what memory put before a model
@@ -248,3 +244,40 @@ def _erase(tx: Transaction, meant: Callable[[str], bool]) -> None:
             tx.execute(
                 "update turns set block = null, shown = null where session_id = ? and n = ?", (session_id, n)
             )
+
+
+# Bytes
+
+
+def note_log_lines_erased(db: Database, number: int) -> None:
+    """Note that an erasing has no lines of logs left, and erase whose they were."""
+    db.write(lambda tx: tx.execute("update erasings set log_lines = null where id = ?", (number,)))
+
+
+def end_erasings(db: Database, upto: int) -> None:
+    """Note that no file holds a byte any more of what was forgotten until a tick; what has log lines left stays."""
+    db.write(lambda tx: tx.execute("delete from erasings where id <= ? and log_lines is null", (upto,)))
+
+
+def erase_in_truth(
+    db: Database,
+    *,
+    alone: bool,
+    wait_s: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Take the bytes of what was forgotten out of a truth and its log; return whether they are gone.
+
+    Args:
+        alone: no home has this truth, so nothing else is left to do.
+        wait_s: seconds to wait for readers; None: as long as the database waits for others.
+        stop: asked every few milliseconds; once it is true, the rest is left for later.
+    """
+    upto = newest_erasing(db)
+    if upto == 0:
+        return True
+    if not db.checkpoint(wait_s=wait_s) or not db.wipe_slack(stop=stop):
+        return False
+    if alone:
+        end_erasings(db, upto)
+    return True

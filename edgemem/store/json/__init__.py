@@ -1,5 +1,5 @@
 """JSON stores: files that a person can read; a damaged one is set aside and never overwritten.
 
-`memory` keeps facts, preferences and episodes, `sessions` conversations; `records` says what stands in the file of a
-memory. `files` replaces a file in one step, `lines` adds to one.
+`memory` keeps facts, preferences and episodes, `sessions` conversations and the lines beside them; `records` says what
+stands in the file of a memory. `files` reads and replaces one file.
 """

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import time
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.store.db.files import FileLock, meaning_of, passing_lock, sync
+from edgemem.store.db.files import (
+    LOCK_TIMEOUT_S,
+    FileLock,
+    make_folder,
+    meaningful,
+    name_aside,
+    set_aside,
+    sync,
+    write_new,
+    write_private,
+)
 from edgemem.store.messages import plain
 from edgemem.store.validation import checked_path
 
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"
-_LOCK_TIMEOUT_S = 5.0
 _PAUSES_S = (0.05, 0.2, 0.5)
 """How long to wait for an editor that has just emptied the file, again and again."""
 
@@ -70,7 +77,7 @@ class JsonFile(Generic[T]):
             if pause is None or not _just_written(self._stamp):
                 break
             time.sleep(pause)  # an editor may still be writing it
-        aside = _free_name(self.path)
+        aside = name_aside(self.path)
         with meaningful(self.path):
             self.path.rename(aside)
             sync(self.path.parent)
@@ -116,42 +123,13 @@ class JsonFile(Generic[T]):
                 {**msgspec.json.decode(text, type=dict[str, msgspec.Raw]), **self._unknown}
             )
         data = msgspec.json.format(text, indent=2) + b"\n"
-        part = _new(self.path)
         with meaningful(self.path):
-            try:
-                part.unlink(missing_ok=True)
-                _write_private(part, data)
-                if look(self.path) != self._stamp:
-                    return False
-                part.replace(self.path)
-                self._stamp = look(self.path)
-                sync(self.path.parent)
-            finally:
-                part.unlink(missing_ok=True)
+            if not write_private(
+                self.path, data, part=_new(self.path), stands=lambda: look(self.path) == self._stamp
+            ):
+                return False
+            self._stamp = look(self.path)
         return True
-
-    def erase(self) -> bool:
-        """Remove the file and what was set aside of it; tell whether there was any."""
-        gone = erase(self.path)
-        self._stamp = None
-        return gone
-
-    def set_aside(self) -> list[Path]:
-        """Return the damaged files that were set aside."""
-        return _aside(self.path)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from writing the file."""
-        with meaningful(self.path):
-            _make_folder(self.path.parent)
-            with passing_lock(self.path.with_name(f".{self.path.name}.lock"), timeout_s=_LOCK_TIMEOUT_S):
-                yield
-
-
-def _make_folder(path: Path) -> None:
-    for folder in reversed([folder for folder in (path, *path.parents) if not folder.exists()]):
-        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def look(path: Path) -> tuple[int, int, int] | None:
@@ -165,9 +143,9 @@ def look(path: Path) -> tuple[int, int, int] | None:
 
 def copy_aside(path: Path) -> Path:
     """Set a copy of a file aside, before what could not be understood in it is lost; return where."""
-    copy = _free_name(path)
+    copy = name_aside(path)
     with meaningful(path):
-        _write_private(copy, path.read_bytes())
+        write_new(copy, path.read_bytes())
         sync(path.parent)
     return copy
 
@@ -175,7 +153,7 @@ def copy_aside(path: Path) -> Path:
 def erase(path: Path) -> bool:
     """Remove a file, what was set aside of it and the half of a new one; tell whether there was any."""
     with meaningful(path):
-        gone = [file for file in (path, _new(path), *_aside(path)) if file.exists()]
+        gone = [file for file in (path, _new(path), *set_aside(path)) if file.exists()]
         for file in gone:
             file.unlink()
         if gone:
@@ -187,24 +165,12 @@ def _new(path: Path) -> Path:
     return path.with_name(f".{path.name}.new")
 
 
-def _aside(path: Path) -> list[Path]:
-    copies = path.parent.glob(f"{escape(path.name)}.damaged-*")
-    return sorted(copy for copy in copies if copy.name.rpartition("-")[2].isdigit())
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while (name := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    return name
-
-
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file of a folder that is ours; both are made (0700) where they are missing, and stay."""
     with meaningful(path):
-        _make_folder(path.parent)
-        lock = FileLock(path, timeout_s=_LOCK_TIMEOUT_S)
+        make_folder(path.parent)
+        lock = FileLock(path, timeout_s=LOCK_TIMEOUT_S)
     try:
         with lock.held():
             yield
@@ -212,23 +178,6 @@ def locked(path: Path) -> Iterator[None]:
         lock.close()
 
 
-@contextmanager
-def meaningful(path: Path) -> Iterator[None]:
-    """Turn what the system says about a file into an error of ours."""
-    try:
-        yield
-    except OSError as error:
-        raise meaning_of(error, path) from error
-
-
 def _just_written(stamp: tuple[int, int, int] | None) -> bool:
     # The file system dates files by the wall clock, whatever the robot's own clock says.
     return stamp is not None and abs(time.time() - stamp[2] / 1e9) < 2 * sum(_PAUSES_S)
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(fd)

@@ -11,50 +11,29 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, EdgememError
-from edgemem.scopes import not_mistyped
-from edgemem.store.db.database import MemoryDatabase
-from edgemem.store.episodes import checked_payload
-from edgemem.store.erase.records import erase_episode, erase_fact, erase_preference
-from edgemem.store.facts import checked_fact, find_key
-from edgemem.store.json.files import JsonFile, copy_aside, meaningful
-from edgemem.store.json.records import (
-    TABLES,
-    EpisodeEntry,
-    MemoryFile,
-    add_episode,
-    file_of,
-    fill,
-    forget_statements,
-    state_fact,
-)
-from edgemem.store.memory_store import MemoryQuestions
-from edgemem.store.preferences import put_preference
-from edgemem.store.rights import level_of_episode
-from edgemem.store.validation import checked_count, checked_heard, checked_value, lookup
+from edgemem.store.db.connection import MemoryTables
+from edgemem.store.db.files import locked_beside, meaningful, set_aside
+from edgemem.store.json.files import JsonFile, copy_aside
+from edgemem.store.json.records import TABLES, MemoryFile, file_of, fill, free_id, state_fact
+from edgemem.store.memory_store import TableMemoryStore
+from edgemem.store.validation import checked_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from edgemem.records import Heard
-    from edgemem.scopes import Level
-    from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.db.transaction import Tables, Transaction
 
-    Change = Callable[[Transaction], bool]
-
-_TELLING = 4  # characters of a text that tells a copy which holds it from one that does not
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 
-class JSONMemoryStore(MemoryQuestions):
+class JSONMemoryStore(TableMemoryStore):
     """Memory in one JSON file, for prototypes and for people who want to look; safe to use from several threads.
 
     Args:
@@ -81,196 +60,15 @@ class JSONMemoryStore(MemoryQuestions):
     ) -> None:
         if max_episodes is not None:
             self._max_episodes = checked_count(max_episodes, "max_episodes")
-        self.doubtful_below = doubtful_below
-        self._keeper = _Keeper(
-            path, clock or Clock(), flush_after_s=flush_after_s, doubtful_below=doubtful_below
-        )
-        if autoload:
-            self.load()
-
-    @property
-    def path(self) -> Path:
-        """Return the file."""
-        return self._keeper.file.path
-
-    @property
-    def max_episodes(self) -> int:
-        """Return how many of the newest episodes are kept; 0 keeps all."""
-        return self._max_episodes
-
-    def load(self) -> None:
-        """Read the file, and do on top of it what is not written yet; hand edits show from now on."""
-        self._keeper.load()
-
-    def _records(self) -> Database:
-        return self._keeper.followed()
-
-    # Facts
-
-    def add_fact(
-        self,
-        key: str,
-        value: str,
-        *,
-        scope: str = "global",
-        source: str = "",
-        valid_from: float | None = None,
-        valid_to: float | None = None,
-        heard: Heard | None = None,
-        level: Level | None = None,
-        owner: str | None = None,
-    ) -> None:
-        """Store a value as `SQLiteMemoryStore.add_fact` does, with the same arguments."""
-        scope, value = not_mistyped(scope), checked_value(value, f"the value of {key!r:.80}")
-
-        def add(tx: Transaction) -> bool:
-            statement = checked_fact(
-                key,
-                value,
-                scope=scope,
-                source=source,
-                valid_from=tx.recorded / 1e6 if valid_from is None else valid_from,
-                valid_to=valid_to,
-                heard=heard,
-                level=level,
-                owner=owner,
-            )
-            now = valid_from is None
-            return state_fact(tx, scope, key, statement, doubtful_below=self.doubtful_below, now=now).changed
-
-        self._keeper.change(add)
-
-    def facts_version(self) -> tuple[int, ...]:
-        """Return numbers that change when something is written or erased, and every half a minute: facts also end."""
-        now = self._records().now()
-        return self._keeper.changes, int(now // 30)
-
-    def retract_fact(self, key: str, *, scope: str = "global", valid_from: float | None = None) -> bool:
-        """Note that a fact has no value from `valid_from` (now) on; its history stays. Tell whether it had one."""
-        had = False
-
-        def retract(tx: Transaction) -> bool:
-            nonlocal had
-            begin = tx.recorded / 1e6 if valid_from is None else valid_from
-            statement = checked_fact(key, None, scope=scope, valid_from=begin, level="shared")
-            if find_key(tx, scope, key) is None:
-                return False
-            outcome = state_fact(tx, scope, key, statement, doubtful_below=self.doubtful_below)
-            had = outcome.news
-            return outcome.changed
-
-        return self._keeper.change(retract) and had
-
-    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
-        """Erase a fact with every version of it, from the file too; tell whether there was one."""
-        texts = {lookup(key), *(fact.value for fact in self.fact_history(key, scope=scope))}
-
-        def forget(tx: Transaction) -> bool:
-            forget_statements(tx, scope, key)
-            return erase_fact(tx, key, scope=scope)
-
-        return self._erased(self._keeper.change(forget), texts)
-
-    # Preferences
-
-    def set_preference(self, key: str, value: str, *, scope: str = "global") -> None:
-        """Store a lasting wish in place of an older one."""
-        scope = not_mistyped(scope)
-
-        def put(tx: Transaction) -> bool:
-            put_preference(tx, key, value, scope=scope)
-            return True
-
-        self._keeper.change(put)
-
-    def forget_preference(self, key: str, *, scope: str = "global") -> bool:
-        """Erase a preference, from the file too; tell whether there was one."""
-        texts = {lookup(key), *(wish.value for wish in self.preferences(scope=scope) if wish.key == key)}
-        return self._erased(self._keeper.change(lambda tx: erase_preference(tx, key, scope=scope)), texts)
-
-    # Episodes
-
-    def add_episode(
-        self,
-        kind: str,
-        payload: dict[str, Any],
-        outcome: str,
-        *,
-        agent: str = "",
-        heard: Heard | None = None,
-        level: Level | None = None,
-        owner: str | None = None,
-    ) -> None:
-        """Store what the robot did or lived through, and how it ended.
-
-        The household may read what a recognised speaker caused (`heard`), and anyone the rest, where no level says so.
-        """
-        entry = EpisodeEntry(
-            kind=kind,
-            payload=msgspec.json.decode(
-                checked_payload(payload)
-            ),  # as it is now, whatever the caller does with it
-            outcome=outcome,
-            agent=agent,
-            level=level_of_episode(level, checked_heard(heard)),
-            owner=owner,
-            heard=heard,
-        )
-        keep = self._max_episodes
-
-        def add(tx: Transaction) -> bool:
-            add_episode(tx, entry, keep=keep)
-            return True
-
-        self._keeper.change(add)
-
-    def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
-        """Erase one episode, from the file too; tell whether there was one."""
-        episode = self.get_episode(id)
-        if episode is None:
-            return False
-        texts = {text for text in _texts_in(episode.payload) if len(text) >= _TELLING}
-        return self._erased(self._keeper.change(lambda tx: erase_episode(tx, id) is not None), texts)
-
-    # All of it
-
-    def flush(self) -> None:
-        """Write what is not in the file yet, durably."""
-        self._keeper.flush()
-
-    def close(self) -> None:
-        """Write what is not in the file yet; may be called twice."""
-        self._keeper.close()
-
-    def _erased(self, erased: bool, texts: set[str]) -> bool:
-        """Have it leave the file and the copies that were set aside as well: erased is erased."""
-        if erased:
-            self.flush()
-            for copy in self._keeper.erase_aside(texts):
-                _log.warning("%s held what was just forgotten, and was erased with it.", copy)
-        return erased
-
-
-class _Keeper:
-    """Tables in memory and their file, kept in step: a change is written a moment later, and nobody's change is lost.
-
-    Args:
-        flush_after_s: a change is in the file after this many seconds; 0: when `change` returns.
-        doubtful_below: a recogniser's confidence below which a contradiction is a doubt.
-    """
-
-    def __init__(
-        self, path: str | Path, clock: Clock, *, flush_after_s: float, doubtful_below: float
-    ) -> None:
-        self.file = JsonFile(path, MemoryFile)
-        self.changes = 0
-        """How often the tables have changed, also by another hand."""
-        self._clock = clock
-        self._flush_after_s = flush_after_s
         self._doubtful_below = doubtful_below
-        self._database = MemoryDatabase(self.file.path, migrations=TABLES, clock=clock)
-        self._unsaved: list[tuple[int, Change]] = []
-        """Changes, each with the tick at which it happened."""
+        self._file = JsonFile(path, MemoryFile)
+        self._clock = clock or Clock()
+        self._flush_after_s = flush_after_s
+        self._tables = MemoryTables(self._file.path, migrations=TABLES, clock=self._clock)
+        self._known = False
+        """Whether the tables ever held anything."""
+        self._unsaved: list[tuple[int, Callable[[Transaction], object]]] = []
+        """Changes, each with the tick at which it happened; they can be done again, in tables that somebody has changed."""
         self._spoiled = False
         """Whether the file holds what could not be understood, and would be lost."""
         self._following = False
@@ -279,55 +77,89 @@ class _Keeper:
         self._closed = False
         self._lock = threading.Lock()
         self._writing = threading.RLock()  # always taken before the other one
+        if autoload:
+            self.load()
 
-    def followed(self) -> Database:
-        """Return the tables as the file has them; it is read if a person or another process has written it."""
-        if self._following and not self._closed and self.file.changed():
-            with self._writing:
-                if self.file.changed():
-                    self.load()
-        return self._database
+    @property
+    def path(self) -> Path:
+        """Return the file."""
+        return self._file.path
 
-    def change(self, change: Change) -> bool:
-        """Change the tables at once and the file a moment later; return whether anything changed.
+    @property
+    def max_episodes(self) -> int:
+        """Return how many of the newest episodes are kept; 0 keeps all."""
+        return self._max_episodes
 
-        Args:
-            change: tells whether it changed anything. It can be done again, in tables that somebody else has changed.
-        """
-        tick = self._clock.tick()
-        self.followed()
-        with self._lock:
-            self._require_open()
-            if not self._database.write(change, recorded=tick):
-                return False
-            self._unsaved.append((tick, change))
-            self.changes += 1
-            self._write_soon()
-        if self._flush_after_s <= 0:
-            self.flush()
-        return True
+    @property
+    def doubtful_below(self) -> float:
+        """Return the confidence below which a fact does not replace one that was heard well."""
+        return self._doubtful_below
 
     def load(self) -> None:
-        """Read the file, and do on top of it what is not written yet; without a file, what is known stays."""
+        """Read the file, and do on top of it what is not written yet; hand edits show from now on."""
         with self._writing, self._lock:
             self._require_open()
             self._following = True
-            file = self.file.read()
+            file = self._file.read()
             if file is None:
-                if self.file.damaged and self.changes:
+                if self._file.damaged and self._known:
                     # What is known stands in no file any more.
                     self._unsaved.append((self._clock.tick(), _nothing))
                     self._write_soon()
                 return
-            problems = self._database.write(lambda tx: self._take_in(tx, file))
+            problems = self._tables.write(lambda tx: self._take_in(tx, file))
             self._spoiled = bool(problems)
             if problems:
                 _log.warning(
                     "Not all of %s could be understood: %s. Mend it; a copy is set aside before it is written.",
-                    self.file.path,
+                    self._file.path,
                     "; ".join(problems[:5]),
                 )
-            self.changes += 1
+            self._known = True
+
+    def _records(self) -> Tables:
+        if self._following and not self._closed and self._file.changed():
+            with self._writing:
+                if self._file.changed():
+                    self.load()
+        return self._tables
+
+    # Writing
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        """Change the tables at once and the file a moment later."""
+        tick = self._clock.tick()
+        self._records()
+        with self._lock:
+            self._require_open()
+            before = self._tables.changes
+            result = self._tables.write(work, recorded=tick)
+            if self._tables.changes == before:
+                return result
+            self._unsaved.append((tick, work))
+            self._known = True
+            self._write_soon()
+        if self._flush_after_s <= 0:
+            self.flush()
+        return result
+
+    def _assert_fact(self, tx: Transaction, key: str, value: str | None, **options: Any) -> bool:
+        return state_fact(tx, key, value, doubtful_below=self.doubtful_below, **options)
+
+    def _episode_id(self, tx: Transaction) -> int:
+        return free_id(tx, "episodes", tx.recorded)
+
+    def _erased(self, texts: Collection[str]) -> None:
+        """Have it leave the copies that were set aside as well: erased is erased."""
+        self.flush()
+        forms = {form for text in texts if text for form in _forms(text)}
+        with meaningful(self.path):
+            for copy in set_aside(self.path):
+                if any(form in copy.read_bytes() for form in forms):
+                    copy.unlink()
+                    _log.warning("%s held what was just forgotten, and was erased with it.", copy)
+
+    # The file
 
     def flush(self) -> None:
         """Write what is not in the file yet, durably."""
@@ -338,30 +170,21 @@ class _Keeper:
                     self._timer = None
                 if not self._unsaved:
                     return
-            with self.file.locked():
-                written = self._write()
+            with locked_beside(self._file.path):
+                written = self._write_file()
                 while not written:  # somebody else has written the file
                     self.load()
-                    written = self._write()
+                    written = self._write_file()
 
     def close(self) -> None:
         """Write what is not in the file yet; may be called twice."""
         if not self._closed:
             self.flush()
             self._closed = True
-            self._database.close()
-
-    def erase_aside(self, texts: Collection[str]) -> list[Path]:
-        """Erase the copies that were set aside and hold one of these texts; return where they were."""
-        forms = {form for text in texts if text for form in _forms(text)}
-        gone = [path for path in self.file.set_aside() if any(form in path.read_bytes() for form in forms)]
-        with meaningful(self.file.path):
-            for path in gone:
-                path.unlink()
-        return gone
+            self._tables.close()
 
     def _take_in(self, tx: Transaction, file: MemoryFile) -> list[str]:
-        problems = fill(tx, file, self._clock, doubtful_below=self._doubtful_below)
+        problems = fill(tx, file, self._clock, doubtful_below=self.doubtful_below)
         for tick, change in self._unsaved:
             tx.recorded = tick
             change(tx)
@@ -373,14 +196,14 @@ class _Keeper:
             self._timer = threading.Timer(self._flush_after_s, self._flush_later)
             self._timer.start()
 
-    def _write(self) -> bool:
+    def _write_file(self) -> bool:
         with self._lock:
-            file, count = file_of(self._database), len(self._unsaved)
+            file, count = file_of(self._tables, keep=self.max_episodes), len(self._unsaved)
         if self._spoiled:
-            copy = copy_aside(self.file.path)
+            copy = copy_aside(self._file.path)
             self._spoiled = False
-            _log.warning("%s is written anew; what stood there is in %s.", self.file.path, copy.name)
-        if not self.file.write(file):
+            _log.warning("%s is written anew; what stood there is in %s.", self._file.path, copy.name)
+        if not self._file.write(file):
             return False
         with self._lock:
             del self._unsaved[:count]
@@ -398,21 +221,10 @@ class _Keeper:
             raise ClosedError("The memory was closed; open it again.")
 
 
-def _nothing(_tx: Transaction) -> bool:
+def _nothing(_tx: Transaction) -> None:
     """Change nothing, and have it written."""
-    return True
 
 
 def _forms(text: str) -> tuple[bytes, ...]:
     """Return a text as it stands in JSON, of us and of editors that write ASCII."""
     return tuple(json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (False, True))
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
-            yield from _texts_in(item)
-    elif isinstance(value, str):
-        yield value

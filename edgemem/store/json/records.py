@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from contextlib import contextmanager
 from sys import intern
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -21,7 +21,7 @@ from edgemem.store import facts
 from edgemem.store.db.schema import TRUTH, Migration
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
 from edgemem.store.preferences import put_preference, read_preferences
-from edgemem.store.rights import LEVELS, spell_both, written_scope
+from edgemem.store.rights import LEVELS, spell_both
 from edgemem.store.unconfirmed import heard_badly, since_first_heard
 from edgemem.store.validation import heard_columns, heard_of
 
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from edgemem.clock import Clock
-    from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
-    from edgemem.store.facts import Rectangle
+    from edgemem.store.db.transaction import Tables, Transaction
+    from edgemem.store.unconfirmed import Rectangle
 
 FORMAT = 1
 ABOUT = (
@@ -47,6 +46,7 @@ TABLES = (
             # later must not change what was believed.
             "create table statements (id integer primary key, key_id integer, badly integer, entry text)",
             "create index statements_by_key on statements (key_id, id)",
+            "create trigger forgotten after delete on fact_keys begin delete from statements where key_id = old.id; end",
         ),
     ),
 )
@@ -61,8 +61,6 @@ _FILLED = (
     "index_queue",
     "erasings",
 )
-
-_OF_KEY = "select id, badly, entry from statements where key_id = ? order by id"
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -126,18 +124,25 @@ Entry = TypeVar("Entry", FactEntry, PreferenceEntry, EpisodeEntry)
 # Writing the tables
 
 
-class Outcome(NamedTuple):
-    """What became of a statement about a fact."""
-
-    changed: bool
-    """Whether it is kept: as a fact, as a doubt, or because it settles one."""
-    news: bool
-    """Whether what is believed changed."""
-
-
 def state_fact(
+    tx: Transaction,
+    key: str,
+    value: str | None,
+    *,
+    scope: str,
+    valid_from: float | None,
+    doubtful_below: float,
+    **options: Any,
+) -> bool:
+    """Believe or doubt what was said at `tx.recorded`, as `facts.assert_fact` does; tell whether that is news."""
+    begin = tx.recorded / 1e6 if valid_from is None else valid_from
+    statement = facts.checked_fact(key, value, scope=scope, valid_from=begin, **options)
+    return _take(tx, scope, key, statement, doubtful_below=doubtful_below, now=valid_from is None)
+
+
+def _take(
     tx: Transaction, scope: str, key: str, statement: Rectangle, *, doubtful_below: float, now: bool = False
-) -> Outcome:
+) -> bool:
     """Believe or doubt what was said at `tx.recorded`.
 
     What was said before the newest, by another process, takes its place among the rest: then all of the key is said again.
@@ -151,23 +156,22 @@ def state_fact(
     statement = statement._replace(
         owner=owner, heard=heard_columns(heard), badly=heard_badly(statement, doubtful_below)
     )
-    tx.recorded = _free_id(tx, "statements", tx.recorded)
+    tx.recorded = free_id(tx, "statements", tx.recorded)
     key_id = facts.ensure_key(tx, scope, key)
     if not tx.execute("select 1 from statements where key_id = ? and id > ?", (key_id, tx.recorded)):
         return _state(tx, key_id, since_first_heard(tx, key_id, statement) if now else statement)
-    before = tx.execute(_OF_KEY, (key_id,))
+    before = tx.execute("select id, badly, entry from statements where key_id = ? order by id", (key_id,))
     facts.forget_fact(tx, key, scope=scope)
-    tx.execute("delete from statements where key_id = ?", (key_id,))
     key_id, news = facts.ensure_key(tx, scope, key), False
     statements = {number: _decoded(entry, number, badly=bool(badly)) for number, badly, entry in before}
     statements[tx.recorded] = statement
     for number in sorted(statements):
         tx.recorded = number
-        news = _state(tx, key_id, statements[number]).news
-    return Outcome(tx.execute(_OF_KEY, (key_id,)) != before, news)
+        news = _state(tx, key_id, statements[number])
+    return news
 
 
-def _state(tx: Transaction, key_id: int, statement: Rectangle) -> Outcome:
+def _state(tx: Transaction, key_id: int, statement: Rectangle) -> bool:
     heard_so = dict(tx.execute("select id, badly from statements where key_id = ? and badly", (key_id,)))
 
     def badly(what: Rectangle) -> bool:
@@ -175,42 +179,16 @@ def _state(tx: Transaction, key_id: int, statement: Rectangle) -> Outcome:
 
     before = tx.execute("select total_changes()")
     news = facts.believe(tx, key_id, statement, badly=badly, number=tx.recorded, recorded=tx.recorded)
-    changed = tx.execute("select total_changes()") != before
-    if changed:
+    if tx.execute("select total_changes()") != before:
         ((scope, key),) = tx.execute("select scope, key from fact_keys where id = ?", (key_id,))
         entry = msgspec.json.encode(_fact_entry(scope, key, statement, tx.recorded)).decode()
         tx.execute(
             "insert into statements values (?, ?, ?, ?)", (tx.recorded, key_id, statement.badly, entry)
         )
-    return Outcome(changed, news)
+    return news
 
 
-def forget_statements(tx: Transaction, scope: str, key: str) -> None:
-    """Erase all that was ever said of a key from `statements`."""
-    key_id = facts.find_key(tx, written_scope(tx.execute, scope), key)
-    tx.execute("delete from statements where key_id = ?", (key_id,))
-
-
-def add_episode(tx: Transaction, entry: EpisodeEntry, *, keep: int) -> None:
-    """Add an episode of `tx.recorded`, and drop the oldest beyond `keep` (0: none)."""
-    append_episode(
-        tx,
-        entry.kind,
-        read_payload(entry.payload),
-        entry.outcome,
-        agent=entry.agent,
-        heard=entry.heard,
-        level=entry.level or "household",
-        owner=entry.owner,
-        keep=0,
-        episode_id=_free_id(tx, "episodes", tx.recorded),
-    )
-    if keep > 0:
-        beyond = "select id from episodes order by id desc limit 1 offset ?"
-        tx.execute(f"delete from episodes where id <= ({beyond})", (keep,))  # noqa: S608 - our own constant
-
-
-def _free_id(tx: Transaction, table: str, tick: int) -> int:
+def free_id(tx: Transaction, table: str, tick: int) -> int:
     """Return the tick, or the next one that is free: an entry that was copied has the time of its model."""
     while tx.execute(f"select 1 from {table} where id = ?", (tick,)):  # noqa: S608 - ours
         tick += 1
@@ -231,6 +209,7 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
         raise NewerSchemaError(f"A newer edgemem wrote this memory (format {file.format}); update edgemem.")
     for table in _FILLED:
         tx.execute(f"delete from {table}")  # noqa: S608 - ours
+    tx.announce("fact", [0])  # whoever asks for the newest change sees that there was one
     problems: list[str] = []
 
     def read(entries: list[Any], kind: type[Entry], name: str) -> list[tuple[str, int, Entry]]:
@@ -258,12 +237,26 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
     episodes = read(file.episodes, EpisodeEntry, "episode")
     write(
         ((f"fact {entry.key[:80]!r}", tick, entry) for _, tick, entry in statements),
-        lambda entry: state_fact(
+        lambda entry: _take(
             tx, entry.scope, entry.key, _rectangle(entry, tx.recorded), doubtful_below=doubtful_below
         ),
     )
     write(wishes, lambda entry: put_preference(tx, entry.key, entry.value, scope=entry.scope))
-    write(episodes, lambda entry: add_episode(tx, entry, keep=0))
+    write(
+        episodes,
+        lambda entry: append_episode(
+            tx,
+            entry.kind,
+            read_payload(entry.payload),
+            entry.outcome,
+            agent=entry.agent,
+            heard=entry.heard,
+            level=entry.level or "household",
+            owner=entry.owner,
+            keep=0,
+            episode_id=free_id(tx, "episodes", tx.recorded),
+        ),
+    )
     return problems
 
 
@@ -275,7 +268,7 @@ def _noted(problems: list[str], name: str) -> Iterator[None]:
         problems.append(f"{name}: {error}")
 
 
-def file_of(db: Database) -> MemoryFile:
+def file_of(db: Tables, *, keep: int) -> MemoryFile:
     """Return what is written down of what the tables hold."""
     return MemoryFile(
         facts=[
@@ -298,7 +291,7 @@ def file_of(db: Database) -> MemoryFile:
                 owner=episode.owner,
                 heard=episode.heard,
             )
-            for episode in recent_episodes(db, 2**62, keep=0)
+            for episode in recent_episodes(db, 2**62, keep=keep)
         ],
     )
 

@@ -20,17 +20,15 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id
 from edgemem.records import Message, Session
-from edgemem.store.json.files import JsonFile, copy_aside, erase, locked, look, meaningful
-from edgemem.store.json.lines import LinesFile, Save
+from edgemem.store.db.files import Closing, append, meaningful, sync
+from edgemem.store.json.files import JsonFile, copy_aside, erase, locked, look
 from edgemem.store.messages import copied, message_of, row_of, same_until, stored_message
 from edgemem.store.sessions import state_text
 from edgemem.store.validation import check_session, checked_path, checked_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
-    from typing_extensions import Self
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +76,7 @@ class _Reading(NamedTuple):
     """What is wrong with the lines behind `stored.end`; empty where nothing is."""
 
 
-class JSONSessionStore:
+class JSONSessionStore(Closing):
     """Conversations as files in a folder; a save is on the disk when it returns, and writes what is new.
 
     A message that was changed in place since it was saved is noticed among the newest 64, which are compared with copies;
@@ -119,7 +117,7 @@ class JSONSessionStore:
             if stored.updated_at is None:
                 self._write(id, stored, [*_as_stored(session.messages[:begin]), *added], state)
             else:
-                save = Save.between(begin, added, stored.state, state)
+                save = _Save.between(begin, added, stored.state, state)
                 stored.end = self._lines(id).append(save, end=stored.end, follows=stored.updated_at)
                 self._in_lines.add(id)
             self._date(self._path(id))
@@ -179,14 +177,6 @@ class JSONSessionStore:
     def close(self) -> None:
         """Write what `flush` does; may be called twice."""
         self.flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _fold(self, session_id: str) -> None:
         """Write a conversation whole."""
@@ -270,8 +260,8 @@ class JSONSessionStore:
     def _path(self, session_id: str) -> Path:
         return self.base / f"{_name_of(session_id)}.json"
 
-    def _lines(self, session_id: str) -> LinesFile:
-        return LinesFile(self.base / f"{_name_of(session_id)}.jsonl")
+    def _lines(self, session_id: str) -> _LinesFile:
+        return _LinesFile(self.base / f"{_name_of(session_id)}.jsonl")
 
     def _look(self, session_id: str) -> _Stamps:
         path = self._path(session_id)
@@ -320,3 +310,135 @@ def _id_of(path: Path) -> str:
         return unquote(path.stem)
     whole = JsonFile(path, _SessionFile).read()
     return whole.id if whole is not None and whole.id is not None else unquote(path.stem)
+
+
+# Lines beside the file: what came since it was written, one save a line. The first says which writing of the file the others
+# follow. A line counts once it ends: half of one was promised to nobody, and the next takes its place.
+
+
+class _Head(msgspec.Struct, forbid_unknown_fields=True):
+    """The first line."""
+
+    follows: float
+    """The `updated_at` of the file as it was when the second line came."""
+
+
+class _Save(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """One save: what stays, what follows it, and what changed of the state."""
+
+    after: int
+    """How many messages stay."""
+    messages: list[dict[str, Any]] = []
+    state: dict[str, Any] = {}
+    """Parts that are new or other ones."""
+    longer: dict[str, list[Any]] = {}
+    """Parts that are lists, with what was added at their ends."""
+    gone: list[str] = []
+    """Parts that there are no more."""
+
+    @classmethod
+    def between(
+        cls, after: int, messages: list[dict[str, Any]], old: dict[str, Any], new: dict[str, Any]
+    ) -> _Save:
+        """Return what a save writes where messages follow the first `after`, and one state another."""
+        save = cls(after, messages, {}, {}, [name for name in old if name not in new])
+        for name, value in new.items():
+            before = old.get(name)
+            if isinstance(value, list) and isinstance(before, list) and before == value[: len(before)]:
+                if len(before) < len(value):
+                    save.longer[name] = value[len(before) :]
+            elif name not in old or not _same(value, before):
+                save.state[name] = value
+        return save
+
+    def apply(self, messages: list[dict[str, Any]], state: dict[str, Any]) -> str:
+        """Do to a conversation what was saved; where that does not fit, change nothing and return why."""
+        if not 0 <= self.after <= len(messages):
+            return f"it follows {self.after} messages, and there are {len(messages)}"
+        if any(not isinstance(state.get(name), list) for name in self.longer):
+            return "it makes a list longer that there is not"
+        messages[self.after :] = self.messages
+        for name in self.gone:
+            state.pop(name, None)
+        state.update(self.state)
+        for name, added in self.longer.items():
+            state[name] = [*state[name], *added]
+        return ""
+
+
+class _Line(NamedTuple):
+    """A line that can be read."""
+
+    save: _Save
+    end: int
+    """Where the next one begins, bytes."""
+
+
+class _Lines(NamedTuple):
+    """What a file of lines holds."""
+
+    follows: float | None
+    """Which writing of the file; None: nothing here counts."""
+    begin: int
+    """Where the first line behind the head begins, bytes."""
+    read: list[_Line]
+    fault: str = ""
+    """What is wrong with the line that follows; empty where nothing is."""
+
+
+class _LinesFile:
+    """One such file, for its owner alone; whoever writes holds the lock of the folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> _Lines:
+        """Return what stands in it, up to the first line that cannot be read."""
+        with meaningful(self.path):
+            try:
+                data = self.path.read_bytes()
+            except FileNotFoundError:
+                return _Lines(None, 0, [])
+        begin = data.find(b"\n") + 1
+        try:
+            follows = msgspec.json.decode(data[:begin], type=_Head).follows if begin else None
+        except ValueError as error:
+            return _Lines(None, 0, [], f"line 1: {error}")
+        read: list[_Line] = []
+        at = begin
+        while (end := data.find(b"\n", at) + 1) > 0:
+            try:
+                read.append(_Line(msgspec.json.decode(data[at:end], type=_Save), end))
+            except (ValueError, RecursionError) as error:
+                return _Lines(follows, begin, read, f"line {len(read) + 2}: {error}")
+            at = end
+        return _Lines(follows, begin, read)
+
+    def append(self, save: _Save, *, end: int, follows: float) -> int:
+        """Write a line, durably; return where the next one begins.
+
+        Args:
+            end: where it begins; what stands there is the half of a line.
+            follows: which writing of the file it follows, for the first line.
+        """
+        data = msgspec.json.encode(save) + b"\n"
+        if end == 0:
+            data = msgspec.json.encode(_Head(follows)) + b"\n" + data
+        with meaningful(self.path):
+            append(self.path, data, after=end)
+        return end + len(data)
+
+    def cut(self, end: int) -> None:
+        """Keep what stands before a place; with 0, remove the file."""
+        with meaningful(self.path):
+            if end:
+                os.truncate(self.path, end)
+                sync(self.path)
+            else:
+                self.path.unlink(missing_ok=True)
+                sync(self.path.parent)
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Tell whether two values are the same JSON: 1, 1.0 and true are not."""
+    return msgspec.json.encode(value, order="sorted") == msgspec.json.encode(other, order="sorted")

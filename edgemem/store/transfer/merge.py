@@ -18,12 +18,13 @@ import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.scopes import is_known_form, without_spaces
-from edgemem.store import messages
 from edgemem.store.db.files import create_private, write_private
+from edgemem.store.epochs import note_newer
+from edgemem.store.facts import ensure_key
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.rights import spell_heard, spell_owner, spell_scope
-from edgemem.store.summaries import note_newer
 from edgemem.store.transfer import records
+from edgemem.store.turns import last_number
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class _Intake:
             self.insert(table, record, **more)
             # Behind the highest id that there was, the index looks anyway.
             if announce and keys.get("id", math.inf) <= self._highest.get(table.name, 0):
-                self.changed(table.name, keys["id"])
+                self.tx.announce(_QUEUED_AS[table.name], [keys["id"]])
             return True
         ours, given = table.fields(rows[0]), msgspec.structs.asdict(record)
         other = [name for name, value in ours.items() if value != given[name]]
@@ -178,13 +179,6 @@ class _Intake:
     ) -> list[tuple[Any, ...]]:
         sql = f"select {', '.join(columns)} from {table.name} where {_where(keys)}"  # noqa: S608 - our own constants
         return self.tx.execute(sql, keys)
-
-    def changed(self, table: str, number: int) -> None:
-        """Tell the index to look at a row again."""
-        self.tx.execute(
-            "insert into index_queue (id, kind, ref) values (?, ?, ?)",
-            (self.tx.tick(), _QUEUED_AS[table], number),
-        )
 
 
 class _Merge(_Intake):
@@ -267,7 +261,7 @@ class _Merge(_Intake):
 
     def _history(self, first: records.Fact, others: Iterator[records.Line]) -> bool:
         """Take in the rectangles of one key; tell whether any was new or had been closed since."""
-        key_id = self._key_id(first.scope, first.key)
+        key_id = ensure_key(self.tx, first.scope, first.key)
         newest_here = self.tx.execute(
             "select coalesce(max(version), 0) from facts where key_id = ? and id = origin", (key_id,)
         )[0][0]
@@ -303,18 +297,13 @@ class _Merge(_Intake):
             key_id=key_id,
         )
         if new and known and version.value is not None:
-            self.changed("facts", version.id)
+            self.tx.announce("fact", [version.id])
         return new
-
-    def _key_id(self, scope: str, key: str) -> int:
-        self.tx.execute("insert or ignore into fact_keys (scope, key) values (?, ?)", (scope, key))
-        rows = self.tx.execute("select id from fact_keys where scope = ? and key = ?", (scope, key))
-        return int(rows[0][0])
 
     def _doubt(self, given: records.Doubt) -> None:
         if (given.scope, given.key) in self._parted:
             return  # the sentence about this fact's history stands for it
-        key_id = self._key_id(given.scope, given.key)
+        key_id = ensure_key(self.tx, given.scope, given.key)
         later = ("settled", "confirmed_by")
         self._add_alone(records.DOUBTS, given, {"id": given.id}, "doubt", later=later, key_id=key_id)
 
@@ -408,7 +397,7 @@ class _Sessions:
                 continue
             if name in self._grown:
                 self._tx.execute("update sessions set state = ? where name = ?", (state, name))
-            elif self._newest_turn.get(name) == self._newest_here(name):
+            elif self._newest_turn.get(name, -1) == last_number(self._tx, name):
                 refused.append(f"The loop's state of conversation {name!r} differs; the one here stays.")
         for name, count in self._parted.items():
             if count:
@@ -434,7 +423,7 @@ class _Sessions:
             gone = [message.id for message in ours.messages]
         with self._tx.atomic():
             self._tx.executemany("delete from messages where id = ?", [(number,) for number in gone])
-            messages.enqueue(self._tx, gone)
+            self._tx.announce("message", gone)
             for message in given.messages:
                 if not self._message(session_id, given.n, message):
                     raise _PartedError(f"was rewritten since, at turn {given.n}")
@@ -487,13 +476,6 @@ class _Sessions:
                 f"What {given.pointer!r} names is another text here, which stays."
             )
         return ours is None
-
-    def _newest_here(self, name: str) -> int | None:
-        rows = self._tx.execute(
-            "select max(n) from turns where session_id = (select id from sessions where name = ?)", (name,)
-        )
-        newest: int | None = rows[0][0]
-        return newest
 
 
 def _where(keys: Iterable[str]) -> str:

@@ -1,0 +1,291 @@
+"""Selection: the best items of each group of kinds, read from the truth until there are enough, without what only repeats.
+
+Echoes are messages that only repeat the question, and copies are messages that repeat another message. A person who asks
+again wants the answer, not the memory of the first time; and three equal messages tell one thing. So neither echoes nor
+copies raise or lower the score of any other candidate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from edgemem.languages.words import all_words, comes_up_with, small
+from edgemem.recall.index.sources import KINDS
+from edgemem.recall.prefetch import read_utterance
+from edgemem.recall.rank.rerank import name_of
+from edgemem.recall.text.analyse import language_in, terms
+from edgemem.recall.traits import called_by
+from edgemem.store.episodes import spell_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from edgemem.languages.words import Words
+    from edgemem.recall.query import ParsedQuery
+    from edgemem.recall.rank.ranking import Hit, Ranking
+    from edgemem.records import Kind, Recalled
+
+    Ref = tuple[int, int]
+    """A kind, and an id of that kind."""
+
+
+MOST_CHARS = 1000
+"""Longer texts are neither echoes nor copies: nobody only asks at such length, and to compare them would take long."""
+_SENTENCE = re.compile(r"[^.!?。！？؟]+[.!?。！？؟]*")
+_ASKS, _TELLS = "?？؟", ".!。！"
+SAFETY = 2
+"""How many facts that concern somebody's safety may be returned without a word of the question: a household has many."""
+_LEAST, _MORE = 10, 4
+"""The least number of items that are read to find echoes and copies, and the factor by which it grows while too few are left."""
+
+
+class Echoes:
+    """Finds the echoes of a question, and copies, among messages.
+
+    Args:
+        query: what was asked.
+    """
+
+    def __init__(self, query: ParsedQuery) -> None:
+        self._timed = bool(query.spans)
+        # One recall looks at most items several times.
+        self._read = cache(read_utterance)
+        self._is_echo = cache(partial(_is_echo, read_utterance(query.text).words, query.all_stems))
+
+    def among(self, items: Iterable[Recalled]) -> list[Recalled]:
+        """Return the messages that only ask what the question asks; they may add politeness and the name of whom they speak to."""
+        return [item for item in items if item.kind == "turn" and self._is_echo(item.text)]
+
+    def copies(self, items: Iterable[Recalled]) -> list[Recalled]:
+        """Return the messages that say in the same words what a better message says.
+
+        A text that says "I" is a copy only of the same speaker's. The newer message is the better one; where the question
+        names a time, the one that ranks higher.
+        """
+        alike: defaultdict[str, list[Recalled]] = defaultdict(list)
+        for item in items:
+            if item.kind == "turn" and len(item.text) <= MOST_CHARS:
+                alike[self._read(item.text).words].append(item)
+        copies = []
+        for same in alike.values():
+            if len(same) > 1:
+                words = all_words().get(language_in(same[0].text))
+                personal = words is None or words.speaks_of_itself(small(same[0].text))
+                if not self._timed:
+                    same.sort(key=lambda item: item.event_time or item.recorded_at, reverse=True)
+                best: dict[str | None, Recalled] = {}
+                copies += [
+                    item
+                    for item in same
+                    if best.setdefault(item.speaker if personal else None, item) is not item
+                ]
+        return copies
+
+
+def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
+    """Tell whether a text only asks what a question asks.
+
+    Args:
+        question: its words, as `read_utterance` gives them.
+        stems: all stems of the question.
+    """
+    if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
+        return False
+    if read_utterance(text).words != question:
+        own = set(terms(text))
+        if own.isdisjoint(stems):
+            return False
+        if left := own.difference(stems):
+            words = all_words().get(language_in(text))
+            polite = terms(_without_politeness(text, words))
+            if not left.intersection(polite) <= set(called_by(text).split()):
+                return False
+    return only_asks(text)
+
+
+def only_asks(text: str) -> bool:
+    """Tell whether all sentences of a text are questions; sentences of empty words do not count."""
+    if len(text) > MOST_CHARS:
+        return False
+    words = all_words().get(language_in(text))
+    sentences = _sentences(text)
+    telling = [sentence for sentence in sentences if terms(sentence)] or sentences
+    return bool(telling) and all(_asks(sentence, words) for sentence in telling)
+
+
+def asks(text: str) -> bool:
+    """Tell whether the last sentence of a text is a question."""
+    sentences = _sentences(text[-MOST_CHARS:])
+    return bool(sentences) and _asks(sentences[-1], all_words().get(language_in(text)))
+
+
+def _sentences(text: str) -> list[str]:
+    return [stripped for sentence in _SENTENCE.findall(text) if (stripped := sentence.strip())]
+
+
+def _asks(sentence: str, words: Words | None) -> bool:
+    if sentence[-1] in _ASKS:
+        return True
+    if words is None or sentence[-1] in _TELLS:
+        return False
+    return any(
+        hit.start() == 0 or hit.end() == len(form)
+        for form in (small(sentence), _without_politeness(sentence, words).strip())
+        for hit in words.questions.pattern.finditer(form)
+    )
+
+
+def _without_politeness(text: str, words: Words | None) -> str:
+    """Return a text in small letters, without "please", "can you tell me", and "do you know"."""
+    bare = small(text)
+    for phrases in () if words is None else (words.please, words.me, words.us, words.speech, words.little):
+        bare = phrases.pattern.sub(" ", bare)
+    return bare
+
+
+class Rows:
+    """Reads rows of the truth for one recall, each row once, however many groups ask for it.
+
+    Args:
+        fetch: reads rows; it returns none that is gone, or closed to the reader.
+    """
+
+    def __init__(self, fetch: Callable[[Sequence[Ref]], dict[Ref, Recalled]]) -> None:
+        self._fetch = fetch
+        self._read: dict[Ref, Recalled | None] = {}
+
+    def of(self, refs: Sequence[Ref]) -> dict[Ref, Recalled]:
+        """Return the items of some rows; a row that is gone is left out."""
+        new = [ref for ref in refs if ref not in self._read]
+        if new:
+            items = self._fetch(new)
+            self._read.update((ref, items.get(ref)) for ref in new)
+        return {ref: item for ref in refs if (item := self._read[ref]) is not None}
+
+
+class Selection(NamedTuple):
+    """Which items of a group are to be returned."""
+
+    k: int
+    """The number of items, besides known ones."""
+    echoes: Echoes | None
+    """Finds echoes and copies, which have no say in the scores; None: they are items like any other."""
+    least: float = 0.0
+    """The least score, 0 to 1."""
+    exclude: frozenset[str] = frozenset()
+    """Items to leave out, as `kind:id`."""
+    known: Collection[str] = ()
+    """Items, as `kind:id`, that are returned beside the k others."""
+    safety_keys: Mapping[str, str] = {}
+    """Further words of keys that concern somebody's safety, each with its kind."""
+
+    def concerns_safety(self, item: Recalled) -> bool:
+        """Tell whether an item is a fact that concerns somebody's safety."""
+        if item.kind not in ("fact", "preference") or item.key is None:
+            return False
+        return bool(comes_up_with(spell_out(item.key), self.safety_keys))
+
+
+def best_of_groups(
+    ranking: Ranking, groups: Sequence[Iterable[Kind]], rows: Rows, selection: Selection
+) -> list[list[Recalled]]:
+    """Return the best items of each group, in the order of the groups.
+
+    The group with messages comes first inside, since its echoes change the scores of all others.
+    """
+    chosen = [frozenset(group) for group in groups]
+    best = {
+        group: _best_of_group(ranking, group, rows, selection)
+        for group in sorted(set(chosen), key=lambda group: "turn" not in group)
+    }
+    return [best[group] for group in chosen]
+
+
+def _best_of_group(
+    ranking: Ranking, chosen: frozenset[Kind], rows: Rows, selection: Selection
+) -> list[Recalled]:
+    """Return the best items of some kinds; echoes and older copies have no say in the scores of the rest."""
+    numbers = [number for number, kind in KINDS.items() if kind in chosen]
+    echoing = selection.echoes if "turn" in chosen else None
+    far = selection.k if echoing is None else max(selection.k, _LEAST)
+    while True:
+        hits = ranking.best(numbers, least=selection.least)
+        if selection.exclude:
+            hits = (hit for hit in hits if hit.name not in selection.exclude)
+        pairs = _read(hits, rows, far, selection.known)
+        echoes, copies = [], []
+        if echoing is not None:
+            echoes = _refs(echoing.among(item for hit, item in pairs if hit.score > 0))
+            copies = _refs(echoing.copies(item for _, item in pairs))
+        if echoes or copies:
+            ranking.leave_out(echoes, copies)  # others take their places among as many
+            continue
+        selected = _select(ranking, pairs, selection)
+        if len(selected) >= min(selection.k, len(pairs)) or len(pairs) < far:
+            return selected
+        far *= _MORE
+
+
+def _select(ranking: Ranking, pairs: Iterable[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:
+    """Return the first k items that score enough, with their scores and reasons."""
+    selected: list[Recalled] = []
+    left, unasked = selection.k, SAFETY
+    for hit, item in pairs:
+        if left <= 0:
+            break
+        safety = selection.concerns_safety(item)
+        # A person who orders a curry asks nothing of the memory, and must hear of an allergy all the same.
+        score = max(hit.score, ranking.likely(hit)) if safety else hit.score
+        if score < selection.least:
+            continue
+        why = ranking.why(hit)
+        if safety and "words" not in why:
+            unasked -= 1
+            if unasked < 0:
+                continue
+        left -= hit.name not in selection.known
+        selected.append(msgspec.structs.replace(item, score=score, why=why, safety=safety))
+    return selected
+
+
+def first_of(group: Iterable[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
+    """Yield the first k items of a group, and the known ones among them, which do not count."""
+    for item in group:
+        if k <= 0:
+            return
+        k -= name_of(item) not in known
+        yield item
+
+
+def _read(hits: Iterator[Hit], rows: Rows, k: int, known: Collection[str]) -> list[tuple[Hit, Recalled]]:
+    """Return the k best hits that the truth still has, each with its item; known ones do not count."""
+    pairs: list[tuple[Hit, Recalled]] = []
+    left = k
+    while left > 0 and (some := _take(hits, left, known)):
+        items = rows.of([(hit.kind, hit.ref) for hit in some])
+        for hit in some:
+            item = items.get((hit.kind, hit.ref))
+            if item is not None:
+                left -= hit.name not in known
+                pairs.append((hit, item))
+    return pairs
+
+
+def _take(hits: Iterator[Hit], most: int, known: Collection[str]) -> list[Hit]:
+    """Return the next hits, until `most` of them are not known."""
+    some: list[Hit] = []
+    for hit in hits:
+        some.append(hit)
+        most -= hit.name not in known
+        if not most:
+            break
+    return some
+
+
+def _refs(messages: Iterable[Recalled]) -> list[int]:
+    return [int(item.id) for item in messages]

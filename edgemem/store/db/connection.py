@@ -1,0 +1,293 @@
+"""Connections: to a file, to a copy of one that may not be written, to another program's, and to tables in memory.
+
+The only module that imports sqlite3.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import logging
+import sqlite3
+import sys
+import threading
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from edgemem.clock import Clock
+from edgemem.errors import ClosedError, LostTruthError, StoreError
+from edgemem.store.db.files import meaning_of
+from edgemem.store.db.schema import TRUTH, Migration, Ticks, check_schema, migrate, missing_steps
+from edgemem.store.db.transaction import Transaction
+from edgemem.store.db.wal import copied, write_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+T = TypeVar("T")
+
+Mode = Literal["rw", "ro", "ro&immutable=1"]
+
+_log = logging.getLogger(__name__)
+
+FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
+"""What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
+
+
+class Origin(NamedTuple):
+    """Which truth a file holds, and how far it reaches."""
+
+    truth: int
+    """The tick at which its schema was made: no two truths of a robot have the same."""
+    newest: int
+    """Its highest tick."""
+
+
+def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
+    """Return what a file holds; None if this edgemem cannot read it. One without a log is looked at without a trace.
+
+    Args:
+        thorough: look at the whole file for damage; some 5 ms a megabyte.
+    """
+    try:
+        if not path.stat().st_size:
+            return None  # SQLite would take the log away from beside it
+        mode: Mode = "ro&immutable=1" if stands_alone(path) else "ro"
+        with closing(connect(path, mode, 0.0, False)) as connection:
+            if check_schema(connection, TRUTH):
+                return None
+            if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
+                return None
+            born = int(connection.execute("select min(recorded) from migrations").fetchone()[0])
+            return Origin(born, Ticks(connection, Clock(), path).newest(connection))
+    except (sqlite3.Error, StoreError, OSError, TypeError, ValueError):
+        return None
+
+
+def read_value(path: Path, sql: str) -> Any:
+    """Return one value of a file that is not opened otherwise; None if there is no row."""
+    with meaningful(path), closing(connect(path, "ro", 0.0, False)) as connection:
+        row = connection.execute(sql).fetchone()
+        return None if row is None else row[0]
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
+    with ExitStack() as copies, meaningful(source):
+        place = find_place(source, TRUTH, copies, todays=False)
+        with closing(connect(*place, 5.0, False)) as connection:
+            write_copy(connection, target, connect=plain_connection)
+
+
+@contextmanager
+def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
+    """Lend a way to read a database of another program: a copy is opened, so nothing changes, not even beside it.
+
+    Text that is no UTF-8 is read as well as it can be.
+    """
+    with meaningful(path), copied(path) as copy, closing(sqlite3.connect(copy)) as connection:
+        connection.execute("pragma query_only = on")
+        connection.execute("pragma trusted_schema = off")
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        connection.row_factory = sqlite3.Row
+
+        def select(sql: str) -> list[dict[str, Any]]:
+            return [dict(row) for row in connection.execute(sql)]
+
+        yield select
+
+
+@contextmanager
+def meaningful(path: Path) -> Iterator[None]:
+    """Give SQLite's and the system's errors their meaning."""
+    try:
+        yield
+    except FOREIGN as error:
+        raise meaning_of(error, path) from error
+
+
+class Place(NamedTuple):
+    """Where a file is read, and how."""
+
+    path: Path
+    mode: Mode
+
+
+def find_place(path: Path, steps: Sequence[Migration], copies: ExitStack, *, todays: bool = True) -> Place:
+    """Return where a file that may not be written can be read.
+
+    With a log, SQLite needs the memory that its processes share, which it cannot make here. Without one it must be told that
+    the file does not change. Where neither helps, or today's schema is needed and it has an older one, a copy is read.
+    """
+    places = [Place(path, "ro")]
+    if stands_alone(path):
+        places.append(Place(path, "ro&immutable=1"))
+    for place in places:
+        if _can_be_read(place, steps, todays=todays):
+            return place
+    return Place(copies.enter_context(copied(path)), "ro")
+
+
+def _can_be_read(place: Place, steps: Sequence[Migration], *, todays: bool) -> bool:
+    try:
+        with closing(connect(*place, 0.0, False)) as connection:
+            if check_schema(connection, steps):
+                raise LostTruthError(f"{place.path} is empty.")
+            return not (todays and missing_steps(connection, steps))
+    except sqlite3.OperationalError:
+        return False
+
+
+def stands_alone(path: Path) -> bool:
+    """Tell whether all of a database stands in its file, and nothing in a log."""
+    log = path.with_name(path.name + "-wal")
+    return not log.exists() or not log.stat().st_size
+
+
+def plain_connection(path: Path) -> sqlite3.Connection:
+    """Return a connection that SQLite has set up alone."""
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def connect(path: Path, mode: Mode, timeout_s: float, load_vec: bool) -> sqlite3.Connection:
+    """Return a connection to a file that exists."""
+    if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
+        register_vec0()
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        timeout=timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.execute("pragma temp_store = memory")
+        connection.execute("pragma mmap_size = 0")
+        if load_vec:
+            try:
+                load_vec0(connection)
+            except sqlite3.OperationalError as error:
+                _log.info("sqlite-vec cannot be loaded here: %s", error)
+        if mode != "rw":
+            connection.execute("pragma query_only = on")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+class MemoryTables:
+    """Tables in memory, for a store whose truth is a file of another kind; one connection serves all threads in turn.
+
+    Ids that the engine makes lie beyond all time, so that none is the tick of something that the file dates.
+
+    Args:
+        path: the file that errors name.
+        migrations: the schema.
+        clock: tells when a transaction happens.
+    """
+
+    def __init__(self, path: Path, *, migrations: Sequence[Migration], clock: Clock) -> None:
+        self.path = path
+        self.clock = clock
+        self.closed = False
+        self._turn = threading.RLock()
+        self._remembered: dict[str, Any] = {}
+        self._ids = Clock()
+        self._ids.witness(2**61)
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.execute("pragma temp_store = memory")
+        self._connection.execute("pragma foreign_keys = on")
+        migrate(self._connection, migrations, clock=self._ids)
+
+    @property
+    def changes(self) -> int:
+        """Return how many rows were ever changed."""
+        return self._connection.total_changes
+
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement that only reads."""
+        with self._turn, meaningful(self.path):
+            self._check_open()
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def now(self) -> float:
+        """Return the clock's time."""
+        return self.clock.now()
+
+    def write(self, work: Callable[[Transaction], T], *, recorded: int | None = None) -> T:
+        """Run `work` in one transaction of a tick (None: a new one) and return its result."""
+        with self._turn, meaningful(self.path):
+            self._check_open()
+            self._connection.execute("begin")
+            try:
+                tick = self.clock.tick() if recorded is None else recorded
+                result = work(Transaction(self._connection, self._ids, self._remembered, recorded=tick))
+            except BaseException:
+                self._connection.execute("rollback")
+                raise
+            self._connection.execute("commit")
+            return result
+
+    def close(self) -> None:
+        """Drop the tables; may be called twice."""
+        with self._turn:
+            self.closed = True
+            self._connection.close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError("The memory was closed; open it again.")
+
+
+def load_vec0(connection: Any) -> None:
+    """Give an SQLite connection the vec0 module; raise SQLite's error where that fails.
+
+    Where Python has no `enable_load_extension`, `register_vec0` before the connection was opened has done so.
+    """
+    if hasattr(connection, "enable_load_extension"):
+        connection.enable_load_extension(True)
+        try:
+            connection.load_extension(_library())
+        finally:
+            connection.enable_load_extension(False)
+
+
+def vec0_version(connection: Any) -> str | None:
+    """Return the version of vec0 that a connection has; None if it has none."""
+    row = connection.execute("select 1 from pragma_function_list where name = 'vec_version'").fetchone()
+    return str(connection.execute("select vec_version()").fetchone()[0]) if row else None
+
+
+@functools.cache
+def register_vec0() -> bool:
+    """Make the SQLite library give vec0 to every connection that this process opens from now on.
+
+    For Pythons built without `enable_load_extension`: the library that their `_sqlite3` is linked to is told
+    directly. Return whether that was possible.
+    """
+    import ctypes  # late: most Pythons load extensions
+
+    module = sys.modules.get("_sqlite3")
+    try:
+        # A module that is built into the interpreter has no file; its symbols are the interpreter's own.
+        library = ctypes.CDLL(getattr(module, "__file__", None))
+        vec0 = ctypes.CDLL(f"{_library()}.so")
+        entry = ctypes.cast(vec0.sqlite3_vec_init, ctypes.c_void_p)
+        return bool(library.sqlite3_auto_extension(entry) == 0)
+    except (OSError, AttributeError):
+        return False
+
+
+def _library() -> str:
+    """Return the path of sqlite-vec's library without its ending, as `sqlite_vec.loadable_path` does.
+
+    Importing the package imports numpy, which takes 40 ms of every start and 10 MB, for types only.
+    """
+    spec = importlib.util.find_spec("sqlite_vec")
+    if spec is None or spec.origin is None:
+        raise ImportError("sqlite-vec is not installed")
+    return str(Path(spec.origin).with_name("vec0"))

@@ -1,0 +1,180 @@
+"""The benchmarks run at a tiny size and report what they promise; how fast they are is not tested here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_server import RunningServer
+
+from edgemem.bench import early, footprint, prefill, reboot, session, turn
+from edgemem.bench.corpus import conversation, own_words
+from edgemem.bench.evening import FACTS, TOOLS, evening
+from edgemem.bench.ground import real_tokenizer, refuse_tmpfs
+from edgemem.bench.model import write_model
+from edgemem.bench.prefill import BARE, EDGEVOX, OURS, Readers, Reference, play
+from edgemem.errors import InvalidInputError
+
+
+def bars_of(figures: dict[str, Any], name: str) -> set[str]:
+    """Check what all reports have in common, and return the names of the bars."""
+    assert figures["bench"] == name
+    assert figures["machine"]["calibration_ms"] > 0
+    bars = figures["bars"]
+    assert all(set(bar) == {"figure", "bar", "ok"} for bar in bars.values())
+    assert figures["ok"] == all(bar["ok"] for bar in bars.values())
+    return set(bars)
+
+
+def test_every_message_has_a_word_of_its_own() -> None:
+    """The four words of a turn stand in its four messages and nowhere else."""
+    lines = list(conversation(30))
+    texts = [
+        (line.say, str(line.tools[0].arguments), str(line.tools[0].result), line.reply) for line in lines
+    ]
+    everything = " ".join(text for four in texts for text in four)
+    for n, four in enumerate(texts):
+        for word, text in zip(own_words(n), four, strict=True):
+            assert word in text
+            assert everything.count(word) == 1
+
+
+def test_evening_asks_for_each_fact_as_it_is_by_then() -> None:
+    """Forty turns ask for each of the twenty facts, for some after they have changed; the next evening changes them back."""
+    turns = evening(80)
+    assert {moment.needs.key for moment in turns[:40] if moment.needs} == {fact.key for fact in FACTS}
+    now = {fact.key: fact.value for fact in FACTS}
+    for n, moment in enumerate(turns):
+        if n == 40:
+            assert sum(now[fact.key] != fact.value for fact in FACTS) == 4
+        assert moment.needs is None or moment.needs.value == now[moment.needs.key]
+        now |= {fact.key: fact.value for fact in moment.changed}
+        assert (len(moment.line.tools), len(moment.notes)) == (2, 1)
+    assert now == {fact.key: fact.value for fact in FACTS}
+    assert len({note for moment in turns for note in moment.notes}) == 80
+
+
+def test_bytes_are_not_counted_in_memory() -> None:
+    """A folder on tmpfs is refused, because nothing there is written to a disk."""
+    memory = Path("/dev/shm")
+    assert memory.is_dir(), "this machine has no tmpfs to try"
+    with pytest.raises(InvalidInputError, match="in memory"):
+        refuse_tmpfs(memory)
+
+
+@pytest.mark.usefixtures("patient")
+def test_session_reports_bytes_and_growth(request: pytest.FixtureRequest) -> None:
+    """The session bench finds every message at once and tells where the bytes went."""
+    # Temporary files are in memory on some systems (Debian 13); the checkout is on a disk.
+    figures = session.run(turns=20, home=request.config.cache.mkdir("bench"))
+    assert bars_of(figures, "session") == {
+        *("written_mb", "accepted", "found_at_once", "commit_growth", "save_growth")
+    }
+    assert figures["found_at_once"] == 1.0
+    assert figures["written_mb"] > figures["text_mb"] > 0
+    assert {"memory.db", "index.db"} <= set(figures["files_mb"])
+
+
+def test_prefill_refuses_what_makes_no_sense(tmp_path: Path) -> None:
+    """A folder without EdgeVox, and a server that is to count, are told in a sentence."""
+    with pytest.raises(InvalidInputError, match="no EdgeVox in"):
+        prefill.run(edgevox=tmp_path)
+    with pytest.raises(InvalidInputError, match="--dry or --server"):
+        prefill.run(dry=True, server="http://127.0.0.1:8080")
+
+
+def test_prefill_counts_what_is_read_again(tmp_path: Path) -> None:
+    """Compactions count, and so does what a loop of the same window reads again once it must leave turns out."""
+    told = play(tmp_path, Readers(), FACTS, evening(26), TOOLS)
+    read = {name: sum(turn.read[name] for turn in told) for name in told[0].read}
+    assert any(turn.compacted for turn in told)
+    tokenizer = real_tokenizer()
+    endless = Reference(None, tokenizer, TOOLS)
+    each = [sum(part.evaluated for part in endless.hear(moment.line)) for moment in evening(40)]
+    tokenizer.close()
+    assert sum(each) <= 4000, "a script that makes any loop read more would make any ratio look good"
+    new = sum(each[: len(told)])
+    assert new < read["without_memory"] < read["without_memory_one_turn_at_a_time"]
+    assert read["with_memory"] > new + sum(turn.block for turn in told)
+
+
+@pytest.mark.usefixtures("edgevox")
+def test_prefill_counts_what_llama_cpp_evaluates(tmp_path: Path, edgevox_path: Path) -> None:
+    """A real model evaluates exactly the tokens that are counted without one, also for the real EdgeVox."""
+    model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
+    figures = prefill.run(turns=4, facts=20, model=model, edgevox=edgevox_path, home=tmp_path)
+    assert figures["bars"]["miscounted_tokens"] == {"figure": 0, "bar": 0, "ok": True}
+    assert figures["evaluated_by"] == "llama.cpp"
+    assert figures["edgevox"]["first_token_ms"]["with_memory"] > 0
+    assert figures["edgevox"]["times_without_memory"] > 2 * figures["evening"]["times_without_memory"]
+
+
+@pytest.mark.usefixtures("edgevox")
+def test_prefill_reads_through_a_server(tmp_path: Path, llama_server: Path, edgevox_path: Path) -> None:
+    """A llama-server evaluates the counted tokens too, by its own timings; the script's replies are taken off."""
+    model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
+    with RunningServer(llama_server, model, tmp_path, slots=3, n_ctx=4096) as server:
+        readers = Readers(server=server.url)
+        told = play(tmp_path / "home", readers, FACTS[:4], evening(2), TOOLS, edgevox=edgevox_path)
+    assert [turn.miscounted for turn in told] == [0, 0]
+    assert all(turn.read[OURS] == turn.read[BARE] + turn.block for turn in told)
+    assert told[-1].read[EDGEVOX] > told[-1].read[OURS]
+
+
+def test_turn_reports_time_by_point(tmp_path: Path) -> None:
+    """The turn bench times every point of a turn with a tool call, with everything indexed."""
+    figures = turn.run(facts=50, turns=40, asked=5, beside=10, home=tmp_path)
+    assert bars_of(figures, "turn") == {"hooks_ms", "everything_hooks_ms"}
+    assert not any(figures["not_indexed"].values())
+    points = {"on_run_start", "before_llm", "after_llm", "before_tool", "after_tool", "on_run_end"}
+    assert {f"{point}_ms" for point in points} < set(figures["side_by_side"])
+    assert figures["side_by_side"]["hooks_ms"]["bar"] == 10
+
+
+def test_turn_is_timed_beside_so_many_rows_in_all(tmp_path: Path) -> None:
+    """With `rows`, a tenth are facts, a tenth episodes, the rest messages, all indexed and none trimmed away."""
+    figures = turn.run(rows=6000, asked=2, home=tmp_path)
+    assert bars_of(figures, "turn") == {"hooks_ms", "hooks_p95_ms"}
+    assert (figures["facts"], figures["episodes"], figures["turns"]) == (600, 600, 2400)
+    assert 6000 < figures["rows"] < 6030
+    assert not any(figures["not_indexed"].values())
+    assert set(figures["side_by_side"]["hooks_ms"]) == {"default", "bar"}
+    assert figures["side_by_side"]["hooks_p95_ms"]["bar"] == 25
+
+
+def test_footprint_measures_fresh_processes(tmp_path: Path) -> None:
+    """The footprint bench opens homes in processes of their own, with and without the embedder."""
+    figures = footprint.run(records=80, processes=1, beside=10, home=tmp_path)
+    bars = bars_of(figures, "footprint")
+    assert {"embedder_asked_mb", "embedder_everything_asked_mb"} < bars
+    sides = figures["side_by_side"]
+    assert sides["embedder.asked_mb"]["default"] > sides["words.asked_mb"]["default"] > 1
+    assert sides["words.asked_mb"]["everything"] > sides["words.asked_mb"]["default"]
+    assert sides["words.found"]["default"] > 0
+
+
+def test_reboot_evaluates_only_the_turn(tmp_path: Path) -> None:
+    """The reboot bench answers the same with the kept state, and evaluates only what is not in it."""
+    model = write_model(tmp_path / "model.gguf", width=64, layers=2, hidden=96)
+    figures = reboot.run(prefix_tokens=1200, processes=1, threads=1, model=model, home=tmp_path)
+    assert bars_of(figures, "reboot") == {"first_token_ratio", "same_first_token"}
+    assert figures["bars"]["same_first_token"]["ok"]
+    evaluated = figures["side_by_side"]["evaluated_tokens"]
+    assert evaluated["cold"] == evaluated["kept"] + figures["prefix_tokens"]
+    assert figures["prefix_tokens"] > 1100
+    assert figures["file_bytes"] > figures["prefix_tokens"] * 2 * 2 * 64 * 2
+    assert figures["mb_of_1500_tokens"]["Llama-3.2-3B"] == 172.0
+
+
+def test_early_speaks_and_compares(tmp_path: Path, minilm: Path) -> None:
+    """Both ways are timed, blocks are compared, and what each cost is counted."""
+    figures = early.run(
+        utterances=5, prepared=4, messages=40, words_s=100.0, embed_ms=0.0, end_ms=200.0, home=tmp_path
+    )
+    assert set(figures["bars"]) == {"ready_share", "equal_share"}
+    assert figures["utterances"] == sum(figures["outcomes"].values()) == 5
+    assert figures["side_by_side"]["embeddings_a_turn"]["whole"] >= 1
+    assert figures["partials_a_turn"] > 1
+    assert figures["handed_over_whole"]["plain"]["ready"] == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,52 @@
+"""An index in tests: turns that are stored, and what must always hold of the file."""
+
+from __future__ import annotations
+
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store import turns
+
+
+def say(truth, n: int, *texts: str, session: str = "s", speaker: str = "alice") -> None:
+    """Store one turn of user and assistant messages."""
+    roles = ("user", "assistant") * len(texts)
+    said = tuple(StoredMessage(role, text) for role, text in zip(roles, texts, strict=False))
+    turn = Turn(session, n, said, heard=Heard(speaker=speaker))
+    truth.write(lambda tx: turns.commit_turn(tx, turn))
+
+
+def bytes_of(index) -> bytes:
+    """Return everything that stands in the file and its log."""
+    files = (index.path, index.path.with_name(index.path.name + "-wal"))
+    return b"".join(file.read_bytes() for file in files if file.exists())
+
+
+def check(index) -> None:
+    """Hold the index against itself: text, counters and vectors."""
+    assert index.database.quick_check() == []
+    index.database.write(
+        lambda tx: tx.execute("insert into words (words, rank) values ('integrity-check', 1)")
+    )
+    docs = index.database.query("select id, terms, past from docs")
+    state = index.state()
+    assert state.docs == len(docs)
+    assert state.terms == sum(len(text.split()) for _, text, _ in docs)
+    sides = [{id_ for id_, _, past in docs if bool(past) is over} for over in (False, True)]
+    check_spaces(index.database, *sides)
+
+
+def check_spaces(database, holding: set[int], past: set[int] = frozenset()) -> None:
+    """Hold the vectors of every model against the docs that hold, and those that do not: each has some, or waits."""
+    ask = database.query
+    for (space,) in ask("select id from spaces where fingerprint is not null"):
+        for number, docs in ((space, holding), (space + 1, past)):
+            vectors = {doc for (doc,) in ask("select doc from vectors where space = ?", (number,))}
+            queued = [doc for (doc,) in ask("select doc from unembedded where space = ?", (number,))]
+            assert vectors | set(queued) == docs
+            assert not vectors & set(queued)
+            assert len(queued) == len(set(queued))
+    assert ask("select seq, space from vectors order by seq") == ask(
+        "select seq, space from signs order by seq"
+    )
+    known = "(select id from spaces union all select id + 1 from spaces)"
+    assert ask(f"select 1 from vectors where space not in {known}") == []
+    assert ask(f"select 1 from unembedded where space not in {known}") == []

@@ -1,0 +1,351 @@
+"""The command line: one sentence for every error, JSON for everything, and nothing that steers the terminal."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from commands import refused, run
+
+import edgemem
+from edgemem.cli import COMMANDS, main
+from edgemem.cli.facts import Begin
+from edgemem.cli.options import When
+from edgemem.cli.printing import plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home with a few facts and a conversation of two turns."""
+    from edgemem.inspect.replay import Player
+    from edgemem.inspect.script import Line, ScriptedFact
+
+    path = tmp_path / "home"
+    with edgemem.open(path, worker=False) as memory:
+        how = {"speaker": "Ann", "session": "hall"}
+        fact = ScriptedFact("ann.allergy", "peanuts")
+        first = Line("I am allergic to peanuts.", 1.78e9, reply="Noted.", remember=(fact,), **how)
+        second = Line("The canoe is in the shed.", 1.78e9 + 60, reply="Good.", private=True, **how)
+        assert len(list(Player(memory).play([first, second]))) == 2
+        memory.store.add_fact("ann.secret", "a surprise party", scope="user:Ann")
+        memory.store.add_fact("wifi", "\x1b[31mred\u202e", scope="global")
+    return path
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_every_command_has_help_and_its_module(name: str) -> None:
+    """The table of the first page agrees with what there is."""
+    result = run(name, "--help")
+    assert result.exit_code == 0, result.output
+    assert importlib.import_module(f"edgemem.cli.{'import_' if name == 'import' else name}")
+    assert COMMANDS[name] in run("--help").output.replace("\n            ", " ")
+
+
+def test_help_imports_no_command() -> None:
+    """The first page comes without models, tables and databases."""
+    code = (
+        "import sys; from edgemem.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('rich', 'numpy', 'llama_cpp', 'sqlite3', 'edgemem.memory') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip().endswith("[]"), done.stdout + done.stderr
+
+
+def test_recall_finds_and_says_why(home: Path) -> None:
+    """A hit carries its score, its words and the signals that found it; a conversation those of what was said in it."""
+    items = json.loads(run("recall", "peanuts", "--home", home, "--json").stdout)
+    assert any("peanuts" in item["text"] for item in items)
+    assert all(0 <= item["score"] <= 1 and item["why"] for item in items)
+    assert "peanuts" in run("recall", "is", "there", "peanuts", "--home", home).stdout
+    [session] = json.loads(run("recall", "canoe", "--sessions", "--home", home, "--json").stdout)
+    assert any("canoe" in item["text"] for item in session["messages"])
+    assert session["session"] in run("recall", "canoe", "--sessions", "--home", home).stdout
+    assert "question is empty" in refused(run("recall", " ", "--home", home))
+
+
+@pytest.mark.parametrize(
+    ("args", "private"),
+    [
+        (("recall", "surprise party"), "surprise"),
+        (("recall", "canoe"), "canoe"),
+        (("recall", "canoe", "--sessions"), "canoe"),
+        (("facts",), "surprise"),
+        (("sessions", "show", "hall"), "canoe"),
+    ],
+)
+def test_a_speaker_sees_what_the_robot_would_tell_them(
+    home: Path, args: tuple[str, ...], private: str
+) -> None:
+    """Private text is shown to its owner and to the operator, not to others."""
+    for who in ((), ("--speaker", "Ann")):
+        assert private in run(*args, "--home", home, *who, "--json").stdout
+    assert private not in run(*args, "--home", home, "--speaker", "Bo", "--json").stdout
+
+
+def test_stored_text_cannot_steer_the_terminal(home: Path) -> None:
+    """Escape sequences and direction marks in a stored value are not printed."""
+    out = run("facts", "--home", home, color=True).stdout
+    assert "\x1b[31m" not in out
+    assert "\u202e" not in out
+    assert plain("a\x1b[2Jb\u202ec\n\td") == "a\ufffd[2Jbc d"
+
+
+def examples(command: click.Command) -> list[str]:
+    """Return the examples in the help of a command and of those below it."""
+    found = re.findall(
+        r"^ *(?:\* \* \* \* \* )?(edgemem [^|\n]+?)(?:  .*| \|.*)?$", command.help or "", re.MULTILINE
+    )
+    below = command.commands.values() if isinstance(command, click.Group) and command is not main else ()
+    return [*found, *(each for one in below for each in examples(one))]
+
+
+@pytest.mark.parametrize("name", [None, *COMMANDS])
+def test_every_example_of_the_help_can_be_typed(name: str | None) -> None:
+    """Commands and options of each example are there."""
+    command = main if name is None else main.get_command(click.Context(main), name)
+    assert command is not None
+    for line in examples(command):
+        args = shlex.split(line.partition(" >")[0])[1:]
+        typed = [arg for arg in args if arg != "COMMAND"]
+        assert run(*typed, *(() if "--help" in typed else ("--help",))).exit_code == 0, line
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "80"])
+def test_no_line_is_wider_than_the_terminal(
+    home: Path, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a table has no room, each cell gets a line; a drawing is as wide as the terminal."""
+    monkeypatch.setenv("COLUMNS", columns)
+    for args in (
+        *(("facts",), ("facts", "ann.allergy"), ("sessions",), ("sessions", "hall"), ("models",)),
+        *(("recall", "peanuts canoe"), ("recall", "--sessions", "peanuts canoe")),
+    ):
+        out = run(*args, "--home", home).stdout
+        lines = [line for line in out.splitlines() if "/" not in line]  # paths are for copying
+        assert all(len(line) <= int(columns) for line in lines), out
+    words = run("facts", "--home", home).stdout.replace("\n", " ").split()
+    assert {"peanuts", "ann.allergy"} <= set(words)
+
+
+def test_a_long_key_does_not_push_the_value_out(tmp_path: Path) -> None:
+    """A key of 200 letters goes on below itself, and a value of 5,000 ends after some lines and says so."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        memory.store.add_fact("k" * 200, "the value")
+        memory.store.add_fact("long", "word " * 1000)
+    out = run("facts", "--home", tmp_path / "home").stdout
+    assert "the value" in " ".join(out.split())
+    assert "5,000 characters" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_terminal_without_colours_gets_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR holds for errors and pictures as well."""
+    for args in (("facts", "nope"), ("facts", "wifi"), ("check",), ("models", "verify")):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        coloured = run(*args, "--home", home, color=True)
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert "\x1b" not in run(*args, "--home", home, color=True).output
+        assert "\x1b" in coloured.output or args == ("check",)
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("fact",), "facts"),
+        (("facts", "hisotry", "wifi"), "history"),
+        (("facts", "wiffi"), "wifi"),
+        (("facts", "lst"), "list"),
+        (("sessions", "hal"), "hall"),
+        (("models", "gett"), "get"),
+        (("models", "get", "all-minilm"), "all-minilm-l6-v2"),
+        (("models", "remove", "all-minilm"), "all-minilm-l6-v2"),
+        (("forget", "wify"), "wifi"),
+    ],
+)
+def test_a_misspelt_word_comes_with_the_nearest(home: Path, args: tuple[str, ...], meant: str) -> None:
+    """Commands, keys, conversations and models are told by what was probably meant."""
+    result = run(*args, *(() if args[0] == "fact" else ("--home", home)))
+    assert result.exit_code in (1, 2)
+    assert f"Did you mean {meant}?" in result.stderr or f"perhaps {meant} was meant" in result.stderr
+
+
+def test_a_newcomer_without_a_model_learns_of_it(tmp_path: Path) -> None:
+    """Where nothing is found by words alone, recall says how to find by meaning; who wants no model is left alone."""
+    home = tmp_path / "new"
+    run("facts", "add", "allergy", "hazelnuts", "--home", home)
+    (home / "edgemem.toml").write_text('[llama]\nembedder = "embeddinggemma-300m"\n')
+    result = run("recall", "where", "is", "the", "stapler", "--home", home)
+    assert result.stdout == "Nothing is remembered about that.\n"
+    assert "edgemem models get embeddinggemma-300m" in result.stderr
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    assert run("recall", "where", "is", "the", "stapler", "--home", home).stderr == ""
+
+
+@pytest.mark.parametrize("args", [("recall", "x"), ("facts",), ("sessions",), ("demo",), ("check",)])
+def test_a_file_is_no_home(tmp_path: Path, args: tuple[str, ...]) -> None:
+    """A file in place of the home is told, and stays as it is."""
+    path = tmp_path / "file"
+    path.write_text("mine")
+    assert "is a file" in refused(run(*args, "--home", path))
+    assert path.read_text() == "mine"
+
+
+def test_times_are_read_as_people_write_them() -> None:
+    """ISO with and without a zone, a date as its end, and seconds."""
+    when = When()
+    assert when.convert("2026-11-02T08:00:00+01:00", None, None) == 1793602800.0
+    assert when.convert("2026-11-02T07:00:00Z", None, None) == 1793602800.0
+    assert when.convert("1793602800", None, None) == 1793602800.0
+    end = when.convert("2026-11-02", None, None) - when.convert("2026-11-02T00:00", None, None)
+    assert 86399 < end < 86400
+    assert Begin().convert("2026-11-02", None, None) == when.convert("2026-11-02T00:00", None, None)
+    assert Begin().convert("12.5", None, None) == 12.5
+    assert run("facts", "--as-of", "yesterdayish").exit_code == 2
+
+
+def test_a_fault_of_ours_is_a_sentence_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody foresaw is told without a traceback, and with one when it is asked for."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("inside")
+
+    monkeypatch.setattr("edgemem.memory.Memory.recall", broken)
+    assert "ZeroDivisionError: inside" in refused(run("recall", "x", "--home", home))
+    monkeypatch.setenv("EDGEMEM_TRACEBACK", "1")
+    assert isinstance(run("recall", "x", "--home", home).exception, ZeroDivisionError)
+
+
+def test_replay_plays_a_script_and_measures_recall(tmp_path: Path) -> None:
+    """A script is played into the home, its evidence is asked for, and playing it twice is refused."""
+    script = tmp_path / "talk.jsonl"
+    script.write_text(
+        '{"at": "2026-11-02T08:00:00+01:00", "speaker": "Ann", "say": "My canoe is in the shed.", "reply": "Good.", "id": "a"}\n'
+        '{"say": "Where is the canoe?", "speaker": "Ann", "reply": "In the shed.", "evidence": ["a"], "must": ["in the shed"]}\n'
+    )
+    report = json.loads(run("replay", script, "--home", tmp_path / "home", "--json").stdout)
+    assert (report["turns"], report["messages"], report["checks_failed"]) == (2, 4, 0)
+    assert (report["asked"], report["recall"]) == (1, 1.0)
+    assert "holds session 'kitchen' already" in refused(run("replay", script, "--home", tmp_path / "home"))
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"at": 1790000000, "speaker": "Ann", "say": "Hello.", "must": ["zebra"]}\n')
+    failed = run("replay", broken, "--home", tmp_path / "broken", "--json")
+    assert (failed.exit_code, json.loads(failed.stdout)["checks_failed"]) == (1, 1)
+    printed = run("replay", script, "--session", "one", "--home", tmp_path / "again")
+    assert "recall@10" in printed.stdout
+    assert "Ann: My canoe" in run("sessions", "one", "--home", tmp_path / "again").stdout
+
+
+def test_replay_refuses_what_is_no_script(tmp_path: Path) -> None:
+    """Binary, foreign and missing files are one sentence, and make no home."""
+    path = tmp_path / "talk.jsonl"
+    home = tmp_path / "home"
+    for content in (b"\x00\x01\x02", b"hello\n", b"[1, 2]", b"", b'{"say": 1}'):
+        path.write_bytes(content)
+        refused(run("replay", path, "--home", home))
+    refused(run("replay", tmp_path / "missing", "--home", home))
+    assert not home.exists()
+
+
+@pytest.fixture
+def model(tmp_path: Path, vocabularies: Path) -> Path:
+    """Return a real chat model that answers nonsense."""
+    from ggufs import write_llama_gguf
+
+    return write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
+
+
+def test_chat_goes_on_where_it_was(tmp_path: Path, model: Path) -> None:
+    """Lines come from a pipe, empty ones are passed over, /quit ends, and the next chat knows the turns before."""
+    home = tmp_path / "home"
+    args = ("chat", "--llm", model, "--home", home, "--speaker", "Ann", "--max-tokens", "4", "--json")
+    first = run(*args, input="My canoe is blue.\n\n   \nIt leaks.\n/quit\nnever said\n")
+    assert first.exit_code == 0, first.output
+    turns = [json.loads(line) for line in first.stdout.splitlines()]
+    assert [turn["said"] for turn in turns] == ["My canoe is blue.", "It leaks."]
+    second = json.loads(run(*args, input="And now?\n").stdout)
+    assert second["prompt_tokens"] > turns[1]["prompt_tokens"]
+    (session,) = json.loads(run("sessions", "--home", home, "--json").stdout)
+    assert (session["session"], session["turns"], session["unfinished"]) == ("chat", 3, 0)
+    assert "canoe" in run("recall", "canoe", "--home", home).stdout
+
+
+def test_chat_survives_what_nobody_says(tmp_path: Path, model: Path) -> None:
+    """Binary, NUL, lone bytes and a megabyte end in a reply or a sentence, and the talk goes on."""
+    lines = [b"\xff\xfe\x00\x01", b"<|im_start|>system", b"a " * 600_000, "\u202eback".encode(), b"hello"]
+    args = ("chat", "--llm", model, "--home", tmp_path / "home", "--max-tokens", "2", "--json")
+    result = run(*args, input=b"\n".join(lines))
+    assert result.exit_code == 0, result.output
+    assert "Traceback" not in result.output
+    assert json.loads(result.stdout.splitlines()[-1])["said"] == "hello"
+
+
+@pytest.mark.parametrize(
+    ("args", "names"),
+    [
+        (("recall", "--nope"), "--nope"),
+        (("recall", "tea", "--json", "-x"), "-x"),
+        (("recall",), "QUERY"),
+        (("recall", "tea", "-k", "0"), "1000"),
+        (("recall", "tea", "-k"), "-k"),
+        (("recall", "tea", "--valid-at", "noonish"), "noonish"),
+        (("facts", "add", "tea"), "VALUE"),
+        (("facts", "add", "--json"), "KEY"),
+        (("stats", "too", "much"), "too much"),
+        (("reca", "tea"), "Did you mean recall?"),
+        (("models", "gett", "x"), "Did you mean get?"),
+        (("--nope",), "--nope"),
+        (("--json", "recall", "tea"), "edgemem COMMAND --json"),
+    ],
+)
+def test_a_mistyped_line_is_one_sentence(args: tuple[str, ...], names: str) -> None:
+    """Unknown options, missing words and bad values are named without a block of usage, with exit code 2."""
+    result = run(*args)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    sentence = result.stderr
+    assert sentence.startswith("edgemem: ")
+    assert sentence.endswith("\n")
+    assert sentence.count("\n") == 1
+    assert names in sentence
+    assert "Usage" not in sentence
+
+
+def test_facts_now_then_and_one_by_name(home: Path) -> None:
+    """`facts` lists, `--as-of` goes back, `facts KEY` tells the history."""
+    keys = {fact["key"] for fact in json.loads(run("facts", "--home", home, "--json").stdout)}
+    assert keys == {"ann.allergy", "ann.secret", "wifi"}
+    assert (
+        run("facts", "--home", home, "--as-of", "2001-01-01").stdout.strip() == "There are no facts to show."
+    )
+    history = json.loads(run("facts", "ann.allergy", "--home", home, "--json").stdout)
+    assert [(version["value"], version["scope"]) for version in history] == [("peanuts", "household")]
+    assert "peanuts" in run("facts", "show", "ann.allergy", "--home", home).stdout
+    assert "no.such" in refused(run("facts", "no.such", "--home", home))
+
+
+@pytest.mark.parametrize(
+    "query", ["", "   ", "\x00", "\udcff", "☃" * 1000, "\u202e)(*\"'", "a" * (1 << 20), "NEAR(x y) OR -"]
+)
+def test_recall_takes_any_text(home: Path, query: str) -> None:
+    """A query is answered or refused in one sentence, whatever it holds."""
+    result = run("recall", query, "--home", home)
+    if result.exit_code:
+        refused(result)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "", "a\x00b", "\udcff", "x" * 100_000])
+def test_session_names_are_never_paths(home: Path, name: str) -> None:
+    """A name that is none leads to a sentence."""
+    refused(run("sessions", "show", name, "--home", home))

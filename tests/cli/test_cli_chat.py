@@ -1,0 +1,108 @@
+"""`edgemem chat` and `edgemem demo` with a model: named as in the catalogue, and offered the memory's tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import run
+from ggufs import write_llama_gguf
+
+from edgemem.llama.chat import LlamaChat
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a folder of models that answer nonsense: one whose template prints tools, and one that does not."""
+    folder = tmp_path_factory.mktemp("models")
+    write_llama_gguf(
+        folder / "talker.gguf", vocabularies=vocabularies, template="Qwen-Qwen2.5-7B-Instruct", width=32
+    )
+    write_llama_gguf(
+        folder / "plain.gguf",
+        vocabularies=vocabularies,
+        vocabulary="phi-3",
+        template="microsoft-Phi-3.5-mini-instruct",
+        width=32,
+    )
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have models looked for in that folder."""
+    monkeypatch.setenv("EDGEMEM_MODELS", str(folder))
+
+
+def chat(home: Path, llm: str, *options: str) -> tuple[dict[str, Any], str]:
+    """Say one thing to a model; return what is told of the turn, and what stands on stderr."""
+    args = ("chat", "--llm", llm, "--home", home, "--max-tokens", "2", "--json", *options)
+    result = run(*args, input="Hello.\n")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout), result.stderr
+
+
+def test_chat_offers_the_memory_as_tools(tmp_path: Path) -> None:
+    """Their schemas stand in the prompt of a model that is found by its name; `--no-tools` leaves them out."""
+    offered, _ = chat(tmp_path, "talker", "--session", "one")
+    bare, _ = chat(tmp_path, "talker", "--session", "two", "--no-tools")
+    assert offered["tools"] == bare["tools"] == []
+    assert offered["prompt_tokens"] > bare["prompt_tokens"] + 300
+
+
+def test_the_profile_says_with_what_the_model_computes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads and layers on a GPU are settings of the board."""
+    loaded: list[dict[str, Any]] = []
+    load = LlamaChat.__init__
+
+    def watched(self: LlamaChat, path: Path, **settings: Any) -> None:
+        loaded.append(settings)
+        load(self, path, **settings)
+
+    monkeypatch.setattr(LlamaChat, "__init__", watched)
+    (tmp_path / "edgemem.toml").write_text("[llama]\nchat_threads = 2\nchat_gpu_layers = -1\n")
+    chat(tmp_path, "talker")
+    assert (loaded[0]["threads"], loaded[0]["gpu_layers"]) == (2, -1)
+
+
+def test_a_model_whose_template_prints_no_tools_is_offered_none(tmp_path: Path) -> None:
+    """It could never know of them; that is said once, and the talk goes on."""
+    _, told = chat(tmp_path, "plain")
+    assert "prints no tools" in told
+    _, told = chat(tmp_path, "plain", "--no-tools")
+    assert told == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("qwen2.5-1.5b-instruct", "edgemem models get qwen2.5-1.5b-instruct"),
+        ("no-such-model", "edgemem models list"),
+        ("../../x", "edgemem models list"),
+    ],
+)
+@pytest.mark.parametrize("command", ["chat", "demo"])
+def test_a_model_that_is_not_here_says_how_to_bring_it(
+    tmp_path: Path, command: str, name: str, advice: str
+) -> None:
+    """One sentence that names the command to type; nothing is made before."""
+    home = tmp_path / "home"
+    result = run(command, "--llm", name, "--home", home)
+    assert result.exit_code == 1
+    assert advice in " ".join(result.stderr.split())
+    assert result.stderr.count("\n") == 1
+    assert not home.exists()
+
+
+def test_help_is_a_command_of_the_talk(tmp_path: Path) -> None:
+    """`/help` tells what can be typed; the model hears nothing of it, and nothing of it is remembered."""
+    args = ("--llm", "talker", "--home", tmp_path, "--max-tokens", "2")
+    told = run("chat", *args, "--json", input="/help\n")
+    assert told.exit_code == 0
+    assert told.stdout == ""
+    assert "/quit" in told.stderr
+    assert json.loads(run("sessions", "--home", tmp_path, "--json").stdout) == []

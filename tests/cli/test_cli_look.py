@@ -1,0 +1,321 @@
+"""Looking from the command line: facts told, drawn and erased, conversations with their marks, and completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+from commands import refused, run
+
+import edgemem
+from edgemem.cli.facts import Begin
+from edgemem.cli.options import When
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store.turn_steps import KeepOutput
+from edgemem.store.turns import pointer_to
+
+
+def make_home(path: Path) -> Path:
+    """Make a home that loads no model: these tests look, they do not recall."""
+    path.mkdir()
+    (path / "edgemem.toml").write_text('[llama]\nembedder = ""\n', encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home in which a password changed, and was then corrected for a month of the past."""
+    path = make_home(tmp_path_factory.mktemp("made") / "home")
+    for args in (
+        ("tulip", "--valid-from", "2026-01-05", "--speaker", "Mara"),
+        ("rose", "--valid-from", "2026-02-05"),
+        ("lily", "--valid-from", "2025-02-05", "--valid-to", "2025-03-01"),
+    ):
+        assert run("facts", "add", "wifi", *args, "--home", path).exit_code == 0
+    return path
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Path:
+    """Return a copy of that home to change."""
+    return Path(shutil.copytree(made, tmp_path / "home"))
+
+
+# Facts
+
+
+def test_a_fact_is_told_with_all_that_belongs_to_it(home: Path) -> None:
+    """Scope, speaker, source and both ends of its time are kept; what is told twice is written once."""
+    args = (
+        "facts",
+        "add",
+        "ann.tea",
+        "green",
+        "--scope",
+        "user:Ann",
+        "--speaker",
+        "Ann",
+        "--source",
+        "a test",
+    )
+    told = json.loads(
+        run(*args, "--valid-from", "2026-01-05", "--valid-to", "2026-01-06", "--home", home, "--json").stdout
+    )
+    assert (told["value"], told["scope"], told["owner"]) == ("green", "user:Ann", "Ann")
+    assert told["source"] == "a test"
+    assert told["heard"] == {"speaker": "Ann"}
+    assert told["valid_from"] == Begin().convert("2026-01-05", None, None)
+    assert told["valid_to"] == When().convert("2026-01-06", None, None)
+    again = run("facts", "add", "wifi", "rose", "--home", home)
+    assert "already" in again.stdout
+    assert len(json.loads(run("facts", "history", "wifi", "--home", home, "--json").stdout)) == 3
+
+
+def test_the_history_is_drawn_and_told(home: Path) -> None:
+    """Each version is a line of the picture and a row of the table; `facts KEY` is the same."""
+    shown = run("facts", "history", "wifi", "--home", home)
+    text = shown.stdout
+    assert "3 versions" in text
+    assert "█1 tulip █" in text
+    assert "█2 rose █" in text
+    assert "lily" in text
+    assert "Mara" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    for name in (("wifi",), ("show", "wifi")):
+        assert [
+            line.rstrip() for line in run("facts", *name, "--home", home).stdout.splitlines() if "█" in line
+        ]
+    ascii_only = run("facts", "history", "wifi", "--ascii", "--home", home).stdout
+    assert "#1 tulip #" in ascii_only
+    assert "█" not in ascii_only
+
+
+def test_forgetting_one_of_two_scopes_wants_its_name(home: Path) -> None:
+    """A key in two scopes is not guessed at; --yes asks nothing, --json tells what went."""
+    run("facts", "add", "wifi", "sesame", "--scope", "env:garage", "--home", home)
+    assert "--scope" in refused(run("facts", "forget", "wifi", "--yes", "--home", home))
+    assert "wifi" in refused(run("facts", "forget", "wifi", "--scope", "user:Bo", "--yes", "--home", home))
+    done = run("facts", "forget", "wifi", "--scope", "global", "--yes", "--home", home, "--json")
+    assert json.loads(done.stdout) == {"key": "wifi", "scope": "global", "versions": 3, "pending": {}}
+    assert "sesame" in run("facts", "--home", home).stdout
+
+
+def test_recall_looks_at_another_time(home: Path) -> None:
+    """What held, and what was known, is asked for with a date; a question about the past needs none."""
+
+    def told(*args: str) -> list[tuple[str, bool]]:
+        found = json.loads(run("recall", "wifi", *args, "--json", "--home", home).stdout)
+        return [(item["value"], item.get("past", False)) for item in found]
+
+    assert told() == [("rose", False)]
+    assert told("--valid-at", "2026-01-20") == [("tulip", True)]
+    assert told("--valid-at", "2025-02-20") == [("lily", True)]
+    assert told("--valid-at", "2026-01-20", "--known-at", "2025-01-01") == []
+    assert {value for value, past in told("what was it before") if past} == {"tulip", "lily"}
+    printed = run("recall", "what was the wifi before", "--home", home).stdout
+    assert "wifi: tulip (until 2026-02-05)" in printed
+
+
+# Conversations
+
+
+@pytest.fixture
+def talked(tmp_path: Path) -> Path:
+    """Return a home with turns that ended in every way."""
+    path = make_home(tmp_path / "talked")
+    heard = Heard("Ann", 0.93, 0.8, "mic-1", "hall", 1_770_000_000.0)
+    with edgemem.open(path, worker=False) as memory:
+        journal = memory.sessions.journal
+        user, robot = StoredMessage("user", "How far is the moon?"), StoredMessage("assistant", "Far away.")
+        block = "<memory>\n- moon: 384,000 km\n</memory>\n"
+        journal.commit(Turn("hall", 0, (user, robot), block=block, heard=heard)).result()
+        journal.commit(
+            Turn("hall", 1, (user, StoredMessage("assistant", "Very far away.")), heard=heard)
+        ).result()
+        journal.amend("hall", 1, "Very").result()
+        journal.commit(Turn("hall", 2, (user,), "unfinished", level="private", owner="Ann")).result()
+        journal.accept(Turn("hall", 3, (user,), "open")).result()
+    return path
+
+
+def test_a_conversation_shows_who_when_how_and_what_was_shown(talked: Path) -> None:
+    """Speaker, times, how well it was heard, the block, and what was not heard of a reply."""
+    text = run("sessions", "show", "hall", "--home", talked).stdout
+    assert "Ann: How far is the moon?" in text
+    assert "a voice: How far is the moon?" in text
+    assert "robot: Far away." in text
+    assert "- moon: 384,000 km" in text
+    assert "kept " in text
+    assert "voice 93% sure" in text
+    assert "words 80% sure" in text
+    assert "hall, mic-1" in text
+    assert "not heard: far away." in text
+    assert "private" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "384,000" not in run("sessions", "hall", "--no-blocks", "--home", talked).stdout
+
+
+def test_turns_that_did_not_end_well_are_marked_and_summed_up(talked: Path) -> None:
+    """Interrupted, unfinished and open turns say so where they stand, and at the end."""
+    lines = run("sessions", "hall", "--home", talked).stdout.splitlines()
+    for mark in ("(interrupted:", "(unfinished:", "(open:"):
+        assert sum(mark in line for line in lines) == 1
+    assert lines[-1] == "4 turns, 1 open, 1 interrupted, 1 unfinished"
+    (listed,) = json.loads(run("sessions", "--home", talked, "--json").stdout)
+    # A line in the log of turns names no conversation; who reads it finds the name here.
+    assert (listed["session"], listed["number"]) == ("hall", zlib.crc32(b"hall"))
+
+
+def test_what_a_tool_answered_is_shown_in_full(tmp_path: Path) -> None:
+    """The whole text, line by line and harmless on a terminal, exact as JSON, and only to whoever may read its turn."""
+    path = make_home(tmp_path / "tools")
+    text = "pump:  ok\n\x1b[31mvalve\topen\n" * 400
+    with edgemem.open(path, worker=False) as memory:
+        said = (StoredMessage("user", "Read the log."),)
+        name = pointer_to("hall", text)
+        journal = memory.sessions.journal
+        turn = Turn("hall", 0, said, level="private", owner="Ann", heard=Heard("Ann"))
+        journal.commit(turn, [KeepOutput("hall", name, text, 10**6)]).result()
+    shown = run("inspect", "output", name.upper(), "--home", path)
+    assert shown.stdout == text.replace("\x1b", "\N{REPLACEMENT CHARACTER}").expandtabs()
+    assert shown.stderr == f"{len(text):,} characters, from turn 0 of hall (private of Ann)\n"
+    told = json.loads(run("inspect", "output", name, "--speaker", "Ann", "--home", path, "--json").stdout)
+    whose = {"session": "hall", "turn": 0, "level": "private", "owner": "Ann"}
+    assert told == {"pointer": name, **whose, "characters": len(text), "text": text}
+    for args in (["0011223344"], [name, "--speaker", "Bob"], ["'; drop table turns"]):
+        sentence = refused(run("inspect", "output", *args, "--home", path))
+        assert sentence.startswith("edgemem: Nothing is kept under ")
+        assert ("that Bob may read" in sentence) == ("Bob" in args)
+    copy = make_home(tmp_path / "copy")
+    lines = run("export", "--home", path).stdout
+    assert ", 1 output" in run("import", "-", "--home", copy, input=lines).stdout
+    assert json.loads(run("inspect", "output", name, "--home", copy, "--json").stdout) == told
+    assert run("forget", "--speaker", "Ann", "--yes", "--home", copy).exit_code == 0
+    refused(run("inspect", "output", name, "--home", copy))
+
+
+# Completion
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_is_printed_for_each_shell(shell: str) -> None:
+    """The script calls edgemem back under its own name."""
+    result = run("completion", shell)
+    assert result.exit_code == 0, result.output
+    assert f"_EDGEMEM_COMPLETE={shell}_complete" in result.stdout
+    assert "bash-completion/completions/edgemem" in run("completion", "--help").stdout
+
+
+def offered(*words: str, **env: str) -> list[str]:
+    """Return what bash would offer after the words, the last of which is not finished."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from edgemem.cli import main; main(prog_name='edgemem')"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={
+            **os.environ,
+            "_EDGEMEM_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(("edgemem", *words)),
+            "COMP_CWORD": str(len(words)),
+            **env,
+        },
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+
+def test_commands_keys_and_conversations_are_offered(home: Path, talked: Path) -> None:
+    """Words, options, keys and session ids complete; where there is no home, nothing is offered or made."""
+    assert offered("sess") == ["sessions"]
+    assert {"add", "history", "forget", "list"} <= set(offered("facts", ""))
+    assert offered("sessions", "sh") == ["show"]
+    assert "--valid-from" in offered("facts", "add", "--va")
+    assert offered("facts", "history", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
+    assert offered("facts", "forget", "--home", str(home), "wi") == ["wifi"]
+    assert offered("sessions", "show", "", EDGEMEM_HOME=str(talked)) == ["hall"]
+    assert offered("facts", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
+    assert offered("sessions", "ha", EDGEMEM_HOME=str(talked)) == ["hall"]
+    assert offered("forget", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
+    assert offered("facts", "--as") == ["--as-of"]
+    assert offered("models", "g") == ["get"]
+    assert offered("models", "get", "qwen2") == ["qwen2.5-1.5b-instruct"]
+    nowhere = home.parent / "nowhere"
+    assert offered("facts", "history", "", EDGEMEM_HOME=str(nowhere)) == []
+    assert not nowhere.exists()
+
+
+def test_a_terminal_that_cannot_draw_gets_plain_characters(home: Path) -> None:
+    """Where stdout speaks ASCII only, the picture does too, without being asked."""
+    done = subprocess.run(
+        [sys.executable, "-m", "edgemem", "facts", "history", "wifi", "--home", str(home)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "#1 tulip #" in done.stdout
+
+
+def test_a_value_that_ended_is_told_as_none(home: Path) -> None:
+    """A retraction is a version of its own, without a value."""
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.retract_fact("wifi")
+    text = run("facts", "history", "wifi", "--home", home).stdout
+    assert "(no value)" in text
+    assert "×" in text.splitlines()[-1]
+    assert [line for line in text.splitlines() if line.startswith("   4") and "×" in line]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("add", "k", "x" * (1 << 20)),
+        ("add", "k", "a\0b", "--scope", "a\0b"),
+        ("add", "", "x"),
+        ("add", "k", "x", "--valid-from", "2026-02-01", "--valid-to", "2026-01-01"),
+        ("history", "../../x"),
+        ("history", "no.such"),
+        ("forget", "no.such", "--yes"),
+        ("forget", "\udcff", "--yes"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_loses_nothing(home: Path, args: tuple[str, ...]) -> None:
+    """What cannot be stored or found is told in one sentence, and the facts stay as they were."""
+    before = run("facts", "--home", home, "--json").stdout
+    refused(run("facts", *args, "--home", home))
+    assert run("facts", "--home", home, "--json").stdout == before
+
+
+def test_what_could_steer_a_terminal_is_not_offered(home: Path) -> None:
+    """A key with control characters is left out of what a shell would print."""
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("wifi.\u202eback", "x")
+    assert offered("facts", "history", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
+
+
+def test_forgetting_asks_quotes_and_erases(home: Path) -> None:
+    """What will be erased is quoted first; after a no nothing has happened, after a yes no byte is left."""
+    asked = run("facts", "forget", "wifi", "--home", home, input="n\n")
+    assert asked.exit_code == 1
+    assert "“rose”" in asked.stderr
+    assert "rose" in run("facts", "--home", home).stdout
+    assert run("facts", "forget", "wifi", "--home", home, input="y\n").exit_code == 0
+    assert "wifi" in refused(run("facts", "history", "wifi", "--home", home))
+    assert not [path for path in home.rglob("*") if path.is_file() and b"tulip" in path.read_bytes()]
+
+
+def test_every_scope_of_a_key_has_its_picture(home: Path) -> None:
+    """The same key in two scopes is two facts; --scope shows one."""
+    run("facts", "add", "wifi", "sesame", "--scope", "env:garage", "--home", home)
+    both = run("facts", "history", "wifi", "--home", home).stdout
+    assert "wifi (global)" in both
+    assert "wifi (env:garage)" in both
+    assert "tulip" not in run("facts", "history", "wifi", "--scope", "env:garage", "--home", home).stdout

@@ -1,0 +1,172 @@
+"""The demo: the script keeps its own promises, and every run is the same."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from edgemem.cli import main
+from edgemem.cli.demo import SCRIPT, find_tokenizer, play
+from edgemem.inspect.script import read_script
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LINES = read_script(SCRIPT)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str, Any]:
+    """Play the demo once, with the real vocabulary and the real embedder."""
+    assert minilm
+    home = tmp_path_factory.mktemp("demo") / "home"
+    with find_tokenizer() as tokenizer:
+        return {"home": home, **play(home, tokenizer=tokenizer)}
+
+
+def test_all_that_must_be_before_the_model_is_and_nothing_else(told: dict[str, Any]) -> None:
+    """Each text of `must` and `must_not` was looked for in what the model was handed."""
+    wrong = {
+        turn["say"]: (turn["missing"], turn["leaked"])
+        for turn in told["turns"]
+        if turn["missing"] or turn["leaked"]
+    }
+    assert not wrong
+    assert told["summary"]["checks_passed"] == told["summary"]["checks"] >= 100
+    assert told["summary"]["failures"] == []
+    assert told["summary"]["ok"]
+
+
+def test_the_checks_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that is nowhere is missed, one that is there is noticed, and the command then fails."""
+    line = msgspec.structs.replace(LINES[1], must=("zebra",), must_not=("half a litre",))
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: [LINES[0], line])
+    result = CliRunner().invoke(main, ["demo", "--home", str(tmp_path / "home")])
+    assert result.exit_code == 1
+    assert "this was not before the model: zebra" in result.stdout
+    assert "this was before the model, and must not be: half a litre" in result.stdout
+    assert "0 of 2" in result.stdout
+
+
+def test_a_correction_shows_in_both_times(told: dict[str, Any]) -> None:
+    """What holds now and what was believed on the first night differ where somebody corrected it."""
+    now = {fact.key: fact.value for fact in told["facts"]}
+    then = {fact.key: fact.value for fact in told["facts_believed_on_day_one"]}
+    assert (then["oyelaran.allergy"], now["oyelaran.allergy"]) == ("peanuts", "hazelnuts")
+    assert now["jonas.doctor"] == then["jonas.doctor"] == "Tuesday 10 November, 9:30"
+    assert "secret.teapot" in then
+    assert "secret.teapot" not in now
+
+
+def test_counts_are_exact_and_below_the_seed_s_way(told: dict[str, Any]) -> None:
+    """With the real vocabulary counts are exact, and memory before the history would have cost more."""
+    summary = told["summary"]
+    assert summary["exact_tokens"]
+    assert summary["tokens_memory"] < summary["tokens_evaluated"] < summary["tokens_memory_in_system_message"]
+    assert all(turn["tokens"] <= 4096 for turn in told["turns"])
+
+
+def test_what_was_not_heard_is_kept_apart(told: dict[str, Any]) -> None:
+    """The truth holds the heard part of a reply as its content, and the rest beside it; nothing injected as if it were said."""
+    line = next(line for line in LINES if line.interrupted)
+    database = sqlite3.connect(f"file:{told['home']}/db/memory.db?mode=ro", uri=True)
+    rows = database.execute("select unheard from messages where content = ?", (line.interrupted,)).fetchall()
+    sql = "select count(*) from messages where content like '%<memory>%'"
+    (injected,) = database.execute(sql).fetchone()
+    database.close()
+    assert rows == [(line.reply[len(line.interrupted or "") :],)]
+    assert injected == 0
+
+
+@pytest.fixture
+def far_away(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Be on a machine in another part of the world."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_away")
+def test_two_runs_are_the_same_but_for_milliseconds(told: dict[str, Any], tmp_path: Path) -> None:
+    """All is the same again, in another time zone and where each question is late by the home's own profile."""
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / "edgemem.toml").write_text("[recall]\ndeadline_ms = 0.001\nquery_embed_ms = 0.001\n")
+    with find_tokenizer() as tokenizer:
+        again = play(tmp_path / "home", tokenizer=tokenizer)
+
+    def timeless(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{k: v for k, v in turn.items() if k != "late" and not k.endswith("_ms")} for turn in turns]
+
+    assert timeless(told["turns"]) == timeless(again["turns"])
+    assert again["summary"]["ok"]
+    assert again["summary"]["late"] == sum(turn["late"] for turn in again["turns"]) > 60
+
+
+def test_a_recall_that_came_late_is_told_and_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine too slow even for the demo's patience misses what it must find; that is counted, and exits with 0."""
+    monkeypatch.setattr("edgemem.cli.demo.PATIENCE_MS", 0.001)
+    result = CliRunner().invoke(main, ["demo", "--home", str(tmp_path / "home")])
+    assert result.exit_code == 0, result.output
+    assert " ms, late" in result.stdout
+    assert "missed  this was not before the model" in result.stdout
+    assert "FAILED" not in result.stdout
+    said = " ".join(result.stdout.split())
+    assert "the others came late" in said
+    assert "recalls took longer than the 150 ms that a robot waits" in said
+
+
+def test_it_is_a_play_in_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The printed demo keeps to a small terminal, and ends with what to type next."""
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])
+    home = tmp_path / "home"
+    out = CliRunner().invoke(main, ["demo", "--home", str(home)]).stdout
+    lines = [line for line in out.splitlines() if str(home) not in line]
+    assert max(map(len, lines)) <= 80
+    assert not any(line != line.rstrip() for line in lines)
+    assert "08:02 Mara" in out
+    assert f"edgemem facts oyelaran.allergy --home {home}" in out
+    assert lines[0] == "What Pip replies and keeps comes from a script; what memory does is real."
+    again = CliRunner().invoke(main, ["demo", "--home", str(home)])
+    assert again.exit_code == 1
+    assert "remembers something already" in again.stderr
+
+
+def test_without_an_embedder_nothing_that_must_stay_hidden_is_shown(tmp_path: Path) -> None:
+    """By words alone less is found, which is told and no failure; the privacy checks hold as before."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    result = CliRunner().invoke(main, ["demo", "--home", str(home)])
+    assert result.exit_code == 0, result.output
+    assert "No embedder" in result.stdout
+    assert "FAILED" not in result.stdout
+
+
+def test_a_real_model_answers_in_place_of_the_script(
+    tmp_path: Path, vocabularies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With --llm the facts of the script are stored whatever the model says, and its nonsense fails no check."""
+    from ggufs import write_llama_gguf
+
+    model = write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
+    monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])
+    monkeypatch.setattr("edgemem.cli.demo.REPLY_TOKENS", 4)
+    result = CliRunner().invoke(
+        main, ["demo", "--json", "--llm", str(model), "--home", str(tmp_path / "home")]
+    )
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert not told["summary"]["scripted"]
+    assert {"fridge.contents", "jonas.doctor"} <= {fact["key"] for fact in told["facts"]}
+    assert told["turns"][0]["reply"] != LINES[0].reply

@@ -1,0 +1,37 @@
+"""The command line in this process, as the tests of commands call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from edgemem.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run(*args: object, **settings: Any) -> Result:
+    """Run the command line in this process."""
+    return CliRunner().invoke(main, [str(arg) for arg in args], **settings)
+
+
+def refused(result: Result) -> str:
+    """Return the one sentence of a command that failed."""
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    sentence = result.stderr.strip()
+    assert sentence.startswith("edgemem: ")
+    assert "\n" not in sentence
+    return sentence
+
+
+def one_sentence(code: int, out: str, err: str) -> str:
+    """Return the sentence of a command that failed as it should."""
+    assert code == 1, out + err
+    assert "Traceback" not in out + err
+    (line,) = err.splitlines()
+    assert line.startswith("edgemem: ")
+    return line

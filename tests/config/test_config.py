@@ -1,0 +1,141 @@
+"""The profile: TOML to frozen Structs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from edgemem import config
+from edgemem.config import Profile, load_profile, profile_named, profile_names
+from edgemem.config.faults import REMOVED, removed_note
+from edgemem.config.profile import removed_keys
+from edgemem.errors import ConfigError
+
+CONFIGS = Path(config.__file__).parents[2] / "configs"
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    """Write a profile file."""
+    path = folder / "edgemem.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_the_default_file_says_what_the_code_says() -> None:
+    """configs/default.toml holds every key, and equals the defaults."""
+    assert load_profile(CONFIGS / "default.toml") == Profile() == load_profile(None)
+    written: dict[str, Any] = msgspec.toml.decode((CONFIGS / "default.toml").read_bytes())
+    assert written == msgspec.json.decode(msgspec.json.encode(Profile()))
+
+
+@pytest.mark.parametrize("name", ["default", "desktop", "jetson-orin-nano", "pi4", "pi5"])
+def test_shipped_profiles_load_by_name(name: str) -> None:
+    """Each profile that comes with edgemem loads, and can be read back after a round trip."""
+    assert name in profile_names()
+    profile = profile_named(name)
+    assert msgspec.convert(msgspec.to_builtins(profile), Profile) == profile
+
+
+def test_a_file_needs_only_what_differs(tmp_path: Path) -> None:
+    """Keys that a file leaves out keep their defaults; a whole number may stand for a fraction."""
+    profile = load_profile(write(tmp_path, "[recall]\ndeadline_ms = 90\n"))
+    assert profile.recall.deadline_ms == 90.0
+    assert profile.recall.k == Profile().recall.k
+    assert load_profile(write(tmp_path, "")) == Profile()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[context]\nwindow_token = 4096", r"no key context\.window_token; perhaps window_tokens was meant"),
+        ("[contxt]\nk = 1", r"no section \[contxt\]; perhaps context was meant"),
+        ("[context]\nzzz = 1", r"no key context\.zzz; use one of block_tokens, "),
+        (
+            "[context]\nkeep_last_turn = 1",
+            r"no key context\.keep_last_turn; perhaps keep_last_turns was meant",
+        ),
+        ("[recall]\nblock_tokens = 9", r"no key recall\.block_tokens; it belongs into \[context\]"),
+        ("block_tokens = 9", r"no section \[block_tokens\]; block_tokens is a key of \[context\]"),
+        ("[llama]\nembed_threads = 4096", r"llama\.embed_threads must be a whole number <= 64, not 4096"),
+        ("[llama]\nchat_threads = -1", r"llama\.chat_threads must be a whole number >= 0, not -1"),
+        ("[llama]\nembed_context = 8", r"llama\.embed_context must be a whole number >= 32, not 8"),
+        ("[idle]\nsettle_s = -1", r"idle\.settle_s must be a number >= 0"),
+        ("[hooks]\nfiles = 'a.py'", r"hooks\.files must be a list, not 'a\.py'"),
+        ("[hooks]\nfiles = [1]", r"hooks\.files must be a list of texts"),
+        ("[speakers]\nalice = 'Mum'", r"speakers\.alice must be a list of names, .*, not 'Mum'"),
+        ("[speakers]\nalice = [1]", r"speakers\.alice must be a list of names"),
+        ("[speakers]\nalice = ['']", r"every name of speakers\.alice must be 1 to 64 letters"),
+        ('[speakers]\n"a\\nb" = []', "letters on one line"),
+        ("[speakers]\n" + "".join(f"s{i} = []\n" for i in range(65)), "may hold 64 people"),
+        ("[recall]\nk = 'five'", r"recall\.k must be a whole number, not 'five'"),
+        ("[recall]\nk = 99999999999999999999999", r"recall\.k must be a whole number"),
+        ("[recall]\nk = 0", r"recall\.k must be a whole number >= 1, not 0"),
+        ("[recall]\nk = 1.5", r"recall\.k must be a whole number, not 1\.5"),
+        ("[recall]\ndeadline_ms = nan", r"recall\.deadline_ms must be a number that ends"),
+        ("[context]\nreply_tokens = 4000", r"together must be below `window_tokens`"),
+        ("[memory]\ndefault_level = 'public'", r"must be one of shared, household, private, not 'public'"),
+        ("[llama]\nembedder = 3", r"llama\.embedder must be text"),
+        ("memory = 3", r"\[memory\] must be a section"),
+        ("a =", "is not TOML"),
+        (b"\xff\xfe", "is not TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_what_was_expected(tmp_path: Path, text: str | bytes, says: str) -> None:
+    """What cannot be a profile is refused with one sentence that names the file and the key."""
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=says) as caught:
+        load_profile(path)
+    assert str(path) in str(caught.value)
+
+
+def test_the_household_is_named_by_all_its_names(tmp_path: Path) -> None:
+    """Each speaker, and what else they are called, once and in order."""
+    profile = load_profile(write(tmp_path, '[speakers]\nalice = ["Alice", "Mum"]\nbob = ["Mum"]\n'))
+    assert profile.names() == ("alice", "Alice", "Mum", "bob")
+    assert profile.called() == {"alice": "alice", "Alice": "alice", "Mum": "alice", "bob": "bob"}
+    assert Profile().names() == ()
+
+
+def test_a_profile_cannot_be_changed() -> None:
+    """Settings are frozen: a running memory never sees half a change."""
+    with pytest.raises(AttributeError):
+        Profile().recall.k = 3  # type: ignore[misc]
+
+
+def test_a_missing_profile_is_named(tmp_path: Path) -> None:
+    """A file or name that does not exist is said, with the nearest one that does."""
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_profile(tmp_path / "none.toml")
+    with pytest.raises(ConfigError, match="perhaps pi5 was meant"):
+        profile_named("pi55")
+    with pytest.raises(ConfigError, match="no profile"):
+        profile_named("../default")
+
+
+def test_a_key_that_was_taken_away_is_ignored_and_told(tmp_path: Path) -> None:
+    """A robot with an older profile starts, and one line says what to do; beside it a misspelt key is still refused."""
+    old = "[injection]\nmin_asked_score = 0.3\n[recall]\nwords_weight = 0.5\nk = 7\n[watch]\nstart_s = 3.0\n"
+    path = write(tmp_path, old)
+    assert load_profile(path).recall.k == 7
+    names = removed_keys(path)
+    assert names == ("injection.min_asked_score", "recall.words_weight", "watch.start_s")
+    note = removed_note(names)
+    assert all(name in note for name in names)
+    assert "\n" not in note
+    with pytest.raises(ConfigError, match="no section"):
+        load_profile(write(tmp_path, "[watch]\nstart = 3.0\n"))
+    with pytest.raises(ConfigError, match=r"no key recall\.word_weight"):
+        load_profile(write(tmp_path, "[recall]\nword_weight = 0.5\n"))
+    assert removed_keys(tmp_path / "none.toml") == ()
+
+
+def test_no_key_is_both_there_and_taken_away() -> None:
+    """The profile has at most sixty keys, and none of them stands in the table of those that went."""
+    keys = {
+        f"{section}.{key}" for section, values in msgspec.to_builtins(Profile()).items() for key in values
+    }
+    assert len(keys) + 1 <= 60  # and [speakers]
+    assert not keys & set(REMOVED)

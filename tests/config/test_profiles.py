@@ -1,0 +1,117 @@
+"""The shipped profiles: each is loaded, opened and used as its board would use it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hash_embedder import HashEmbedder
+
+import edgemem
+from edgemem import config
+from edgemem.config import profile_named, profile_names
+from edgemem.inspect.replay import ScriptedModel
+from edgemem.llama.models.catalog import find_entry
+from edgemem.loop.loop import AgentLoop
+
+CONFIGS = Path(config.__file__).parents[2] / "configs"
+BOARDS = ["desktop", "jetson-orin-nano", "pi4", "pi5"]
+NEEDED = {
+    "store": {"commit_wait_s", "max_episodes"},
+    "recall": {"deadline_ms", "query_embed_ms", "k", "candidates"},
+    "context": {f"{part}_tokens" for part in ("window", "reply", "block", "summary", "notes")}
+    | {"keep_last_turns"},
+    "injection": {"max_chars"},
+    "notes": {"inject_chars"},
+    "llama": {"embed_threads", "embed_context", "chat_threads"},
+    "idle": {"settle_s", "batch"},
+}
+"""What differs from board to board: threads, budgets, deadlines and caps."""
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_board_says_what_differs_and_why(name: str) -> None:
+    """Threads, budgets, deadlines and caps stand there, each with its reason on the line, and what was not tried."""
+    text = (CONFIGS / f"{name}.toml").read_text(encoding="utf-8")
+    written: dict[str, Any] = msgspec.toml.decode(text.encode())
+    for section, keys in NEEDED.items():
+        assert keys <= written[section].keys(), section
+    for line in text.splitlines():
+        assert not re.match(r"\w+ = ", line) or len(line.partition("#")[2].strip()) > 10, line
+        assert len(line) <= 120, line
+    assert "not tried" in text.lower()
+    assert "[speakers]" in text
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_boards_numbers_fit_together(name: str) -> None:
+    """Embedding fits into recall's deadline, the block into the window, and the text of a query into the model."""
+    profile = profile_named(name)
+    assert profile.recall.query_embed_ms < profile.recall.deadline_ms
+    entry = find_entry(profile.llama.embedder)
+    assert entry is not None
+    assert profile.llama.embed_context <= 512
+    context = profile.context
+    # Even with a full block and a summary, several turns of fifty words fit.
+    room = context.window_tokens - context.reply_tokens - context.block_tokens - context.summary_tokens
+    assert room > context.keep_last_turns * 150
+    # About four characters a token: what may be chosen from is the three or four times as much that the files say.
+    assert 3 <= profile.injection.max_chars / (4 * context.block_tokens) <= 4
+    assert profile.notes.inject_chars / 4 < room / 4
+
+
+def test_smaller_boards_get_less() -> None:
+    """From the Pi 4 to the desktop no budget shrinks."""
+    assert profile_names() == sorted([*BOARDS, "default"]), "every shipped file is tried here"
+    order = [profile_named(name) for name in ("pi4", "pi5", "jetson-orin-nano", "desktop")]
+
+    def grows(pick: Any) -> bool:
+        values = [pick(profile) for profile in order]
+        return values == sorted(values)
+
+    for section, keys in {
+        "context": ("window_tokens", "block_tokens", "summary_tokens"),
+        "recall": ("k", "candidates"),
+        "injection": ("max_chars",),
+        "store": ("max_episodes",),
+        "idle": ("batch",),
+    }.items():
+        for key in keys:
+            assert grows(lambda p, section=section, key=key: getattr(getattr(p, section), key)), key
+    assert grows(lambda p: -p.recall.query_embed_ms)
+
+
+@pytest.mark.parametrize("name", [*BOARDS, "default"])
+def test_a_home_opens_with_it_and_remembers(tmp_path: Path, name: str) -> None:
+    """A turn with each profile finds what was said before."""
+    with edgemem.open(tmp_path, profile=name, embedder=HashEmbedder(), worker=False) as memory:
+        assert memory.profile == profile_named(name)
+        memory.store.add_fact("alice.allergy", "peanuts", scope="household")
+        memory.idle(5.0)
+        loop = AgentLoop(
+            ScriptedModel(), hooks=memory.hooks(session_id="s", speaker="alice"), speaker="alice"
+        )
+        assert "peanuts" in str(loop.run("what is the allergy of Alice?").handed)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_question_finds_what_somebody_said_by_what_they_are_called(tmp_path: Path) -> None:
+    """Where two people said much the same, the one who is called so comes first."""
+    text = "[speakers]\nalice = ['Mum']\nbob = ['Dad']\n[llama]\nembedder = ''\n"
+    (tmp_path / "edgemem.toml").write_text(text)
+    with edgemem.open(tmp_path, worker=False) as memory:
+        for speaker in ("alice", "bob", "alice", "bob"):
+            loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id=speaker), speaker=speaker)
+            loop.run("I parked the car near the station", speaker=speaker)
+        for name, speaker in (("Mum", "alice"), ("Dad", "bob")):
+            (first, *_) = memory.recall(f"where did {name} park the car?", kinds=["turn"])
+            assert first.speaker == speaker
+        assert set(memory.hints()) >= {"Mum", "Dad"}
+
+
+def test_every_file_is_a_profile_that_is_tested_here() -> None:
+    """No shipped file is left out."""
+    assert profile_names() == sorted([*BOARDS, "default"])

@@ -1,0 +1,250 @@
+"""Told: who said what and when, in a line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from word_tokenizer import WordTokenizer
+
+import edgemem
+from edgemem.context.block.delta import lines_for
+from edgemem.context.block.excerpt import GAP
+from edgemem.context.block.render import BlockLine, day_of, line_text
+from edgemem.context.block.select import within
+from edgemem.fence import clean
+from edgemem.hooks.conversation import conversation_of
+from edgemem.loop.loop import AgentLoop
+from edgemem.records import Recalled, Reply
+from edgemem.scopes import Level
+
+
+class Parrot:
+    """A model that always says the same."""
+
+    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+        return Reply("Fine.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+MAY_7 = time.mktime((2023, 5, 7, 12, 0, 0, 0, 0, -1))
+DAY = 86_400.0
+PAINT = (
+    "I bought nine litres of green paint at Miller's shop on Friday afternoon. It was raining all day and the bus came late."
+    " The gate needs another hinge."
+)
+
+
+def count(text: str) -> int:
+    return len(text.split())
+
+
+def turn(
+    number: str,
+    text: str,
+    score: float = 0.8,
+    *,
+    speaker: str | None = "Ann",
+    level: Level = "household",
+    owner: str | None = None,
+    at: float = MAY_7,
+) -> Recalled:
+    return Recalled(
+        "turn", number, text, score, speaker=speaker, level=level, owner=owner, event_time=at, recorded_at=at
+    )
+
+
+def block(
+    *items: Recalled, tokens: float, question: str = "", visible: dict[str, BlockLine] | None = None
+) -> list[BlockLine]:
+    lines = lines_for(items, visible=visible or {}, visible_turns=frozenset(), session="s", question=question)
+    return within(lines, tokens=tokens, count=count, recalled=items, question=question).lines
+
+
+def test_a_line_begins_with_who_and_when() -> None:
+    """A person, the robot and an unknown voice are told apart, and the day is absolute."""
+    assert line_text(turn("1", "I like tea")) == "Ann 7 May: I like tea"
+    assert line_text(turn("1", "I like tea", speaker=None)) == "somebody 7 May: I like tea"
+    mine = Recalled("turn", "1", "You like tea", 0.5, source="assistant")
+    assert line_text(mine) == "you: You like tea"
+
+
+def test_a_year_is_said_where_it_is_not_plain() -> None:
+    """Within some months a day is enough; later its year is told, too."""
+    assert day_of(MAY_7, now=MAY_7 + 90 * DAY) == "7 May"
+    assert day_of(MAY_7, now=MAY_7 + 400 * DAY) == "7 May 2023"
+    assert day_of(MAY_7) == "7 May"
+    assert day_of(0.0) == ""
+
+
+FILMS = "We walked along the river and talked about old films. " * 5
+KEY = "The cellar key hangs behind the boiler."
+
+
+def test_only_what_is_longer_than_a_line_is_shortened() -> None:
+    """A short message is told whole or not at all; of a long one what answers, marked, and as much as has room."""
+    short, long = turn("1", PAINT), turn("2", f"{FILMS}{KEY}", 0.7, speaker="Bob")
+    seen = set()
+    for tokens in range(5, 110):
+        lines = block(short, long, tokens=tokens, question="where does the green cellar key hang")
+        text = " ".join(line.line for line in lines)
+        assert count(text) <= tokens
+        assert ("paint" in text) is (PAINT in text) is any(line.id == "turn:1" for line in lines)
+        assert (KEY in text) is any(line.item == "turn:2" for line in lines)
+        assert (GAP in text) is any(line.id == "turn:2/part" for line in lines)
+        seen.update(line.id for line in lines)
+    assert seen == {"turn:1", "turn:2", "turn:2/part"}
+
+
+def test_the_rest_of_a_turn_is_told_when_it_is_asked_for() -> None:
+    """An excerpt counts as shown, except for a question whose words stand in what was left out."""
+    item = turn("1", f"{FILMS}{KEY} Tom painted the gate.")
+    seen = {line.id: line for line in block(item, tokens=14, question="where does the cellar key hang")}
+    assert list(seen) == ["turn:1/part"]
+    again: dict[str, Any] = {"visible": seen, "visible_turns": frozenset[int](), "session": "s"}
+    assert lines_for([item], question="where is the key", **again) == []
+    assert lines_for([item], **again) == []
+    (line,) = lines_for([item], question="who painted the gate", **again)
+    assert line.id == "turn:1"
+
+
+@given(st.lists(st.text(max_size=200), min_size=1, max_size=5), st.integers(0, 60), st.text(max_size=40))
+def test_a_block_keeps_its_budget_and_stays_clean(texts: list[str], tokens: int, question: str) -> None:
+    """Whatever was said, the lines fit, and each is one safe line."""
+    items = [turn(str(n), text, 0.9 - n / 10) for n, text in enumerate(texts)]
+    lines = block(*items, tokens=tokens, question=question)
+    assert count("".join(f"{line.line}\n" for line in lines)) <= max(tokens, 0)
+    for line in lines:
+        assert clean(line.line, max_chars=10_000) == line.line
+
+
+def test_one_persons_days_stand_in_one_line() -> None:
+    """What one person said on several days shares the name, earliest first, each day named before what was said then."""
+    first = turn("1", "The green paint stands in the cellar beside the old stove.", 0.9, at=MAY_7 + DAY)
+    second = turn("2", "The red paint stands in the attic behind the mirror.", 0.8, at=MAY_7)
+    third = turn("3", "The blue paint is gone since Easter.", 0.7, at=MAY_7 + 60)
+    long = turn("4", "The paint shop closes early. " * 6, 0.2, speaker="Bob")
+    lines = block(first, second, third, long, tokens=36, question="where is the paint")
+    assert lines[0].line == (
+        "- Ann 7 May: The red paint stands in the attic behind the mirror / The blue paint is gone since Easter"
+        " / 8 May: The green paint stands in the cellar beside the old stove."
+    )
+    assert [line.line for line in lines[1:3]] == ["", ""]
+
+
+def test_a_turn_without_a_day_stands_by_itself() -> None:
+    """What nobody knows the day of is not told under the day of something else."""
+    known = turn("1", "The green paint stands in the cellar beside the old stove.", 0.9)
+    unknown = turn("2", "The red paint stands in the attic behind the mirror.", 0.8, at=0.0)
+    long = turn("3", "The paint shop closes early. " * 6, 0.2, speaker="Bob")
+    lines = block(known, unknown, long, tokens=29, question="where is the paint")
+    assert [line.line.partition(":")[0] for line in lines[:2]] == ["- Ann 7 May", "- Ann"]
+
+
+def test_what_is_private_never_shares_a_line() -> None:
+    """A line has one level: what is for one person stands apart from what the household may read."""
+    mine = turn(
+        "1", "The green paint stands in the cellar beside the old stove.", level="private", owner="Ann"
+    )
+    ours = turn("2", "The red paint stands in the attic behind the mirror.", 0.7)
+    long = turn("3", "The paint shop closes early. " * 6, 0.1, speaker="Bob")
+    lines = block(mine, ours, long, tokens=30, question="where is the paint")
+    private = [line for line in lines if line.level == "private"]
+    assert [line.item for line in private] == ["turn:1"]
+    assert all("red paint" not in line.line for line in private)
+    assert [
+        line for line in lines if line.item == "turn:2" and "red paint" in line.line and line.owner is None
+    ]
+
+
+def test_a_long_turn_is_cut_by_the_question_and_not_at_its_end() -> None:
+    """A turn longer than a line shows what is asked for, wherever it stands in it."""
+    long = (
+        "We walked along the river and talked about old films. " * 8
+        + "The cellar key hangs behind the boiler."
+    )
+    (line,) = block(turn("1", long), tokens=80, question="where does the cellar key hang")
+    assert "behind the boiler" in line.line
+    assert line.id == "turn:1/part"
+
+
+def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path) -> None:
+    """A conversation is told the part that a question asks for, the rest when that is asked for, and nothing twice."""
+    said = (
+        "We planted nine cherry trees behind the old mill on Saturday with both uncles. The harvester stands at Karlsen's"
+        " place until its gearbox is repaired by the mechanic from Hamar. Grandmother sold her silver spoons to a dealer"
+        " in Lund. The children learn to swim at the quarry every second Thursday with their teacher."
+    )
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text(
+        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 45\n'
+    )
+    with edgemem.open(home, worker=False, tokenizer=WordTokenizer()) as memory:
+        told_to = AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann"))
+        told_to.run(said)
+        memory.idle(10.0)
+        loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        blocks = []
+        for question in (
+            "Where did we plant nine cherry trees behind the mill?",
+            "Behind what did we plant the cherry trees?",
+            "On which day do the children learn to swim at the quarry with their teacher?",
+        ):
+            loop.run(question)
+            layout = conversation_of(loop.ctx).layout
+            blocks.append(layout.turns[-1].block)
+        assert "cherry trees" in blocks[0]
+        assert GAP in blocks[0]
+        assert "quarry" not in blocks[0]
+        assert blocks[1] == ""
+        assert "quarry" in blocks[2]
+        # As long as the turn is remembered, its blocks stand in the file; with it they go.
+        memory.forget_session("hall")
+        assert "cherry trees" not in str(
+            memory.database.query("select block from turns where block is not null")
+        )
+
+
+@pytest.mark.parametrize(
+    ("said", "asks", "answer"),
+    [
+        (
+            (
+                "so yesterday we were at the market and met the old neighbours and we talked for ages about their new house and the"
+                " garden and the dog and then my mother called and i had to go home early but anyway the spare key for the shed hangs"
+                " behind the rain gauge now so please do not look for it under the pot again and tell the others"
+            ),
+            "Where is the spare key for the shed?",
+            "behind the rain gauge",
+        ),
+        (
+            (
+                "also gestern waren wir auf dem markt und haben die alten nachbarn getroffen und ewig über das neue haus geredet und"
+                " über den garten und den hund und dann hat meine mutter angerufen und ich musste früh nach hause aber jedenfalls"
+                " hängt der ersatzschlüssel vom keller jetzt hinter dem barometer also sucht bitte nicht mehr unter dem topf"
+            ),
+            "Wo ist der Ersatzschlüssel vom Keller?",
+            "hinter dem barometer",
+        ),
+    ],
+    ids=["en", "de"],
+)
+def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(
+    said: str, asks: str, answer: str, tmp_path: Path
+) -> None:
+    """A message of one endless sentence, longer than a line, is told from the words of the question on."""
+    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n')
+    with edgemem.open(tmp_path, worker=False) as memory:
+        AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
+        memory.idle(10.0)
+        loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        loop.run(asks)
+        assert answer in conversation_of(loop.ctx).layout.turns[-1].block

@@ -1,0 +1,498 @@
+"""The budget: a window divided to the token, and the messages that fit their share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from word_tokenizer import WordTokenizer
+
+import edgemem
+from edgemem.config import ContextSettings, NotesSettings, Profile, Settings, load_profile
+from edgemem.context.budget import (
+    FILLED,
+    PARTS,
+    Bounds,
+    Budget,
+    Plan,
+    bounds_of,
+    divide,
+    divide_with,
+    fit,
+    measure_head,
+    squeeze,
+)
+from edgemem.context.messages import repair_orphans
+from edgemem.errors import ConfigError, ContextOverflowError
+from edgemem.hooks.compaction import ContextCompactionHook
+from edgemem.hooks.injection import MemoryInjectionHook
+from edgemem.hooks.notes_injector import NotesInjectorHook
+from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
+from edgemem.hooks.prompt import TokenBudgetHook
+from edgemem.hooks.registry import HookRegistry
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.records import Message, Reply, Session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+sizes = st.integers(0, 9000)
+one = st.builds(lambda a, b: Bounds(min(a, b), max(a, b)), sizes, sizes)
+all_bounds = st.fixed_dictionaries(dict.fromkeys(PARTS, one))
+TOOLS = [{"type": "function", "function": {"name": "timer", "description": "set a timer", "parameters": {}}}]
+
+
+def fits(plan: Plan, bounds: dict[str, Bounds]) -> None:
+    """Check what holds of every plan: it is the window, and each part lies between its bounds."""
+    assert sum(share.tokens for share in plan.shares.values()) == plan.window_tokens
+    assert plan.room == plan.window_tokens - plan["answer"]
+    for part, share in plan.shares.items():
+        assert share.tokens >= bounds[part].floor
+        assert share.tokens <= bounds[part].ceiling or part == "answer"
+
+
+@given(st.integers(1, 40_000), all_bounds)
+@example(4096, dict.fromkeys(PARTS, Bounds(0, 0)))
+def test_the_parts_are_the_window_and_between_their_bounds(window: int, bounds: dict[str, Bounds]) -> None:
+    """Any window and any bounds: an exact division, or a refusal, and that only where the floors are too much."""
+    floors = sum(bound.floor for bound in bounds.values())
+    if floors > window:
+        with pytest.raises(ContextOverflowError, match=f"{floors:,} tokens, and the window has {window:,}"):
+            divide(window, bounds)
+        squeezed = squeeze(window, bounds)
+        assert sum(share.tokens for share in squeezed.shares.values()) == window
+        assert all(share.tokens >= 0 for share in squeezed.shares.values())
+        return
+    plan = divide(window, bounds)
+    fits(plan, bounds)
+    left = window - floors
+    history = plan["history"] - bounds["history"].floor
+    assert history >= left // 3 or plan["history"] == bounds["history"].ceiling
+    assert plan["answer"] == bounds["answer"].floor or plan["history"] == bounds["history"].ceiling
+    # What comes earlier in the order is full before a later part gets more than its floor.
+    grown = [part for part in FILLED if plan[part] > bounds[part].floor]
+    for part in FILLED[: FILLED.index(grown[-1])] if grown else ():
+        assert plan[part] == bounds[part].ceiling
+
+
+@given(st.integers(1, 40_000), all_bounds, st.dictionaries(st.sampled_from(PARTS[:-1]), sizes))
+def test_a_plan_with_a_prompt_in_it(window: int, bounds: dict[str, Bounds], used: dict[str, int]) -> None:
+    """Each part of a prompt has its place, what is free is never less than nothing, and all together is the window."""
+    least = sum(max(bounds[part].floor, used.get(part, 0)) for part in PARTS)
+    if least > window:
+        with pytest.raises(ContextOverflowError):
+            divide_with(window, bounds, used)
+        return
+    plan = divide_with(window, bounds, used)
+    free = {part: plan[part] - used.get(part, 0) for part in PARTS}
+    assert min(free.values()) >= 0
+    assert sum(used.values()) + sum(free.values()) == window
+
+
+counts = st.integers(0, 500)
+contexts = st.fixed_dictionaries(
+    {
+        "window_tokens": st.integers(1, 5000),
+        "reply_tokens": st.integers(1, 600),
+        "block_tokens": counts,
+        "summary_tokens": st.integers(1, 500),
+        "notes_tokens": counts,
+        "keep_last_turns": st.integers(1, 60),
+    }
+)
+
+
+@given(contexts, st.integers(0, 3000), st.integers(0, 3000))
+def test_every_profile_that_is_taken_divides_its_window(
+    keys: dict[str, Any], instructions: int, tools: int
+) -> None:
+    """A profile is refused with its keys, or there is a plan: with every head that fits, and with every other too."""
+    try:
+        context = msgspec.convert(keys, ContextSettings)
+    except msgspec.ValidationError as error:
+        refused: str | None = str(error)
+    else:
+        refused = None
+    if refused is not None:
+        assert "_tokens`" in refused
+        return
+    bounds = bounds_of(context, window_tokens=context.window_tokens)
+    fits(divide(context.window_tokens, bounds), bounds)
+    budget = Budget(Settings(Profile(context=context)), WordTokenizer())
+    budget._sizes = (instructions, tools)
+    assert sum(share.tokens for share in budget.plan.shares.values()) == context.window_tokens
+    least = sum(bound.floor for bound in bounds.values()) + instructions + tools
+    if least > context.window_tokens:
+        with pytest.raises(ContextOverflowError, match=f"at least {least:,} "):
+            budget.check_head()
+    else:
+        assert budget.check_head() == least
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("window_tokens = 100\nreply_tokens = 10\nblock_tokens = 0\nsummary_tokens = 1\nkeep_last_turns = 1000",
+         "`keep_last_turns` is 1,000, but what `window_tokens` leaves beside `reply_tokens` holds 5 turns"),
+        ("window_tokens = 400\nreply_tokens = 380",
+         "`reply_tokens` is 380, and 64 more for what is said are above the 400 of `window_tokens`"),
+        ("window_tokens = 1\nreply_tokens = 1\nblock_tokens = 0\nsummary_tokens = 1", "below `window_tokens`"),
+    ],
+)  # fmt: skip
+def test_an_absurd_profile_is_told_in_one_sentence(tmp_path: Path, text: str, says: str) -> None:
+    """Bounds that cannot hold together are refused when the profile is read, with the keys that are meant."""
+    file = tmp_path / "p.toml"
+    quiet = "block_tokens = 0\nsummary_tokens = 1\n" if "reply_tokens = 380" in text else ""
+    file.write_text(f"[context]\n{quiet}{text}\n")
+    with pytest.raises(ConfigError, match=says) as caught:
+        load_profile(file)
+    assert str(caught.value).count("\n") == 0
+
+
+class Model:
+    """Answers the same to everything."""
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        return Reply("Of course.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+class Windowed(WordTokenizer):
+    """A tokenizer that came with a model of some window."""
+
+    n_ctx = 600
+
+
+def numbers(hooks: Sequence[Hook]) -> dict[str, Any]:
+    """Return the bounds that a session's hooks really have."""
+    found: dict[str, Any] = {}
+    for hook in hooks:
+        if isinstance(hook, ContextCompactionHook) and hook.planner is not None:
+            found["epochs"] = hook.planner.room
+            found["summary"] = hook.planner.summary_tokens
+        elif isinstance(hook, MemoryInjectionHook):
+            found["memory"] = hook.block_tokens
+        elif isinstance(hook, NotesInjectorHook):
+            found["notes"] = hook.max_tokens
+        elif isinstance(hook, TokenBudgetHook):
+            found["last word"] = hook.max_context_tokens
+    return found
+
+
+def expected(plan: Plan) -> dict[str, int]:
+    """Return the same as a plan says it."""
+    rooms = dict.fromkeys(("epochs", "last word"), plan.room)
+    return {**rooms, **{part: plan[part] for part in ("summary", "memory", "notes")}}
+
+
+def quiet(**context: Any) -> Profile:
+    """Return a profile without an embedder."""
+    return Profile(
+        context=msgspec.convert(context, ContextSettings), llama=edgemem.config.LlamaSettings(embedder="")
+    )
+
+
+def test_every_hook_reads_the_one_plan(tmp_path: Path) -> None:
+    """Epochs, block, notes, tools and the last word have the plan's numbers, also when the head was not told before."""
+    with edgemem.open(tmp_path, profile=quiet(window_tokens=800, reply_tokens=100), worker=False) as memory:
+        tokenizer = Windowed()
+        hooks = memory.hooks(session_id="s", tokenizer=tokenizer)
+        (budget,) = memory.diagnostics.budgets()
+        assert (budget.window_tokens, budget.model_window) == (600, 600)
+        assert numbers(hooks) == expected(budget.plan)
+        before = budget.plan
+        loop = AgentLoop(Model(), hooks=hooks, instructions="word " * 150)
+        loop.run("Hello.")
+        assert budget.plan["instructions"] > 150 > before["instructions"] == 0
+        assert budget.plan["history"] < before["history"]
+        assert numbers(hooks) == expected(budget.plan)
+        counted = tokenizer.counts
+        budget.measure([{"role": "system", "content": "word " * 150}], [])
+        assert tokenizer.counts == counted
+        assert loop.hooks.failures() == []
+
+
+def test_a_profile_that_changes_stays_within_the_models_window(tmp_path: Path) -> None:
+    """What is edited while the robot runs holds from the next turn on, and the model's window still counts."""
+    file = tmp_path / "edgemem.toml"
+    file.write_text('[llama]\nembedder = ""\n[context]\nreply_tokens = 100\n')
+    with edgemem.open(tmp_path, worker=False, watch=False) as memory:
+        hooks = memory.hooks(session_id="s", tokenizer=Windowed())
+        (budget,) = memory.diagnostics.budgets()
+        loop = AgentLoop(Model(), hooks=hooks)
+        loop.run("Hello.")
+        file.write_text('[llama]\nembedder = ""\n[context]\nreply_tokens = 90\nblock_tokens = 33\n')
+        memory.reload._changed(frozenset({file}))
+        loop.run("Hello again.")
+        assert budget.window_tokens == 600
+        assert (budget.plan["memory"], budget.plan["answer"]) == (33, 90)
+        assert numbers(hooks) == expected(budget.plan)
+
+
+def test_notes_have_their_tokens_and_show_nothing_twice(tmp_path: Path) -> None:
+    """The newest lines that fit are shown; what did not fit does not come a turn later."""
+    profile = msgspec.structs.replace(quiet(notes_tokens=40), notes=NotesSettings(level="shared"))
+    with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
+        memory.notes.path.write_text("".join(f"- note {n} of the house and its garden\n" for n in range(12)))
+        loop = AgentLoop(Model(), hooks=memory.hooks(session_id="s", tokenizer=WordTokenizer()))
+        first, second = (str(loop.run(said).handed[-1][-1]["content"]) for said in ("Hello.", "And now?"))
+        assert "note 11 " in first
+        assert "note 2 " not in first
+        assert len(WordTokenizer().encode(first)) < 40 + 12
+        assert "note" not in second
+
+
+def told(memory: Memory) -> Any:
+    """Return what `check` says of the window."""
+    return next(found for found in memory.check() if found.name == "window")
+
+
+def test_check_tells_which_window_counts(tmp_path: Path) -> None:
+    """The profile's alone, a model's that is smaller, and one that is too small for what the loop was given later."""
+    with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
+        assert (told(memory).state, told(memory).detail) == ("ok", "4,096 tokens, as the profile says")
+        hooks = memory.hooks(session_id="s", tokenizer=Windowed())
+        found = told(memory)
+        assert found.state == "warn"
+        assert found.detail == "the model's has 600 tokens and the profile says 4,096: the model's counts"
+        assert "window_tokens = 600" in found.advice
+        AgentLoop(Model(), hooks=hooks, instructions="word " * 700).run("Hello.")
+        found = told(memory)
+        assert found.state == "fail"
+        assert "The instructions take 702 tokens" in found.detail
+        assert "a window of at least 1,022 (n_ctx, or -c of its server), or shorten" in found.detail
+        del hooks
+
+
+def test_an_overflow_that_nobody_could_foresee_is_in_check(tmp_path: Path) -> None:
+    """A loop of one's own gives a tokenizer only; what its model then refuses is told, in another process too."""
+
+    class Small(Model):
+        def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+            raise ContextOverflowError("The prompt has 700 tokens, the context window 512")
+
+    with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
+        loop = AgentLoop(Small(), hooks=memory.hooks(session_id="s", tokenizer=WordTokenizer()))
+        for _ in range(2):
+            with pytest.raises(ContextOverflowError):
+                loop.run("Hello.")
+        assert loop.hooks.failures() == []
+    with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
+        found = told(memory)
+        assert found.state == "warn"
+        assert "the context window 512" in found.detail
+        assert "at least 2 times" in found.detail
+        assert "hooks(model=" in found.advice
+        assert next(one for one in memory.check() if one.name == "hooks").state == "ok"
+
+
+def test_an_agent_within_a_tool_leaves_the_plan_alone(tmp_path: Path) -> None:
+    """With the same hooks it has a prompt of its own, whose instructions are not those of the session."""
+    with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
+        registry = HookRegistry(memory.hooks(session_id="s", tokenizer=WordTokenizer()))
+        (budget,) = memory.diagnostics.budgets()
+        ctx = TurnContext(Session())
+        registry.fire(ON_RUN_START, ctx, {"task": "Hello."})
+        registry.fire(
+            BEFORE_LLM, ctx, {"messages": [{"role": "user", "content": "Hello."}], "hop": 0, "tools": []}
+        )
+        plan = budget.plan
+        for hook in registry:
+            conversation = getattr(hook, "_conversation", None)
+            if conversation is not None:
+                conversation.caller = ctx.session
+        inner = TurnContext(Session())
+        asked: list[Message] = [
+            {"role": "system", "content": "x " * 99},
+            {"role": "user", "content": "Well?"},
+        ]
+        registry.fire(BEFORE_LLM, inner, {"messages": asked, "hop": 0, "tools": []})
+        assert budget.plan is plan
+
+
+SYSTEM = {"role": "system", "content": "You help in the kitchen."}
+
+
+def talk(turns: int, *, words: int = 10) -> list[dict[str, Any]]:
+    """Return a conversation whose messages can be told apart."""
+    out: list[dict[str, Any]] = [SYSTEM]
+    for n in range(turns):
+        out.append({"role": "user", "content": f"question {n} " + "word " * words})
+        out.append({"role": "assistant", "content": f"answer {n} " + "word " * words})
+    return out
+
+
+messages = st.lists(
+    st.one_of(
+        st.builds(
+            lambda role, words: {"role": role, "content": "word " * words},
+            st.sampled_from(["system", "user", "user", "assistant", "tool"]),
+            st.integers(0, 60),
+        ),
+        st.just({"role": "assistant", "content": "", "tool_calls": [{"id": "a", "name": "timer"}]}),
+        st.just({"role": "tool", "tool_call_id": "a", "content": "set"}),
+    ),
+    max_size=20,
+)
+
+
+@given(messages, st.integers(0, 300), st.none() | st.integers(0, 300), st.integers(0, 9))
+def test_fit_always_ends_with_a_legal_list(
+    conversation: list[dict[str, Any]], budget: int, target: int | None, dropped: int
+) -> None:
+    """Any list and any budget: instructions and newest utterance stay, and the count is the real one."""
+    tokenizer = WordTokenizer()
+    before = [dict(message) for message in conversation]
+    fitted = fit(
+        conversation, tokenizer=tokenizer, budget_tokens=budget, target_tokens=target, dropped_turns=dropped
+    )
+    assert tokenizer.counts <= 11
+    assert fitted.tokens == WordTokenizer().count(fitted.messages)
+    assert fitted.fits == (fitted.tokens <= budget)
+    assert fitted.fits or fitted.note
+    assert conversation == before
+    kept = fitted.messages
+    assert repair_orphans(kept) == kept
+    users = [message for message in conversation if message["role"] == "user"]
+    if users:
+        spoken = [message for message in kept if message["role"] != "system"]
+        assert spoken[0]["role"] == "user"
+        assert any(message is users[-1] for message in kept)
+        head = conversation[: next(i for i, m in enumerate(conversation) if m["role"] == "user")]
+        for message in head:
+            assert message["role"] != "system" or any(message is other for other in kept)
+
+
+def test_the_start_of_the_prompt_stays_put_while_a_conversation_grows() -> None:
+    """With a target below the budget, the cut moves in few large steps instead of every turn."""
+    conversation = talk(200)
+    dropped, cuts = 0, 0
+    for turns in range(1, 201):
+        fitted = fit(
+            conversation[: 2 * turns],
+            tokenizer=WordTokenizer(),
+            budget_tokens=1000,
+            target_tokens=500,
+            dropped_turns=dropped,
+        )
+        assert fitted.fits
+        cuts += fitted.dropped_turns != dropped
+        dropped = fitted.dropped_turns
+    assert 0 < cuts < 12
+
+
+def test_it_says_when_the_newest_turn_alone_does_not_fit() -> None:
+    """The smallest legal list comes back, with one sentence on what, by how much and what to do."""
+    conversation = [*talk(3), {"role": "user", "content": "word " * 100}]
+    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=50)
+    assert not fitted.fits
+    assert fitted.messages == [SYSTEM, conversation[-1]]
+    assert f"need {fitted.tokens:,} tokens, {fitted.tokens - 50:,} more than the budget of 50" in fitted.note
+    assert "shorten" in fitted.note
+
+
+def test_counts_are_those_of_a_real_model(vocabularies: Path) -> None:
+    """With a real vocabulary and template, tool calls included, the result is exactly as large as said."""
+    from edgemem.llama import LlamaTokenizer
+
+    template = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
+    tokenizer = LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf", template=template)
+    call = {"id": "a", "type": "function", "function": {"name": "timer", "arguments": {"minutes": 3}}}
+    conversation = [
+        *talk(40),
+        {"role": "user", "content": "Set a timer."},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+    ]
+    fitted = fit(conversation, tokenizer=tokenizer, budget_tokens=600, tools=TOOLS)
+    assert fitted.fits
+    assert fitted.tokens == len(tokenizer.render(fitted.messages, tools=TOOLS).ids) <= 600
+    assert fitted.messages[-1]["content"] == "no result: interrupted"
+    assert fitted.dropped_turns > 20
+
+
+def hops(n: int, *, words: int = 40) -> list[dict[str, Any]]:
+    """Return a newest turn in which a tool was called so often."""
+    out: list[dict[str, Any]] = [SYSTEM, *talk(3)[1:], {"role": "user", "content": "look it up"}]
+    for i in range(n):
+        call = {"id": f"c{i}", "type": "function", "function": {"name": "timer", "arguments": {"n": i}}}
+        out.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        out.append({"role": "tool", "tool_call_id": f"c{i}", "content": f"result {i} " + "word " * words})
+    return out
+
+
+def test_a_turn_that_alone_is_too_large_loses_its_oldest_calls() -> None:
+    """When every other turn is gone, the oldest calls go with their results; the newest and what was asked stay."""
+    conversation = hops(6)
+    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=200)
+    assert fitted.fits
+    assert fitted.tokens <= 200
+    assert fitted.messages[:2] == [SYSTEM, {"role": "user", "content": "look it up"}]
+    assert fitted.messages[2:] == conversation[-len(fitted.messages) + 2 :]
+    assert repair_orphans(fitted.messages) == fitted.messages
+    gone = 6 - (len(fitted.messages) - 2) // 2
+    assert 0 < gone < 6
+    assert fitted.note == f"Left out {gone} of 6 calls of tools in the newest turn to stay within 200 tokens."
+    more = [*fitted.messages[:2], *conversation[-len(fitted.messages) :]]
+    assert WordTokenizer().count(more) > 200
+
+
+@given(st.integers(1, 40_000), st.integers(0, 5000), all_bounds)
+def test_a_larger_window_makes_no_part_smaller(window: int, more: int, bounds: dict[str, Bounds]) -> None:
+    """Whoever buys memory loses nothing by it, and every token of it goes to some part."""
+    assume(sum(bound.floor for bound in bounds.values()) <= window)
+    small, large = divide(window, bounds), divide(window + more, bounds)
+    assert all(large[part] >= small[part] for part in PARTS)
+
+
+def test_as_many_turns_stay_as_fit() -> None:
+    """One turn more would be over the budget."""
+    conversation = talk(400)
+    tokenizer = WordTokenizer()
+    fitted = fit(conversation, tokenizer=tokenizer, budget_tokens=500)
+    assert fitted.fits
+    assert 0 < fitted.dropped_turns < 400
+    assert tokenizer.counts <= 12
+    more = [SYSTEM, *conversation[1 + 2 * (fitted.dropped_turns - 1) :]]
+    assert WordTokenizer().count(more) > 500
+    assert (
+        fitted.note == f"Left out the {fitted.dropped_turns} oldest of 400 turns to stay within 500 tokens."
+    )
+
+
+def test_no_call_goes_while_another_turn_can() -> None:
+    """Older turns go first: what was just looked up is what the answer is made of."""
+    conversation = hops(2)
+    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=140)
+    assert fitted.dropped_turns == 3
+    assert fitted.messages == [SYSTEM, *conversation[-5:]]
+
+
+def test_the_head_is_measured_as_it_is_rendered(vocabularies: Path) -> None:
+    """With a real vocabulary and template, instructions and tools take what the prompt grows by with them."""
+    template = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
+    system: list[Message] = [{"role": "system", "content": "You are a kitchen robot."}]
+    said: list[Message] = [{"role": "user", "content": "Set a timer."}]
+    with LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf", template=template) as tokenizer:
+        instructions, tools = measure_head(tokenizer, system, TOOLS)
+        whole = tokenizer.count([*system, *said], tools=TOOLS)
+        assert instructions == tokenizer.count(system, add_generation_prompt=False) > 5
+        assert tools == whole - tokenizer.count([*system, *said]) > 50
+        assert measure_head(tokenizer, [], None) == (0, 0)
+
+
+def test_a_huge_newest_turn_may_pass_the_target_but_not_the_budget() -> None:
+    """When the target cannot be met, as much stays as the budget allows."""
+    conversation = [*talk(10), {"role": "user", "content": "word " * 400}]
+    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=500, target_tokens=300)
+    assert fitted.fits
+    assert len(fitted.messages) > 2

@@ -1,0 +1,360 @@
+"""When the prompt begins anew, what stays word for word, and where the summary stands."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from word_tokenizer import WordTokenizer
+
+from edgemem.context.compaction.compactor import Compactor, plan_epoch
+from edgemem.context.compaction.extractive import ExtractiveSummarizer
+from edgemem.context.messages import repair_orphans, split_turns
+from edgemem.errors import InvalidInputError
+from edgemem.fence import is_fenced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from edgemem.records import Message
+
+SYSTEM = {"role": "system", "content": "You help in the kitchen."}
+MARKS: dict[str, Any] = {
+    "window_tokens": 4096,
+    "reply_tokens": 512,
+    "high_water": 0.75,
+    "low_water": 0.5,
+    "keep_last_turns": 4,
+}
+ROOM = MARKS["window_tokens"] - MARKS["reply_tokens"]
+
+
+def talk(turns: int, *, words: int = 12, tools: bool = False) -> list[dict[str, Any]]:
+    """Return a conversation in which each turn tells something of its own."""
+    out: list[dict[str, Any]] = [SYSTEM]
+    for n in range(turns):
+        out.append({"role": "user", "content": f"I put {n} jars of jam {n} on shelf {n}. " + "word " * words})
+        if tools:
+            out.append({"role": "assistant", "content": "", "tool_calls": [{"id": f"c{n}", "name": "count"}]})
+            out.append({"role": "tool", "tool_call_id": f"c{n}", "name": "count", "content": f"{n} jars"})
+        out.append({"role": "assistant", "content": f"Jam {n} noted. " + "word " * words})
+    return out
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"trigger_tokens": "3000"}, "must be a whole number"),
+        ({"trigger_tokens": 2.5}, "must be a whole number"),
+        ({"trigger_tokens": 0}, "at least 1"),
+        ({"keep_last_turns": 0}, "at least 1"),
+    ],
+)
+def test_limits_that_cannot_work_are_refused(limits: dict[str, Any], says: str) -> None:
+    """In words, and before anything is compacted."""
+    with pytest.raises(InvalidInputError, match=says):
+        Compactor(**limits)
+
+
+@pytest.mark.parametrize(
+    ("turns", "high", "first"),
+    [
+        ([100] * 20, 0.75, None),
+        ([100] * 21, 0.75, 17),
+        ([], 0.75, None),
+        ([500] * 5, 0.75, 3),  # four do not fit below the low mark
+        ([5000], 0.75, None),
+        ([100, 5000], 0.75, 1),
+        ([100, 2500], 0.75, None),
+        ([100, 5000, 50], 0.75, 2),
+        ([100] * 10, 0.0, 6),  # forced: the prompt did not fit after all
+        ([2000, 1200], 0.0, 1),
+    ],
+)
+def test_where_an_epoch_begins(turns: list[int], high: float, first: int | None) -> None:
+    """Nothing happens up to the high mark; then whole turns go until the prompt is below the low one."""
+    assert plan_epoch(turns, fixed_tokens=600, **{**MARKS, "high_water": high}) == first
+
+
+@given(
+    st.lists(st.integers(1, 3000), max_size=40),
+    st.integers(0, 3000),
+    st.integers(1, 50),
+)
+def test_a_plan_keeps_whole_turns_below_the_low_mark(turns: list[int], fixed: int, keep: int) -> None:
+    """After a cut the prompt is below the low mark, or only the newest turn is left."""
+    first = plan_epoch(turns, fixed_tokens=fixed, **{**MARKS, "keep_last_turns": keep})
+    if first is None:
+        assert fixed + sum(turns) <= ROOM or len(turns) < 2
+        return
+    assert 0 < first < len(turns)
+    assert len(turns) - first <= keep
+    assert fixed + sum(turns[first:]) <= 0.5 * ROOM or first == len(turns) - 1
+
+
+@pytest.mark.parametrize("keep", [4, 1000])
+def test_new_epochs_are_rare(keep: int) -> None:
+    """Over 500 turns of 10 to 250 tokens an epoch lasts long, and the prompt always fits."""
+    sizes = random.Random(7)
+    turns: list[int] = []
+    epochs = 0
+    for _ in range(500):
+        turns.append(sizes.randint(10, 250))
+        assert 600 + sum(turns) <= ROOM
+        first = plan_epoch(turns, fixed_tokens=600, **{**MARKS, "keep_last_turns": keep})
+        if first is not None:
+            epochs += 1
+            turns = turns[first:]
+            assert 600 + sum(turns) <= 0.5 * ROOM
+    assert 20 < epochs <= (45 if keep == 4 else 80)
+
+
+def alternates(messages: Sequence[Message]) -> bool:
+    """Tell whether a template that demands user, assistant, user, … accepts the list."""
+    roles = [m["role"] for m in messages if m["role"] in ("user", "assistant") and not m.get("tool_calls")]
+    return roles == ["user", "assistant"] * (len(roles) // 2)
+
+
+@pytest.mark.parametrize("tools", [False, True])
+def test_the_summary_stands_in_front_of_the_first_kept_utterance(tools: bool) -> None:
+    """Instructions, then four whole turns, the first of which opens with the fenced summary."""
+    tokenizer = WordTokenizer()
+    compactor = Compactor(600, summary_max_tokens=60, tokenizer=tokenizer)
+    conversation = talk(30, tools=tools)
+    copies = [dict(message) for message in conversation]
+    assert compactor.should_compact(conversation)
+    compacted = compactor.compact(conversation)
+    assert conversation == copies
+    _, turns = split_turns(conversation)
+    head, kept = split_turns(compacted)
+    assert head == [SYSTEM]
+    assert kept[1:] == turns[-3:]
+    first = kept[0][0]
+    assert is_fenced(first["content"])
+    assert first["content"].endswith(turns[-4][0]["content"])
+    assert kept[0][1:] == turns[-4][1:]
+    assert "Somebody: I put" in first["content"]
+    assert repair_orphans(compacted) == compacted
+    assert alternates(compacted)
+    assert tokenizer.count(compacted) < 600
+    assert not compactor.should_compact(compacted)
+
+
+def test_summaries_of_summaries_keep_their_size_and_are_never_nested() -> None:
+    """Over 300 turns the block stays one block, what was said stays as it was, and compactions are rare."""
+    tokenizer = WordTokenizer()
+    compactor = Compactor(1000, summary_max_tokens=100, tokenizer=tokenizer)
+    said = talk(300)
+    messages: list[Message] = [SYSTEM]
+    compactions = 0
+    for n in range(300):
+        messages += said[1 + 2 * n : 3 + 2 * n]
+        if compactor.should_compact(messages):
+            messages = compactor.compact(messages)
+            compactions += 1
+            block = messages[1]["content"]
+            assert block.count("<memory>") == 1
+            assert len(tokenizer.encode(block[: block.index("</memory>")])) < 115
+            assert tokenizer.count(messages) <= 500
+    assert 0 < compactions < 20
+
+
+def test_content_lists_carry_the_summary_as_a_part() -> None:
+    """An utterance with an image gets the summary as a text part of its own, and gives it back."""
+    image = {"type": "image_url", "image_url": {"url": "file:cup.png"}}
+    parts = [{"type": "text", "text": "What is this?"}, image]
+    conversation = [*talk(20), {"role": "user", "content": parts}, {"role": "assistant", "content": "A cup."}]
+    compactor = Compactor(100, keep_last_turns=1, summary_max_tokens=40, tokenizer=WordTokenizer())
+    compacted = compactor.compact(conversation)
+    assert is_fenced(compacted[1]["content"][0]["text"])
+    assert compacted[1]["content"][1:] == parts
+    again = compactor.compact([*compacted, *talk(1, words=30)[1:]])
+    assert len(again) == 3
+    assert again[1]["content"].count("<memory>") == 1
+
+
+def test_tool_results_can_be_listed() -> None:
+    """`preserve_tool_calls` names what each tool returned, at most 40 lines."""
+    compactor = Compactor(400, 2, 20, True, tokenizer=WordTokenizer())
+    content = compactor.compact(talk(60, tools=True))[1]["content"]
+    assert "count -> 57 jars\n" in content
+    assert "count -> 17 jars" not in content
+
+
+def test_odd_conversations_come_back_sensible() -> None:
+    """One giant turn, no user, few turns, a tool result first: nothing breaks and nothing is lost needlessly."""
+    compactor = Compactor(50, keep_last_turns=10, summary_max_tokens=20, tokenizer=WordTokenizer())
+    giant = [SYSTEM, {"role": "user", "content": "word " * 500}]
+    assert not compactor.should_compact(giant)
+    assert compactor.compact(giant) == giant
+    assert compactor.compact([]) == []
+    nobody = [SYSTEM, {"role": "assistant", "content": "word " * 500}]
+    assert not compactor.should_compact(nobody)
+    assert compactor.compact(nobody) == nobody
+    three = talk(3, words=60)
+    assert compactor.should_compact(three)
+    assert len(split_turns(compactor.compact(three))[1]) == 1
+    orphan = [SYSTEM, {"role": "tool", "tool_call_id": "x", "content": "late"}, *talk(9)[1:]]
+    compacted = compactor.compact(orphan)
+    assert compacted[1]["role"] == "user"
+    assert not any(message["role"] == "tool" for message in compacted)
+
+
+class Mute:
+    """Finds nothing worth a summary."""
+
+    def summarize(
+        self,
+        turns: Sequence[Sequence[Message]],
+        *,
+        max_tokens: int,
+        previous: str = "",
+        stop: Callable[[], bool] | None = None,
+    ) -> str:
+        """Return nothing."""
+        return ""
+
+
+def cuts_of(compactor: Compactor, share: float, turns: int, *, head: float) -> list[int]:
+    """Return in which turns a growing conversation was cut; each is this share of the trigger, the instructions another."""
+    counts = WordTokenizer()
+    size = int(compactor.trigger_tokens * share)
+    messages: list[Message] = [{"role": "system", "content": "rule " * int(compactor.trigger_tokens * head)}]
+    cuts = []
+    for n in range(turns):
+        turn = [
+            {"role": "user", "content": f"I put {n} jars of jam on shelf {n}."},
+            {"role": "assistant", "content": "ok"},
+        ]
+        turn[0]["content"] += " word" * (size - counts.count(turn, add_generation_prompt=False))
+        messages = [*messages, *turn]
+        compacted = compactor.compact(messages)
+        if compacted != messages:
+            cuts.append(n)
+            assert is_fenced(compacted[1]["content"]), "nothing goes without a summary"
+        messages = compacted
+    return cuts
+
+
+@pytest.mark.parametrize("trigger", [200, 1000, 4000])
+@pytest.mark.parametrize("head", [0.02, 0.2])
+@pytest.mark.parametrize("summarizer", [None, Mute()])
+def test_the_next_cut_is_far(trigger: int, head: float, summarizer: Mute | None) -> None:
+    """Turns of a tenth of the trigger are cut at most once in four turns; those of a third every other turn."""
+    compactor = Compactor(trigger, tokenizer=WordTokenizer(), summarizer=summarizer)
+    for share, apart in ((0.1, 4), (0.3, 2)):
+        cuts = cuts_of(compactor, share, 40, head=head)
+        assert cuts
+        assert all(later - earlier >= apart for earlier, later in itertools.pairwise(cuts))
+
+
+class Stopper:
+    """Raises the stop event while it summarises, and answers all the same."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self._event = event
+
+    def summarize(
+        self,
+        turns: Sequence[Sequence[Message]],
+        *,
+        max_tokens: int,
+        previous: str = "",
+        stop: Callable[[], bool] | None = None,
+    ) -> str:
+        """Return half a summary, as a model does that was cut off."""
+        self._event.set()
+        return "Alice: I put"
+
+
+def test_a_stopped_compaction_changes_nothing() -> None:
+    """What was summarised when somebody spoke is thrown away, and the old history stays."""
+    event = threading.Event()
+    compactor = Compactor(100, tokenizer=WordTokenizer(), summarizer=Stopper(event))
+    conversation = talk(20)
+    assert compactor.compact(conversation, stop_event=event) == conversation
+
+
+class Llm:
+    """A language model object as the seed's users have it: it can count tokens of a text."""
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of words."""
+        return len(text.split())
+
+
+def test_the_model_of_the_call_counts() -> None:
+    """Without a tokenizer of its own, the compactor asks the `llm`: its tokenizer, its `count_tokens`, or guesses."""
+
+    class WithTokenizer:
+        tokenizer = WordTokenizer()
+
+    compactor = Compactor(trigger_tokens=200, summary_max_tokens=40)
+    short, long = talk(2), talk(40)
+    for llm in (WithTokenizer(), WordTokenizer(), Llm(), None):
+        assert not compactor.should_compact(short, llm)
+        assert compactor.should_compact(long, llm)
+        assert len(compactor.compact(long, llm)) <= 9
+
+
+WORDS = [
+    "spoon",
+    "rocket",
+    "ladder",
+    "kettle",
+    "garden",
+    "piano",
+    "battery",
+    "window",
+    "mirror",
+    "bicycle",
+    "tractor",
+    "whistle",
+]
+
+
+def chat(turns: int, *, seed: int) -> list[list[Message]]:
+    """Return a made-up conversation of long and short turns, such as two friends have."""
+    chance = random.Random(seed)
+    out: list[list[Message]] = []
+    for n in range(turns):
+        pair = []
+        for role in ("user", "assistant"):
+            size = chance.randint(1, 6)
+            text = " ".join(
+                f"I {chance.choice(['saw', 'like', 'need'])} the {chance.choice(WORDS)} number {n} "
+                f"with {chance.choice(WORDS)} on {chance.choice(['Monday', 'Friday', '3 May'])}."
+                for _ in range(size)
+            )
+            pair.append({"role": role, "content": text})
+        out.append(pair)
+    return out
+
+
+def test_419_turns_fit_a_window_of_4096_tokens(vocabularies: Path) -> None:
+    """A long conversation always fits with a real vocabulary and template, in few epochs, and keeps its summary."""
+    from edgemem.llama import LlamaTokenizer
+
+    template = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
+    tokenizer = LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf", template=template)
+    summarizer = ExtractiveSummarizer(None, tokenizer)
+    compactor = Compactor(2688, tokenizer=tokenizer, summarizer=summarizer)
+    messages: list[Message] = [SYSTEM]
+    epochs, largest = 0, 0
+    for turn in chat(419, seed=3):
+        messages = [*messages, *turn]
+        largest = max(largest, tokenizer.count(messages))
+        if compactor.should_compact(messages):
+            messages = compactor.compact(messages)
+            epochs += 1
+            assert alternates(messages)
+            assert "Earlier in this conversation:" in messages[1]["content"]
+            assert tokenizer.count(messages) <= 2688 // 2
+    assert largest <= 4096 - 512
+    assert 0 < epochs < 60

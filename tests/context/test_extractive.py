@@ -1,0 +1,473 @@
+"""Extractive summaries: sentences that were said, picked in idle time or within a turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from word_tokenizer import WordTokenizer
+
+import edgemem
+from edgemem.bench.ground import KEEP_PLAN, Robot
+from edgemem.config import Profile
+from edgemem.context.compaction.extractive import ExtractiveSummarizer, QuickSummarizer
+from edgemem.context.messages import repair_orphans
+from edgemem.context.sentences import MAX_CHARS, split_sentences, tool_lines
+from edgemem.fence import fence
+from edgemem.hooks.conversation import conversation_of
+from edgemem.inspect.script import Line, ScriptedCall
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from edgemem.llama import Embedder
+
+
+def utterance(text: str, name: str = "Alice") -> dict[str, Any]:
+    """Return what a person said."""
+    return {"role": "user", "name": name, "content": text}
+
+
+def reply(text: str) -> dict[str, Any]:
+    """Return what the robot said."""
+    return {"role": "assistant", "content": text}
+
+
+def summary_of(*turns: list[dict[str, Any]], max_tokens: int = 200, previous: str = "") -> str:
+    """Summarise by words alone."""
+    return ExtractiveSummarizer(None, WordTokenizer()).summarize(
+        turns, max_tokens=max_tokens, previous=previous
+    )
+
+
+KITCHEN = [
+    [utterance("Good morning! How are you?"), reply("Hello Alice! I am fine.")],
+    [utterance("I'm allergic to peanuts. Please remember that."), reply("I will remember it.")],
+    [utterance("My dentist appointment is on Tuesday at 3 pm with Dr. Brown."), reply("Noted.")],
+    [utterance("Bob and I decided to cook lasagna on Saturday.", "Bob"), reply("That sounds tasty!")],
+    [utterance("What is the capital of France?"), reply("Paris is the capital of France.")],
+    [utterance("No, the dentist appointment moved to Thursday."), reply("Changed.")],
+]
+
+
+def test_facts_stay_and_small_talk_goes() -> None:
+    """A tight summary holds the allergy and the plan, attributed, in the order in which they were said."""
+    summary = summary_of(*KITCHEN, max_tokens=40)
+    lines = summary.splitlines()
+    assert "Alice: I'm allergic to peanuts." in lines[0]
+    assert "Bob: Bob and I decided to cook lasagna on Saturday." in lines
+    assert "morning" not in summary
+    assert "?" not in summary
+
+
+def test_the_newest_wins_over_what_it_corrects() -> None:
+    """The moved appointment stands in the summary, the old date does not."""
+    summary = summary_of(*KITCHEN)
+    assert "Alice: No, the dentist appointment moved to Thursday." in summary
+    assert "Tuesday" not in summary
+
+
+def test_a_changed_value_needs_no_cue() -> None:
+    """The same sentence with another number replaces the earlier one."""
+    summary = summary_of([utterance("My locker code is 4711.")], [utterance("My locker code is 1234.")])
+    assert summary == "Alice: My locker code is 1234."
+
+
+def test_two_people_do_not_correct_each_other_about_themselves() -> None:
+    """What Bob says of himself leaves Alice's words alone, even where it is the same sentence."""
+    summary = summary_of(
+        [utterance("I take 2 pills each day.")], [utterance("I take 3 pills each day.", "Bob")]
+    )
+    assert summary.splitlines() == ["Alice: I take 2 pills each day.", "Bob: I take 3 pills each day."]
+    same = summary_of([utterance("I'm allergic to nuts.")], [utterance("I'm allergic to nuts.", "Bob")])
+    assert len(same.splitlines()) == 2
+
+
+def test_the_robot_does_not_correct_people() -> None:
+    """A wrong echo by the model leaves what the person said."""
+    summary = summary_of([utterance("Alice's locker code is 4711."), reply("Alice's locker code is 4712.")])
+    assert "Alice: Alice's locker code is 4711." in summary
+
+
+def test_what_is_said_twice_stands_once() -> None:
+    """Of two equal sentences the newest stays; neither a question nor the robot's echo displaces it."""
+    fact = "The spare key hangs behind the blue door."
+    assert (
+        summary_of([utterance(fact)], [utterance("Anna, a friend, is here.")], [utterance(fact)]).count(fact)
+        == 1
+    )
+    asked = summary_of(
+        [utterance(fact), reply(fact)], [utterance("The spare key hangs behind the blue door?")]
+    )
+    assert asked.splitlines()[0] == f"Alice: {fact}"
+    assert "Robot" not in asked
+
+
+def test_injected_blocks_and_thoughts_are_never_picked() -> None:
+    """What memory put into a message, and what a model thought, was said by nobody."""
+    block = fence(["- bob's pin: 9999", "- alice likes figs"], header="Known:")
+    summary = summary_of(
+        [
+            utterance(block + "I moved to Bonn in 2019."),
+            reply("<think>The user has 3 cats in Rome.</think>Welcome to Bonn!"),
+        ]
+    )
+    assert "9999" not in summary
+    assert "cats" not in summary
+    assert "Alice: I moved to Bonn in 2019." in summary
+
+
+def test_tool_calls_take_one_line() -> None:
+    """A call and its result become `name -> outcome`, clipped; one that was cut off says so."""
+    calls = [
+        {"id": "a", "type": "function", "function": {"name": "weather", "arguments": "{}"}},
+        {"id": "b", "type": "function", "function": {"name": "oven", "arguments": "{}"}},
+    ]
+    turn = [
+        utterance("Is it warm?"),
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "a", "content": "18 degrees\n" + "sunny " * 100},
+    ]
+    lines = tool_lines(turn)
+    assert lines[0].startswith("weather -> 18 degrees sunny")
+    assert len(lines[0]) < 120
+    assert lines[1:] == ["oven -> no result: interrupted"]
+    assert "oven -> no result: interrupted" in summary_of(turn).splitlines()
+
+
+def test_an_earlier_summary_competes_and_does_not_pile_up() -> None:
+    """Fifty rounds on top of each other stay within the budget, and the allergy survives them all."""
+    tokenizer = WordTokenizer()
+    summarizer = ExtractiveSummarizer(None, tokenizer)
+    summary = summarizer.summarize(KITCHEN, max_tokens=80)
+    for n in range(50):
+        turns = [
+            [utterance(f"Today the neighbour's cat number {n} sat on the red sofa."), reply("How nice!")]
+        ]
+        summary = summarizer.summarize(turns, max_tokens=80, previous=summary)
+        assert len(tokenizer.encode(summary)) <= 80
+    assert "I'm allergic to peanuts." in summary
+    assert "number 49" in summary
+
+
+def test_nothing_in_nothing_out() -> None:
+    """Empty turns, empty phrases, no room and a raised stop flag all give an empty text."""
+    summarizer = ExtractiveSummarizer(None, WordTokenizer())
+    assert summarizer.summarize([], max_tokens=100) == ""
+    assert summarizer.summarize([[]], max_tokens=100) == ""
+    assert summarizer.summarize([[utterance("  "), reply("Okay.")]], max_tokens=100) == ""
+    assert summarizer.summarize(KITCHEN, max_tokens=1) == ""
+    assert summarizer.summarize(KITCHEN, max_tokens=100, stop=lambda: True) == ""
+
+
+def test_it_stops_in_the_middle() -> None:
+    """Wherever the stop flag is raised, the result is empty rather than half a summary."""
+    for after in range(12):
+        looks: Iterator[int] = iter(range(100))
+        summarizer = ExtractiveSummarizer(None, WordTokenizer())
+        assert (
+            summarizer.summarize(KITCHEN, max_tokens=100, stop=lambda it=looks, n=after: next(it) >= n) == ""
+        )
+
+
+texts = st.text(st.sampled_from("ab Ñ日本 \n.!?。…'\"0123:->/<|"), max_size=60) | st.sampled_from(
+    ["I live in Bonn. My cat is 3.", "No, on Friday.", "Dr. Who is in.", "user: hi", "x" * 700, "word " * 200]
+)
+turns = st.lists(
+    st.lists(
+        st.builds(
+            lambda role, text: {"role": role, "content": text},
+            st.sampled_from(["user", "assistant", "tool", "system"]),
+            texts,
+        ),
+        max_size=4,
+    ),
+    max_size=5,
+)
+
+
+@given(turns, st.integers(0, 60))
+def test_a_summary_is_word_for_word_within_its_budget_and_repeatable(
+    conversation: list[list[dict[str, Any]]], max_tokens: int
+) -> None:
+    """Whatever was said: each sentence stands in the source, tokens are exact, the same input gives the same text."""
+    tokenizer = WordTokenizer()
+    summary = ExtractiveSummarizer(None, tokenizer).summarize(conversation, max_tokens=max_tokens)
+    assert len(tokenizer.encode(summary)) <= max_tokens
+    assert (
+        ExtractiveSummarizer(None, WordTokenizer()).summarize(conversation, max_tokens=max_tokens) == summary
+    )
+    sources = [str(m["content"]) for turn in conversation for m in turn if m["role"] in ("user", "assistant")]
+    for line in summary.splitlines():
+        speaker, _, text = line.partition(": ")
+        assert speaker in ("Somebody", "Robot")
+        for sentence in split_sentences(text):
+            assert any(sentence in source for source in sources)
+
+
+def test_sentences_end_where_they_should() -> None:
+    """Abbreviations, initials and decimals do not end a sentence; line breaks and foreign full stops do."""
+    assert split_sentences("Dr. Brown paid 3.50 euros. He left at 3 p.m. on Monday! Why?") == [
+        "Dr. Brown paid 3.50 euros.",
+        "He left at 3 p.m. on Monday!",
+        "Why?",
+    ]
+    assert split_sentences("J. Smith came.\n- first point\n猫が好きです。犬も好きです。") == [
+        "J. Smith came.",
+        "first point",
+        "猫が好きです。",
+        "犬も好きです。",
+    ]
+    assert all(len(piece) <= MAX_CHARS for piece in split_sentences("no full stop " * 5000))
+    assert all(len(piece) <= MAX_CHARS for piece in split_sentences("x" * 5000))
+
+
+def test_a_megabyte_of_speech_is_summarised_within_its_budget() -> None:
+    """The comparison of all pairs is bounded, so a huge utterance costs a bounded time."""
+    flood = " ".join(f"I put box {n} on shelf {n % 7} in room {n % 3}." for n in range(25_000))
+    tokenizer = WordTokenizer()
+    summary = ExtractiveSummarizer(None, tokenizer).summarize([[utterance(flood)]], max_tokens=120)
+    assert 60 < len(tokenizer.encode(summary)) <= 120
+
+
+@pytest.fixture(scope="module")
+def embedder(minilm: Path) -> Iterator[Embedder]:
+    """Return the real default embedder."""
+    from edgemem.llama import LlamaEmbedder
+
+    with LlamaEmbedder(minilm) as model:
+        yield model
+
+
+def test_with_an_embedder_the_same_in_other_words_stands_once(embedder: Embedder, vocabularies: Path) -> None:
+    """Meaning decides what is a repetition; tokens are those of the real vocabulary."""
+    from edgemem.llama import LlamaTokenizer
+
+    tokenizer = LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf")
+    summarizer = ExtractiveSummarizer(lambda: embedder, tokenizer)
+    repeated = [
+        [utterance("My sister Anna lives in Hamburg with her husband.")],
+        *KITCHEN,
+        [utterance("My sister Anna lives in Hamburg together with her husband.")],
+    ]
+    summary = summarizer.summarize(repeated, max_tokens=90)
+    assert summary.count("Hamburg") == 1
+    assert "peanuts" in summary
+    assert "Thursday" in summary
+    assert "Tuesday" not in summary
+    assert 0 < len(tokenizer.encode(summary)) <= 90
+    assert summarizer.summarize(repeated, max_tokens=90) == summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Der Termin ist am 3. Mai um acht.",
+        "Am 3. 5. um acht Uhr kommt Herr Weber.",
+        "Es sind ca. 10 km bis zur Hütte.",
+        "Obst, z. B. Birnen, mag sie.",
+        "Wir nehmen z.B. Birnen.",
+        "Dr. Weber wohnt schon im 2. Stock.",
+        "Das war der 3. Versuch.",
+        "Im 19. Jahrhundert stand hier eine Mühle, d. h. Ruinen gibt es.",
+        "Seit dem 1. Januar gilt das, inkl. Samstag.",
+        "Zimmer Nr. 12 ist frei.",
+        "Frau Weber, geb. Müller, wohnt in der Str. 5.",
+        "El Sr. Ortega y la Dra. Ruiz viven en la Avda. Colón.",
+        "Trae fruta, p. ej. Manzanas.",
+        "Está en la pág. 12 del libro.",
+        "Ud. Sabe que EE. UU. Ganó.",
+        "Chúng tôi sống ở TP. Hồ Chí Minh với BS. Lan.",
+        "Room no. 12 is free, says Mrs. Hill.",
+        "三月三号下午3.5小时",
+    ],
+)
+def test_dates_and_abbreviations_do_not_end_a_sentence(text: str) -> None:
+    """A full stop after an ordinal or an abbreviation of any of the five languages is none."""
+    assert split_sentences(text) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ich bin 30. Morgen gehe ich aus.",
+        "Der Code ist 4711. Bring Milch mit.",
+        "Der Bus kommt um 8. Wir müssen los.",
+        "Komm bis zum 15. Dann gehen wir.",
+        "Der Versuch gelang am 3. Es war schön.",
+        "I am 30. May I come in?",
+        "The code is 12. April told me.",
+        "The answer was a clear no. Ask me again.",
+        "Tengo 30. Mañana salgo.",
+        "Tôi 30 tuổi. Mai tôi đi.",
+        "I like art. Do you?",
+        "I met Max. He was late.",
+        "Con chào bà ạ. Con đi học đây.",
+        "我三十岁。明天我出门。",
+    ],
+)
+def test_a_number_ends_a_sentence_all_the_same(text: str) -> None:
+    """A number that counts nothing, and a word that is only written like an abbreviation, end a sentence."""
+    assert len(split_sentences(text)) == 2
+
+
+class CountingTokenizer(WordTokenizer):
+    """Counts how often it renders, how often it tokenises a bare text, and how many tokens that makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.renderings = self.encodings = self.tokens = 0
+        self._within = False
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        ids = super().encode(text, special=special)
+        if not self._within:
+            self.encodings += 1
+            self.tokens += len(ids)
+        return ids
+
+    def count(self, messages: Any, **settings: Any) -> int:
+        self._within = True
+        try:
+            self.renderings += 1
+            tokens = super().count(messages, **settings)
+        finally:
+            self._within = False
+        self.tokens += tokens
+        return tokens
+
+
+def test_it_keeps_what_people_told_and_what_was_known_before() -> None:
+    """Facts stay with who told them; small talk, questions and the robot's own words go."""
+    turns = [
+        [
+            utterance("Good morning! How are you?"),
+            {"role": "assistant", "content": "Hello Alice! I am fine."},
+        ],
+        [utterance("I'm allergic to peanuts."), {"role": "assistant", "content": "The house has 3 floors."}],
+        [utterance("My dentist appointment is on Tuesday at 3 pm.")],
+        [utterance("No, the dentist appointment moved to Thursday.")],
+    ]
+    summary = QuickSummarizer(WordTokenizer()).summarize(
+        turns, max_tokens=60, previous="Bob: I moved to Bonn in 2019."
+    )
+    lines = summary.splitlines()
+    assert lines[0] == "Bob: I moved to Bonn in 2019."
+    assert "Alice: I'm allergic to peanuts." in lines
+    assert "Tuesday" not in summary
+    assert "Thursday" in summary
+    assert "floors" not in summary
+    assert "?" not in summary
+
+
+@given(
+    st.lists(st.lists(st.text(max_size=200).map(utterance), min_size=1, max_size=3), max_size=8),
+    st.integers(1, 80),
+    st.text(max_size=200),
+)
+def test_it_never_takes_more_than_its_budget(
+    turns: list[list[dict[str, Any]]], budget: int, previous: str
+) -> None:
+    """Whatever was said, the summary has at most the tokens planned for it, after four counts at most."""
+    tokenizer = CountingTokenizer()
+    summary = QuickSummarizer(tokenizer).summarize(turns, max_tokens=budget, previous=previous)
+    assert tokenizer.encodings <= 4
+    assert len(tokenizer.encode(summary)) <= budget or not summary
+
+
+def test_only_what_stands_in_the_prompt_is_kept_ahead() -> None:
+    """What has left the prompt is gone with the next turn's end, what was forgotten at once."""
+    summarizer = QuickSummarizer(WordTokenizer())
+    old, new = [utterance("The safe opens with 4711.")], [utterance("The cat is called Tom.")]
+    for turns, kept in (([old, new], True), ([new], False)):
+        summarizer.read(turns)
+        assert ("4711" in str(vars(summarizer))) is kept
+    assert "Tom" in str(vars(summarizer))
+    summarizer.forget()
+    assert "Tom" not in str(vars(summarizer))
+
+
+talks = st.lists(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["user", "assistant"]),
+            st.sampled_from(["I live in Bonn. My cat is 3.", "No, on Friday.", "And you?", "Hm."])
+            | st.text(max_size=80),
+        ),
+        min_size=1,
+        max_size=4,
+    ).map(lambda told: [{"role": role, "content": text} for role, text in told]),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(talks, st.data())
+def test_what_was_read_ahead_changes_no_summary(talk: list[list[dict[str, Any]]], data: Any) -> None:
+    """Whenever and whatever was read before, the summary is that of the turns that it is given."""
+    ahead, tokenizer = QuickSummarizer(WordTokenizer(), max_chars=120), WordTokenizer()
+    previous = "Bob: I moved to Bonn in 2019."
+    for end in range(1, len(talk) + 1):
+        if data.draw(st.booleans()):
+            ahead.read(talk[:end], previous=data.draw(st.sampled_from(["", previous])))
+        leaving = talk[: data.draw(st.integers(0, end))]
+        plain = QuickSummarizer(tokenizer, max_chars=120)
+        assert ahead.summarize(leaving, max_tokens=40, previous=previous) == plain.summarize(
+            leaving, max_tokens=40, previous=previous
+        )
+
+
+def small(window: int) -> Profile:
+    """Return a profile without an embedder and with a small window."""
+    plain = Profile()
+    replace = msgspec.structs.replace
+    return replace(
+        plain,
+        llama=replace(plain.llama, embedder=""),
+        context=replace(
+            plain.context, window_tokens=window, reply_tokens=80, block_tokens=20, summary_tokens=60
+        ),
+    )
+
+
+@pytest.mark.parametrize("tools", [False, True])
+def test_a_turn_that_does_not_fit_is_fitted_by_two_counts(tmp_path: Path, tools: bool) -> None:
+    """Without any idle work prompts fit all the same, the summary stands, and the whole takes two counts and a few texts."""
+    profile = small(700)
+    tokenizer = CountingTokenizer()
+    with edgemem.open(tmp_path, profile=profile, tokenizer=tokenizer, worker=False) as memory:
+        robot = Robot(memory.hooks(session_id="kitchen", speaker="mara"), tools=[KEEP_PLAN])
+        layout = None
+        fitted = 0
+        for n in range(130):
+            call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": "mara"}, f"kept plan {n}")
+            epoch = layout.epoch if layout is not None else None
+            tokenizer.renderings = tokenizer.encodings = tokenizer.tokens = 0
+            handed = robot.turn(
+                Line(
+                    f"The {n}th cup stands in drawer {n}, behind the old kettle.",
+                    speaker="mara",
+                    reply=f"Cup {n} it is.",
+                    tools=(call,) if tools else (),
+                )
+            ).handed
+            robot.check()
+            layout = conversation_of(robot.loop.ctx).layout
+            assert all(tokenizer.count(one, tools=robot.schemas) <= 620 for one in handed)
+            assert all(repair_orphans(one) == one for one in handed)
+            if epoch is not None and layout.epoch is not epoch:
+                fitted += 1
+                assert layout.epoch.reason == "did not fit"
+                assert "behind the old kettle" in layout.epoch.summary
+                # Our own counts just now come to one for each hop; the budget counted no prompt again.
+                assert tokenizer.renderings - len(handed) <= 2 + len(handed[1:])
+                assert tokenizer.encodings <= 16
+        assert fitted >= 3
+        assert memory.idle(60)
+        (found, *_) = memory.recall("the 0th cup stands in drawer 0", kinds=("turn",))
+        assert "drawer 0" in found.text

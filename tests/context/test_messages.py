@@ -1,0 +1,132 @@
+"""Turns stay whole, and every tool call has exactly one result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.context.messages import (
+    NO_RESULT,
+    group_turns,
+    repair_orphans,
+    split_turns,
+    tool_calls,
+)
+
+SYSTEM = {"role": "system", "content": "You help in the kitchen."}
+USER = {"role": "user", "content": "What is the weather?"}
+REPLY = {"role": "assistant", "content": "Sunny."}
+
+
+def call(*ids: str, name: str = "weather") -> dict[str, Any]:
+    """Return an assistant message that calls a tool once for each id."""
+    calls = [{"id": i, "type": "function", "function": {"name": name, "arguments": "{}"}} for i in ids]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def result(call_id: str, content: str = "18 degrees") -> dict[str, Any]:
+    """Return a tool's answer to one call."""
+    return {"role": "tool", "tool_call_id": call_id, "name": "weather", "content": content}
+
+
+messages = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [SYSTEM, USER, REPLY, {"role": "tool", "content": "nameless"}, {"role": "developer"}]
+        ),
+        st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=3).map(lambda ids: call(*ids)),
+        st.sampled_from(["a", "b", "c", "d"]).map(result),
+    ),
+    max_size=14,
+)
+
+
+@given(messages)
+def test_every_call_gets_one_result_and_every_result_has_a_call(conversation: list[dict[str, Any]]) -> None:
+    """After a repair, calls and results balance within each turn, and repairing again changes nothing."""
+    repaired = repair_orphans(conversation)
+    for span in group_turns(repaired):
+        turn = repaired[span.start : span.stop]
+        assert sum(len(tool_calls(m)) for m in turn) == sum(m["role"] == "tool" for m in turn)
+    assert repair_orphans(repaired) == repaired
+
+
+@given(messages)
+def test_repair_keeps_the_other_messages_as_the_same_objects(conversation: list[dict[str, Any]]) -> None:
+    """Nothing but tool results is added or removed, and what stays is the very same object."""
+    repaired = repair_orphans(conversation)
+    assert [id(m) for m in repaired if m["role"] != "tool"] == [
+        id(m) for m in conversation if m["role"] != "tool"
+    ]
+    known = {id(m) for m in conversation}
+    assert all(id(m) in known or m["content"] == NO_RESULT for m in repaired)
+
+
+@given(messages)
+def test_splitting_loses_nothing(conversation: list[dict[str, Any]]) -> None:
+    """Instructions and turns together hold each message once."""
+    head, turns = split_turns(conversation)
+    parts = [id(m) for m in head] + [id(m) for turn in turns for m in turn]
+    assert sorted(parts) == sorted(map(id, conversation))
+
+
+@given(messages)
+def test_turns_cover_everything_behind_the_instructions(conversation: list[dict[str, Any]]) -> None:
+    """Turns follow one another without a gap, and each but the first starts at a user message."""
+    spans = group_turns(conversation)
+    assert all(
+        m["role"] in ("system", "developer") for m in conversation[: spans[0].start if spans else None]
+    )
+    assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
+    assert not spans or spans[-1].stop == len(conversation)
+    assert all(conversation[span.start]["role"] == "user" for span in spans[1:])
+    for span in spans:
+        assert not any(m["role"] == "user" for m in conversation[span.start + 1 : span.stop])
+
+
+def test_a_greeting_is_a_turn_of_its_own() -> None:
+    """What the robot says before anybody spoke to it is no instruction."""
+    greeting = {"role": "assistant", "content": "Good morning."}
+    assert split_turns([SYSTEM, greeting, SYSTEM, USER, REPLY]) == (
+        [SYSTEM, SYSTEM],
+        [[greeting], [USER, REPLY]],
+    )
+
+
+def test_a_call_without_result_says_so() -> None:
+    """One of two parallel calls was interrupted: its result is made up, in its own name."""
+    repaired = repair_orphans([USER, call("a", "b"), result("b"), USER])
+    assert repaired == [
+        USER,
+        call("a", "b"),
+        result("b"),
+        {"role": "tool", "tool_call_id": "a", "name": "weather", "content": NO_RESULT},
+        USER,
+    ]
+
+
+def test_a_result_that_comes_too_late_is_left_out() -> None:
+    """The model was shown that there is no result; a later one does not change that past."""
+    shown = repair_orphans([USER, call("a"), USER])
+    assert repair_orphans([USER, call("a"), USER, result("a"), REPLY]) == [*shown, REPLY]
+
+
+def test_results_without_ids_are_matched_by_name_and_order() -> None:
+    """Small models leave ids out, in the nested spelling and in the flat one."""
+    flat = {"role": "assistant", "content": None, "tool_calls": [{"name": "timer"}, {"name": "weather"}]}
+    conversation = [
+        USER,
+        flat,
+        {"role": "tool", "name": "weather", "content": "sunny"},
+        {"role": "tool", "content": "set"},
+    ]
+    assert repair_orphans(conversation) == conversation
+
+
+def test_malformed_calls_are_no_calls() -> None:
+    """Whatever a broken model wrote as tool calls, nothing raises and no result is expected."""
+    for odd in (None, "weather", {"name": "weather"}, ["weather", 7], 3):
+        message = {"role": "assistant", "content": "?", "tool_calls": odd}
+        assert repair_orphans([USER, message]) == [USER, message]

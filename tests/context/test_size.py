@@ -1,0 +1,168 @@
+"""The size of a prompt: exact where that matters, never too low, and each text tokenised once."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from edgemem.context.size import PromptSize, TokenCache
+from edgemem.fence import fence
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+
+TEXT = st.text(min_size=1, max_size=60)
+TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "light", "description": "Switches the light.", "parameters": {}},
+    }
+]
+
+
+class CountingTokenizer:
+    """Notes which texts are tokenised, and how often a prompt is counted."""
+
+    def __init__(self, tokenizer: LlamaTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.texts: list[str] = []
+        self.counts = 0
+
+    def encode(self, text: str) -> list[int]:
+        self.texts.append(text)
+        return self._tokenizer.encode(text)
+
+    def count(self, messages: Any, **how: Any) -> int:
+        self.counts += 1
+        return self._tokenizer.count(messages, **how)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(vocabularies: Path) -> Any:
+    """Return the tokenizer of phi-3 with ChatML."""
+    from edgemem.llama.template.chat_template import CHATML
+
+    with LlamaTokenizer(vocabularies / "ggml-vocab-phi-3.gguf", template=CHATML) as opened:
+        yield opened
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(TEXT, min_size=1, max_size=12), limit=st.integers(0, 4000))
+def test_the_figure_is_never_too_low(tokenizer: LlamaTokenizer, texts: list[str], limit: int) -> None:
+    """As a conversation grows, what the size says is the count or more, and exact above the limit."""
+    size = PromptSize(tokenizer)
+    messages: list[dict[str, Any]] = []
+    for i, text in enumerate(texts):
+        messages.append({"role": "assistant" if i % 2 else "user", "content": text})
+        told = size.tokens(messages, tools=None, limit=limit)
+        counted = tokenizer.count(messages)
+        assert told >= counted
+        if told > limit:
+            assert told == counted
+
+
+LOOKS = st.sampled_from(["<|end|>", "<unk>", "</s>", "cup", "Tasse ", "お茶", " ", "\n", '"', "7"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(turns=st.lists(st.lists(LOOKS, min_size=1, max_size=60).map("".join), min_size=1, max_size=8))
+@example(turns=["cup", "</s>" * 300])
+def test_what_was_measured_ahead_bounds_the_next_prompt(tokenizer: LlamaTokenizer, turns: list[str]) -> None:
+    """After each turn the next prompt has a bound, above the count by little, also where another past stands before it."""
+    size = PromptSize(tokenizer)
+    system: list[dict[str, Any]] = [{"role": "system", "content": "You are a robot."}]
+    said: list[dict[str, Any]] = []
+    for text in turns:
+        asked = [*system, *said, {"role": "user", "content": text}]
+        counted = tokenizer.count(asked, tools=TOOLS)
+        bound = size.bound(asked, tools=TOOLS, limit=0)
+        if said:
+            assert bound is not None
+            assert counted <= bound <= counted + 40 + 2 * sum(map(text.count, "<[>"))
+            shorter = [*system, *said[-2:], {"role": "user", "content": text}]
+            bound = size.bound(shorter, tools=TOOLS, limit=1e6)
+            assert bound is not None
+            assert bound >= tokenizer.count(shorter, tools=TOOLS)
+        else:
+            assert bound is None
+        said += [asked[-1], {"role": "assistant", "content": text[::-1]}]
+        size.settle([*system, *said], tools=TOOLS, limit=0)
+
+
+def test_what_was_measured_ahead_is_not_measured_again(tokenizer: LlamaTokenizer) -> None:
+    """The next turn tokenises its own text alone, and renders nothing; far from the limit no turn's end counts."""
+    counting = CountingTokenizer(tokenizer)
+    size = PromptSize(counting)
+    said = [
+        {"role": "assistant" if n % 2 else "user", "content": f"cup {n} stands in drawer {n}"}
+        for n in range(40)
+    ]
+    assert size.settle(said, tools=TOOLS, limit=100) == tokenizer.count(
+        [*said, {"role": "user", "content": "cup"}], tools=TOOLS
+    )
+    counting.texts.clear()
+    counting.counts = 0
+    asked = [*said, {"role": "user", "content": "where is cup 7?"}]
+    assert size.bound(asked, tools=TOOLS, limit=0) is not None
+    assert size.bound(asked[26:], tools=TOOLS, limit=600) is not None
+    assert (counting.counts, counting.texts) == (0, ["where is cup 7?"])
+    assert size.settle(asked, tools=TOOLS, limit=1e6) is None
+    assert counting.counts == 0
+    size.forget()
+    size.bound(asked[26:], tools=TOOLS, limit=600)
+    assert len(counting.texts) > 12
+
+
+class Letters:
+    """Counts what it is asked for; each letter is a token."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """Return a token for each letter."""
+        self.asked.append(text)
+        return list(map(ord, text))
+
+
+@pytest.fixture
+def letters() -> Letters:
+    """Return a tokenizer that tells what it was asked for."""
+    return Letters()
+
+
+def test_of_a_message_only_what_stands_behind_a_known_block_is_tokenised(letters: Letters) -> None:
+    """A block that was counted when it was filled is not counted with the message; an unknown one is."""
+    sizes, block = TokenCache(letters), fence(["- the cup is blue", "- the tin is red"])
+    whole = f"{block}Where is it?"
+    assert sizes.count(whole) == len(whole)
+    assert letters.asked == [whole]
+    sizes.note(block, 20)
+    other = f"{block}And that?"
+    assert sizes.count(other) == sizes.count(other) == 20 + len("And that?")
+    assert letters.asked == [whole, "And that?"]
+
+
+def test_a_bound_tokenises_nothing(letters: Letters) -> None:
+    """Of a message whose block is known, bytes stand for the rest; once the rest is known too, all of it is found."""
+    sizes, block = TokenCache(letters), fence(["- the cup is blue", "- the tin is red"])
+    whole = f"{block}où?"
+    assert (sizes.upper_bound(whole), sizes.lookup(whole)) == (len(whole.encode()), None)
+    sizes.note(block, 20)
+    assert (sizes.upper_bound(whole), sizes.lookup(whole)) == (20 + len("où?".encode()), None)
+    assert letters.asked == []
+    sizes.of("où?")
+    assert (sizes.upper_bound(whole), sizes.lookup(whole), sizes.known(whole)) == (23, 23, 23)
+    assert letters.asked == ["où?"]
+
+
+def test_no_words_are_kept(letters: Letters) -> None:
+    """Of texts that were measured nothing is left but numbers, and after a forgetting not even these."""
+    sizes = TokenCache(letters)
+    sizes.of("".join(["se", "cret"]))
+    assert not [each for each in gc.get_referents(sizes._known, *sizes._known) if isinstance(each, str)]
+    sizes.forget()
+    assert sizes.known("secret") is None

@@ -1,0 +1,279 @@
+"""The attachment for a plain llama-cpp-python program, with a real `Llama` of random weights."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+from llama_cpp import Llama
+from talking import opened
+
+from edgemem.hooks import HookResult, load
+from edgemem.hooks.points import BEFORE_LLM
+from edgemem.llama.protocols import Generation
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.memory import Memory
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("patient")
+
+
+class Watch:
+    """Keeps the prompts as the model gets them, rendered."""
+
+    points = frozenset({BEFORE_LLM})
+    priority = 0
+
+    def __init__(self, robot: AgentLoop) -> None:
+        self.prompts: list[str] = []
+        self._render = robot.model.tokenizer.render  # type: ignore[attr-defined]
+        robot.hooks.register(self)
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        self.prompts.append(self._render(payload["messages"], now=payload.get("now")).text)
+        return None
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a chat model with random weights, a real vocabulary and its template."""
+    return write_llama_gguf(
+        tmp_path_factory.mktemp("models") / "phi-3.gguf",
+        vocabularies=vocabularies,
+        vocabulary="phi-3",
+        template="microsoft-Phi-3.5-mini-instruct",
+        width=32,
+    )
+
+
+@pytest.fixture
+def llm(file: Path) -> Iterator[Llama]:
+    """Return a `Llama` as a user's program has it."""
+    llm = Llama(str(file), n_ctx=2048, n_threads=1, verbose=False)
+    yield llm
+    llm.close()
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory."""
+    with opened(tmp_path / "home") as memory:
+        yield memory
+
+
+def attached(llm: Llama, memory: Memory, **settings: Any) -> AgentLoop:
+    """Attach in the documented way."""
+    robot: AgentLoop = load("llama_cpp_loop").attach(
+        llm, memory, session_id="kitchen", **{"max_tokens": 12, **settings}
+    )
+    return robot
+
+
+def last(robot: AgentLoop) -> Generation:
+    """Return what the model did last."""
+    generation: Generation = robot.model.chat.last  # type: ignore[attr-defined]
+    return generation
+
+
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a chat model whose template prints tools."""
+    return write_llama_gguf(
+        tmp_path_factory.mktemp("models") / "qwen2.gguf",
+        vocabularies=vocabularies,
+        template="Qwen-Qwen2.5-7B-Instruct",
+        width=32,
+    )
+
+
+def test_tools_stand_in_the_prefix_and_never_change(talker: Path, memory: Memory) -> None:
+    """From turn to turn and speaker to speaker the prompt's head is the same, byte for byte, and evaluated once."""
+    llm = Llama(str(talker), n_ctx=4096, n_threads=1, verbose=False)
+    robot = attached(llm, memory, max_tokens=4)
+    schemas = [tool.schema() for tool in memory.tools(speaker="bob")]
+    heads = set()
+    evaluated = []
+    for who in ("alice", "bob", None, "alice"):
+        result = robot.run("Good day to you.", speaker=who)
+        prompt = robot.model.tokenizer.render(result.handed[0], tools=schemas).text  # type: ignore[attr-defined]
+        heads.add(prompt[: prompt.index("<|im_start|>user")])
+        evaluated.append(last(robot).evaluated_tokens)
+        if who is not None:
+            memory.store.add_fact("tea", f"for {who}", scope=f"user:{who}")
+    llm.close()
+    (head,) = heads
+    assert all(name in head for name in robot.tools)
+    assert list(robot.tools) == [schema["function"]["name"] for schema in schemas]
+    assert evaluated[0] > 500
+    assert max(evaluated[1:]) < evaluated[0] / 3
+    assert robot.hooks.failures() == []
+
+
+def test_memory_tools_can_be_left_out(llm: Llama, memory: Memory) -> None:
+    """`memory_tools=False` leaves a robot's own tools alone; with it, they stand behind those of the memory."""
+    own = Tool("wave", "Wave a hand.", {"type": "object", "properties": {}}, lambda: "waved")
+    assert list(attached(llm, memory, tools=[own], memory_tools=False).tools) == ["wave"]
+    assert list(attached(llm, memory, tools=[own]).tools)[-1] == "wave"
+    assert "search_memory" in attached(llm, memory).tools
+
+
+def test_ten_turns_evaluate_only_what_is_new(llm: Llama, memory: Memory) -> None:
+    """Memory reaches the model in the newest message, and no token is evaluated twice."""
+    memory.store.add_fact("allergy", "hazelnuts", scope="household")
+    memory.store.add_fact("bin.day", "Thursday", scope="household")
+    robot = attached(llm, memory, speaker="alice")
+    watch = Watch(robot)
+    seen = 0
+    for n in range(10):
+        question = {3: "which allergy do we have?", 6: "which day is the bin day?"}.get(n, f"and {n} more?")
+        robot.run(question)
+        done = last(robot)
+        new = done.prompt_tokens - seen
+        assert 0 < new <= done.evaluated_tokens <= new + 1
+        seen = done.prompt_tokens + len(done.ids)
+    assert robot.hooks.failures() == []
+    turns = memory.sessions.journal.read_turns("kitchen")
+    assert [turn.n for turn in turns] == list(range(10))
+    for n, word in ((3, "hazelnuts"), (6, "Thursday")):
+        assert word in turns[n].block
+        assert turns[n].block + turns[n].messages[0].content in watch.prompts[n]
+        assert word not in watch.prompts[n - 1]
+        assert word not in str(turns[n].messages)
+        # Once shown, it stays where it was shown, and is not shown again.
+        assert watch.prompts[9].count(turns[n].block) == 1
+    head = "<|system|>\nYou are a helpful robot."
+    assert all(prompt.startswith(head) for prompt in watch.prompts)
+    assert all(
+        later.startswith(earlier) for earlier, later in zip(watch.prompts, watch.prompts[1:], strict=False)
+    )
+
+
+def test_a_barge_in_after_the_turn_keeps_what_was_heard(llm: Llama, memory: Memory) -> None:
+    """The reply ends where the voice stopped, in the prompt and in the store; only what follows is evaluated."""
+    robot = attached(llm, memory, speaker="alice")
+    watch = Watch(robot)
+    robot.run("count the spoons")
+    whole = robot.run("now count the forks").reply
+    before = last(robot)
+    heard = whole[: len(whole) // 2]
+    robot.interrupt(heard)
+    robot.run("stop, count the knives")
+    after = last(robot)
+    pieces = [robot.model.tokenizer.vocabulary.piece(token) for token in before.ids]  # type: ignore[attr-defined]
+    heard_tokens = sum(
+        len(b"".join(pieces[: n + 1]).decode("utf-8", "replace").lstrip()) <= len(heard)
+        for n in range(len(pieces))
+    )
+    assert heard_tokens > 2
+    kept = before.prompt_tokens + heard_tokens
+    assert after.evaluated_tokens <= after.prompt_tokens - kept + 2
+    assert watch.prompts[2].startswith(watch.prompts[1] + heard)
+    assert whole not in watch.prompts[2]
+    assert "you were interrupted after: " in watch.prompts[2]
+    turn = memory.sessions.journal.read_turns("kitchen")[1]
+    reply = turn.messages[-1]
+    assert (turn.state, reply.content, reply.tokens) == ("interrupted", heard, before.ids)
+    assert heard + str(reply.unheard) == whole
+    assert robot.hooks.failures() == []
+
+
+def test_a_barge_in_from_another_thread_stops_within_a_token(llm: Llama, memory: Memory) -> None:
+    """The answer ends at once; what was generated and not heard is kept apart."""
+    robot = attached(llm, memory, max_tokens=200, speaker="alice")
+    pieces: list[str] = []
+    cut = 0
+
+    def speak(piece: str) -> None:
+        nonlocal cut
+        pieces.append(piece)
+        if len(pieces) == 6:
+            other = threading.Thread(target=robot.interrupt, args=("".join(pieces[:3]),))
+            other.start()
+            other.join()
+            cut = len(pieces)
+
+    result = robot.run("tell me a long story", on_text=speak)
+    assert result.interrupted
+    assert cut <= len(pieces) <= cut + 1
+    assert len(last(robot).ids) < 20
+    heard = "".join(pieces[:3])
+    (turn,) = memory.sessions.journal.read_turns("kitchen")
+    reply = turn.messages[-1]
+    assert (turn.state, reply.content) == ("interrupted", heard)
+    assert heard + str(reply.unheard) == "".join(pieces)
+    assert reply.tokens == last(robot).ids
+    before = last(robot)
+    robot.run("go on")
+    assert last(robot).evaluated_tokens < last(robot).prompt_tokens - before.prompt_tokens
+    assert robot.session.messages[1] == {"role": "assistant", "content": heard}
+    assert robot.hooks.failures() == []
+
+
+# Closes in some order, and goes on using what is closed; whatever happens, the process must end by itself.
+CLOSING = """
+import sys
+import edgemem
+from edgemem.errors import ClosedError
+from edgemem.hooks import load
+from llama_cpp import Llama
+
+file, home, *order = sys.argv[1:]
+llm = Llama(file, n_ctx=512, n_threads=1, verbose=False)
+memory = edgemem.open(home)
+robot = load("llama_cpp_loop").attach(llm, memory, max_tokens=4)
+robot.run("hello")
+for name in order:
+    {"llm": llm, "memory": memory}[name].close()
+    try:
+        print(name, "answers", len(robot.run("are you there?").reply) > 0)
+    except ClosedError as error:
+        print(name, "says", error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "outcome"),
+    [
+        (["memory", "llm"], ["memory answers True", "llm says The chat model was closed; open it again"]),
+        (
+            ["llm", "memory"],
+            [f"{one} says The chat model was closed; open it again" for one in ("llm", "memory")],
+        ),
+        ([], []),
+    ],
+)
+def test_closing_in_any_order_ends_in_peace(
+    file: Path, tmp_path: Path, order: list[str], outcome: list[str]
+) -> None:
+    """Model first, memory first, or neither: no crash, and a closed model says so."""
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSING, str(file), str(tmp_path / "home"), *order],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == outcome
+
+
+@pytest.mark.parametrize("other", ["bob", None])
+def test_private_text_is_in_nobody_elses_prompt(llm: Llama, memory: Memory, other: str | None) -> None:
+    """A fact of one person, and the turn in which she was told, are not shown to anybody else."""
+    memory.store.add_fact("alarm.code", "the moon is green", scope="user:alice")
+    robot = attached(llm, memory)
+    watch = Watch(robot)
+    robot.run("what is my alarm code?", speaker="alice")
+    robot.run("what is the alarm code?", speaker=other)
+    robot.run("and the code of the alarm of alice?", speaker=other)
+    robot.run("what is my alarm code?", speaker="alice")
+    robot.run("I mean, the alarm code?", speaker=other)
+    assert ["moon is green" in prompt for prompt in watch.prompts] == [True, False, False, True, False]
+    assert "my alarm code" not in watch.prompts[1]

@@ -1,0 +1,519 @@
+"""Early recall: what was found while somebody spoke is used only if it is what would be found now."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from conftest import HandClock
+from hash_embedder import HashEmbedder
+
+import edgemem
+from edgemem.clock import Clock
+from edgemem.config import Profile, RecallSettings
+from edgemem.hooks.early_recall import EarlyRecallHook
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.memory import Memory
+from edgemem.records import Reply, ToolCall
+
+QUESTION = "What is the colour of the boat?"
+
+
+class Parrot:
+    """A model that always says the same."""
+
+    def complete(self, messages: Any, **_: Any) -> Reply:
+        return Reply("I see.")
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+class Calling:
+    """A model that asks for tools once, and then says something."""
+
+    def __init__(self, calls: list[ToolCall]) -> None:
+        self.calls = calls
+
+    def complete(self, messages: Any, **_: Any) -> Reply:
+        calls, self.calls = self.calls, []
+        return Reply("" if calls else "Done.", tuple(calls))
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+class Talk:
+    """A conversation, and what of it is looked at."""
+
+    def __init__(self, memory: Memory, session: str = "kitchen", speaker: str | None = "alice") -> None:
+        hooks = memory.hooks(session_id=session, speaker=speaker)
+        self.memory = memory
+        self.loop = AgentLoop(Parrot(), hooks=hooks, speaker=speaker)
+        self.early = next(hook for hook in hooks if isinstance(hook, EarlyRecallHook))
+
+    def hear(self, *texts: str, **who: Any) -> None:
+        """Hear a sentence grow, and wait until the newest text has been recalled for."""
+        for text in texts:
+            self.loop.partial(text, **who)
+        until(lambda: self.memory.ahead.idle)
+
+    def ask(self, text: str = QUESTION, **who: Any) -> tuple[str, str]:
+        """Return how recall was found at the end of a sentence, and what memory put before the model; nothing is kept."""
+        result = self.loop.prepare(text, **who)
+        content: str = result.handed[0][-1]["content"]
+        self.loop.abort()
+        return self.early.last.outcome, content.removesuffix(text)
+
+    def check(self) -> None:
+        """Raise if a hook failed."""
+        assert self.loop.hooks.failures() == []
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def opened(home: Path, **how: Any) -> Memory:
+    """Open a home in which nothing happens by itself, and each partial begins a recall."""
+    how = {"profile": Profile(), "embedder": HashEmbedder(), "worker": False, **how}
+    memory = edgemem.open(home, **how)
+    memory.ahead.settle_s = 0.0
+    return memory
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with opened(tmp_path / "home") as memory:
+        memory.store.add_fact("boat.colour", "green")
+        memory.store.add_fact("boat.secret", "a hole", scope="user:alice")
+        memory.idle(20)
+        yield memory
+
+
+def test_what_was_found_while_somebody_spoke_is_used(memory: Memory) -> None:
+    """The block is that of the whole sentence, and nothing is embedded or looked up at its end."""
+    talk = Talk(memory)
+    whole = talk.ask()
+    assert whole[0] == "unheard"
+    assert "boat.colour: green" in whole[1]
+    talk.loop.speech_start()
+    talk.hear("What is the", "What is the colour of", QUESTION)
+    embedded = len(memory.embedder.embedded)  # type: ignore[union-attr]
+    newest = memory.last_recall()
+    assert talk.ask() == ("ready", whole[1])
+    assert len(memory.embedder.embedded) == embedded  # type: ignore[union-attr]
+    assert memory.last_recall() is newest
+    talk.check()
+
+
+def forget(memory: Memory) -> None:
+    memory.forget("boat.colour")
+
+
+def forget_person(memory: Memory) -> None:
+    memory.forget_person("alice")
+
+
+def other_process(memory: Memory) -> None:
+    with opened(memory.home) as other:
+        other.store.add_fact("boat.colour", "red")
+
+
+def notes(memory: Memory) -> None:
+    memory.notes.path.write_text("# Boat\n\nThe colour of the boat was changed.\n", encoding="utf-8")
+
+
+WRITES: list[Callable[[Memory], object]] = [
+    lambda memory: memory.store.add_fact("boat.colour", "red"),
+    lambda memory: memory.store.add_fact("boat.colour", "green", level="private", owner="bob"),
+    lambda memory: memory.store.set_preference("boat", "a colour that is bright"),
+    lambda memory: Talk(memory, "hall", "bob").loop.run("The colour of the boat is ugly."),
+    forget,
+    forget_person,
+    other_process,
+    notes,
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_whatever_is_written_meanwhile_counts(memory: Memory, write: Callable[[Memory], object]) -> None:
+    """A fact that is new, erased or made private, also by another process, a turn or a note: recall looks again."""
+    talk = Talk(memory)
+    talk.hear(QUESTION)
+    write(memory)
+    outcome, block = talk.ask()
+    assert outcome == "stale"
+    assert block == talk.ask()[1]
+    talk.check()
+
+
+def test_what_was_forgotten_meanwhile_is_not_told(memory: Memory) -> None:
+    """A value that was erased, or closed to the speaker, while they spoke stands in no block."""
+    talk = Talk(memory, speaker="bob")
+    talk.hear(QUESTION)
+    memory.store.add_fact("boat.colour", "green", level="private", owner="alice")
+    assert "green" not in talk.ask()[1]
+    talk = Talk(memory, "hall")
+    talk.hear(QUESTION)
+    memory.forget("boat.colour")
+    assert "green" not in talk.ask()[1]
+
+
+def test_a_fact_that_ends_meanwhile_is_not_told(tmp_path: Path, clock: Clock, hand: HandClock) -> None:
+    """Time alone changes what holds."""
+    with opened(tmp_path, clock=clock) as memory:
+        memory.store.add_fact("boat.colour", "green", valid_to=clock.now() + 60)
+        talk = Talk(memory)
+        talk.hear(QUESTION)
+        hand.advance(120)
+        outcome, block = talk.ask()
+        assert (outcome, "green" in block) == ("stale", False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"speakers": {"zoe": ("boat",)}}, {"recall": RecallSettings(candidates=32)}],
+)
+def test_settings_that_changed_meanwhile_count(memory: Memory, change: dict[str, Any]) -> None:
+    """A profile that was edited while somebody spoke holds for their sentence."""
+    talk = Talk(memory)
+    talk.hear(QUESTION)
+    memory.settings.now = msgspec.structs.replace(memory.profile, **change)
+    assert talk.ask()[0] == "stale"
+
+
+@pytest.mark.parametrize("who", [{"speaker": "bob"}, {"audience": ["bob"]}, {"audience": [""]}])
+def test_what_was_found_for_one_reader_is_not_told_to_another(memory: Memory, who: dict[str, Any]) -> None:
+    """Not to another voice, and not where somebody else turns out to listen."""
+    talk = Talk(memory)
+    question = "What is the secret of the boat?"
+    talk.hear(question, speaker="alice")
+    assert "a hole" in talk.ask(question)[1]
+    talk.hear(question, speaker="alice")
+    outcome, block = talk.ask(question, **who)
+    assert outcome == "stale"
+    assert "a hole" not in block
+
+
+def test_a_stranger_is_told_nothing_that_was_found_for_a_guess(memory: Memory) -> None:
+    """Until a voice is recognised it is taken for the last one; if it is not, nothing of hers is told."""
+    talk = Talk(memory, speaker=None)
+    question = "What is the secret of the boat?"
+    talk.loop.run("Hello.", speaker="alice")
+    talk.hear(question)
+    outcome, block = talk.ask(question)
+    assert (outcome, "a hole" in block) == ("stale", False)
+    talk.loop.run("Hello.", speaker="alice")
+    talk.hear(question)
+    outcome, block = talk.ask(question, speaker="alice")
+    assert (outcome, "a hole" in block) == ("ready", True)
+    talk.check()
+
+
+def test_people_who_take_turns_are_heard_apart(memory: Memory) -> None:
+    """What was said in confidence before is in one prompt and not in the other; each finds what is not in theirs."""
+    talk = Talk(memory)
+    talk.loop.run("What is the secret of the boat?", speaker="alice", private=True)
+    talk.hear(QUESTION, speaker="bob")
+    outcome, block = talk.ask(speaker="bob")
+    assert (outcome, "green" in block, "a hole" in block) == ("ready", True, False)
+    talk.check()
+
+
+def test_two_conversations_are_heard_at_once(memory: Memory) -> None:
+    """Each has its own sentence, its own reader and its own recall."""
+    memory.store.add_fact("boat.secret", "a leak", scope="user:bob")
+    one, other = Talk(memory, "kitchen", "alice"), Talk(memory, "hall", "bob")
+    question = "What is the secret of the boat?"
+    one.loop.partial(question)
+    other.loop.partial(question)
+    one.hear()
+    (first, told), (second, untold) = one.ask(question), other.ask(question)
+    assert (first, second) == ("ready", "ready")
+    assert ("a hole" in told, "a leak" in told) == (True, False)
+    assert ("a hole" in untold, "a leak" in untold) == (False, True)
+
+
+def test_a_sentence_that_went_on_is_recalled_as_a_whole(memory: Memory) -> None:
+    """Whoever corrects themselves gets what the whole sentence finds."""
+    memory.store.add_fact("tent.colour", "blue")
+    talk = Talk(memory)
+    whole = talk.ask("What is the colour of the tent?")
+    assert "blue" in whole[1]
+    talk.hear(QUESTION)
+    assert talk.ask("What is the colour of the tent?") == ("missed", whole[1])
+    talk.check()
+
+
+def test_another_embedder_counts(memory: Memory) -> None:
+    """What was found by one model is not lent out once another one is in use, nor by other settings."""
+    talk = Talk(memory)
+    talk.hear(QUESTION)
+    memory._models.adopt(HashEmbedder(name="other"))
+    assert talk.ask()[0] == "stale"
+
+
+@pytest.mark.parametrize("text", ["", " \n", "?!", "x" * 5_000_000, "a " * 2000, None, 7, b"boat", ["boat"]])
+def test_what_is_no_sentence_is_left_alone(memory: Memory, text: Any) -> None:
+    """Nothing, noise, a text of megabytes and things that are no text fail nowhere and start nothing."""
+    talk = Talk(memory)
+    talk.loop.partial(text)
+    assert memory.ahead.counts.begun == 0
+    assert talk.ask()[0] in ("unheard", "missed")
+    talk.check()
+
+
+class Broken(HashEmbedder):
+    """An embedder that fails and quotes what it was given."""
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> Any:
+        raise RuntimeError(f"cannot embed {text}")
+
+
+def test_a_failure_is_counted_and_quotes_nothing(tmp_path: Path) -> None:
+    """An early recall that fails is counted as its hook's, without a word of a sentence that may never be a turn."""
+    with opened(tmp_path, embedder=Broken()) as memory:
+        memory.store.add_fact("boat.colour", "green")
+        memory.idle(5)
+        talk = Talk(memory)
+        talk.hear("the zeppelin")
+        talk.loop.idle(0.0)
+        (failure,) = talk.loop.hooks.failures()
+        assert (failure.hook, failure.count) == ("EarlyRecallHook", 1)
+        assert "RuntimeError" in failure.message
+        talk.loop.run(QUESTION)
+        assert {each.hook for each in talk.loop.hooks.failures()} == {
+            "EarlyRecallHook",
+            "MemoryInjectionHook",
+        }
+        assert "zeppelin" not in (memory.home / "db" / "failures.json").read_text()
+
+
+def test_a_sentence_without_a_turn_leaves_no_trace(memory: Memory) -> None:
+    """Neither in a file nor for the next turn: when it is quiet, it is as if nobody had spoken."""
+    talk = Talk(memory)
+    talk.loop.speech_start()
+    talk.hear("Perhaps the zeppelin")
+    talk.loop.idle(0.0)
+    assert talk.ask("Perhaps the zeppelin")[0] == "unheard"
+    talk.hear("Perhaps the zeppelin")
+    talk.loop.speech_start()
+    assert talk.ask("Perhaps the zeppelin")[0] == "unheard"
+    talk.hear("Perhaps the zeppelin")
+    memory.idle(20)
+    memory.database.checkpoint()
+    for path in memory.home.rglob("*"):
+        assert not path.is_file() or b"zeppelin" not in path.read_bytes()
+
+
+def test_an_aborted_turn_leaves_what_was_heard_since(memory: Memory) -> None:
+    """Whoever goes on to speak while a turn is prepared finds the whole sentence's recall; the prepared one's is gone."""
+    talk = Talk(memory)
+    talk.hear("What is the colour")
+    talk.loop.prepare("What is the colour")
+    talk.hear(QUESTION)
+    talk.loop.abort()
+    assert talk.ask()[0] == "ready"
+    assert talk.ask()[0] == "unheard"
+
+
+def test_an_agent_within_a_tool_leaves_what_is_heard_meanwhile(memory: Memory) -> None:
+    """Its turn is not the conversation's: what somebody says while it works is still recalled for."""
+    talk = Talk(memory)
+    inner = AgentLoop(Parrot(), hooks=talk.loop.hooks, speaker="alice")
+
+    def work() -> str:
+        talk.hear(QUESTION)
+        return inner.run("Look it up.").reply
+
+    calls = [ToolCall("work", {})]
+    talk.loop.tools["work"] = Tool("work", "Work.", {"type": "object", "properties": {}}, work)
+    talk.loop.model = Calling(calls)
+    talk.loop.run("Go to work.")
+    until(lambda: memory.ahead.idle)
+    assert talk.ask()[0] == "ready"
+    talk.check()
+
+
+def test_settings_are_taken_over_while_it_runs(tmp_path: Path) -> None:
+    """An edit of the profile switches it off and on again."""
+    with opened(tmp_path, profile=None, watch=True) as memory:
+        assert memory.ahead.share() == 0.5
+        (tmp_path / "edgemem.toml").write_text("[recall]\nahead_share = 0.0\n")
+        until(lambda: memory.renew().recall.ahead_share == 0.0)
+        assert memory.ahead.share() == 0.0
+
+
+def test_partials_from_many_threads_while_turns_run(memory: Memory) -> None:
+    """A recogniser's threads and the loop's disturb each other nowhere."""
+    talk = Talk(memory)
+    done = threading.Event()
+
+    def hear() -> None:
+        n = 0
+        while not done.is_set():
+            talk.loop.partial(f"What is the colour of the boat {n % 7}?")
+            n += 1
+
+    ears = [threading.Thread(target=hear) for _ in range(3)]
+    for ear in ears:
+        ear.start()
+    try:
+        for n in range(12):
+            talk.loop.run(f"What is the colour of the boat {n % 7}?")
+    finally:
+        done.set()
+        for ear in ears:
+            ear.join()
+    talk.check()
+
+
+def test_a_recogniser_that_marks_the_end_late_is_learnt(memory: Memory) -> None:
+    """Where only whole sentences have their question mark, what is heard is recalled for as if it had it."""
+    talk = Talk(memory)
+    plain = QUESTION.rstrip("?")
+    talk.hear(plain)
+    assert talk.ask()[0] == "missed"
+    talk.hear(plain)
+    assert talk.ask()[0] == "ready"
+    talk.hear(plain)
+    assert talk.ask(plain)[0] == "missed"
+    talk.hear(plain)
+    assert talk.ask(plain)[0] == "ready"
+
+
+def test_how_often_it_was_ready_is_told(memory: Memory) -> None:
+    """`check` and the figures of the newest turn count sentences that were heard early."""
+    talk = Talk(memory)
+    talk.hear(QUESTION)
+    talk.loop.run(QUESTION)
+    talk.hear("And the tent?")
+    talk.loop.run("And of the tent?")
+    talk.loop.run("Thanks.")
+    memory.figures.write(at_once=True)
+    newest = memory.figures.read()
+    assert newest is not None
+    assert (newest.heard_early, newest.ready_early) == (2, 1)
+    (row,) = [row for row in memory.check() if row.name == "recall ahead"]
+    assert "1 of 2" in row.detail
+    with opened(memory.home) as later:
+        assert row in later.check()
+
+
+class Waiting(HashEmbedder):
+    """An embedder that answers a question when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> Any:
+        self.asked.set()
+        self.go.wait(20)
+        return self._embed(text)
+
+
+def test_a_recall_that_runs_is_waited_for(tmp_path: Path) -> None:
+    """A sentence that ends while it is looked up for is looked up for once."""
+    plain = Profile()
+    patient = msgspec.structs.replace(plain, recall=msgspec.structs.replace(plain.recall, deadline_ms=20_000))
+    embedder = Waiting()
+    with opened(tmp_path, embedder=embedder, profile=patient) as memory:
+        memory.store.add_fact("boat.colour", "green")
+        memory.idle(20)
+        talk = Talk(memory)
+        talk.loop.partial(QUESTION)
+        assert embedder.asked.wait(20)
+        threading.Timer(0.05, embedder.go.set).start()
+        outcome, block = talk.ask()
+        assert (outcome, memory.ahead.counts.begun) == ("waited", 1)
+        assert "green" in block
+
+
+class Stuck(Waiting):
+    """An embedder that is stuck at its first question, and late for every other."""
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> Any:
+        if self.asked.is_set():
+            return None
+        return super().embed_query(text, timeout_s=timeout_s)
+
+
+def test_an_embedder_that_is_stuck_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Past the deadline the turn finds what words find."""
+    embedder = Stuck()
+    with opened(tmp_path, embedder=embedder) as memory:
+        memory.store.add_fact("boat.colour", "green")
+        memory.idle(20)
+        talk = Talk(memory)
+        talk.loop.partial(QUESTION)
+        assert embedder.asked.wait(20)
+        outcome, block = talk.ask()
+        assert (outcome, "green" in block) == ("missed", True)
+        embedder.go.set()
+        talk.check()
+
+
+def test_it_closes_with_the_memory(tmp_path: Path) -> None:
+    """Also in the middle of a recall, twice, and with partials that come after it; its thread is gone then."""
+    embedder = Waiting()
+    memory = opened(tmp_path, embedder=embedder)
+    memory.store.add_fact("boat.colour", "green")
+    memory.idle(20)
+    talk = Talk(memory)
+    talk.loop.partial(QUESTION)
+    assert embedder.asked.wait(20)
+    threading.Timer(0.05, embedder.go.set).start()
+    memory.close()
+    memory.close()
+    memory.ahead.close()
+    talk.loop.speech_start()
+    talk.loop.partial("What is the colour")
+    assert not [each for each in threading.enumerate() if each.name == "edgemem-prefetch"]
+    talk.check()
+
+
+def test_a_conversation_that_is_dropped_leaves_nothing(memory: Memory) -> None:
+    """An agent that is gone in the middle of a sentence is not kept by what was heard of it."""
+    import gc
+    import weakref
+
+    talk = Talk(memory)
+    talk.hear(QUESTION)
+    gone = weakref.ref(talk.early)
+    del talk
+    gc.collect()
+    until(lambda: gone() is None)
+
+
+def test_it_dies_with_the_process(tmp_path: Path) -> None:
+    """A program that ends in the middle of a sentence, without closing anything, ends."""
+    program = """
+import sys, edgemem
+from edgemem.hooks import HookRegistry, TurnContext, ON_PARTIAL
+from edgemem.records import Session
+memory = edgemem.open(sys.argv[1], worker=False)
+hooks = HookRegistry(memory.hooks(session_id="kitchen"))
+hooks.fire(ON_PARTIAL, TurnContext(Session()), {"text": "What is the colour of the boat?"})
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr

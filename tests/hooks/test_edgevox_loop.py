@@ -1,0 +1,392 @@
+"""What of edgemem stands in a real EdgeVox agent by itself, and the attachment for it, behind a scripted model."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from edgevox_agent import calls, calls_in_words, grows, make_agent, new_context, tool, words
+from talking import opened
+from word_tokenizer import WordTokenizer
+
+import edgemem
+from edgemem import Compactor, memory_tools
+from edgemem.errors import InvalidInputError
+from edgemem.fence import is_fenced
+from edgemem.hooks import Hook, HookResult, ToolOutputTruncatorHook, load
+from edgemem.memory import Memory
+
+pytestmark = pytest.mark.usefixtures("patient", "edgevox")
+
+
+class Talk:
+    """An agent of EdgeVox, and the context that all its turns have."""
+
+    def __init__(self, *said: Any, **how: Any) -> None:
+        self.agent, self.model = make_agent(*said, **how)
+        self.ctx = new_context()
+        self.hooks = self.agent.hooks
+        self.tools = self.agent.tools
+
+    def run(self, task: str) -> str:
+        """Say something, and return the reply."""
+        return str(self.agent.run(task, self.ctx).reply)
+
+    @property
+    def handed(self) -> list[list[dict[str, Any]]]:
+        """Return the prompts."""
+        return self.model.handed
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory."""
+    with opened(tmp_path / "home") as memory:
+        yield memory
+
+
+def test_an_agent_remembers_and_its_session_holds_only_what_was_said(memory: Memory) -> None:
+    """Memory reaches the newest message, the prompt only grows, and the store keeps the words alone."""
+    memory.store.add_fact("allergy", "hazelnuts", scope="household")
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
+    for task in ("which allergy do we have?", "and what else?", "thank you"):
+        assert agent.run(task) == "ok"
+    assert ears.failures() == []
+    assert "hazelnuts" in agent.handed[0][-1]["content"]
+    assert agent.handed[0][-1]["content"].endswith("which allergy do we have?")
+    assert grows(agent.handed)
+    turns = memory.sessions.journal.read_turns("kitchen")
+    assert [m.content for turn in turns for m in turn.messages] == [
+        "which allergy do we have?",
+        "ok",
+        "and what else?",
+        "ok",
+        "thank you",
+        "ok",
+    ]
+    assert [turn.heard.speaker for turn in turns if turn.heard] == ["alice"] * 3
+
+
+def test_a_session_is_taken_up_and_its_first_words_are_not_lost(memory: Memory) -> None:
+    """EdgeVox writes its instructions over the first message, which must not be what somebody said."""
+    for n in range(2):
+        agent = Talk()
+        ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
+        agent.run(f"this is number {n}")
+        assert ears.failures() == []
+    assert agent.handed[-1][0]["content"].startswith("You help in the kitchen.")
+    said = [words(message) for message in agent.handed[-1][1:]]
+    assert said == ["this is number 0", "ok", "this is number 1"]
+    assert [turn.n for turn in memory.sessions.journal.read_turns("kitchen")] == [0, 1]
+
+
+def test_a_stranger_is_not_taken_for_whoever_was_named_first(memory: Memory) -> None:
+    """Attached for Alice, a voice that nobody recognises afterwards reads and changes only what is shared."""
+    memory.store.add_fact("alarm.code", "the moon is green", scope="user:alice")
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory, speaker="alice")
+    agent.run("what is the alarm code?")
+    ears.speaker = None
+    agent.run("what is the alarm code?")
+    assert ["moon is green" in str(handed) for handed in agent.handed] == [True, False]
+    assert "moon" not in str(agent.tools.dispatch("recall_fact", {"key": "alarm.code"}, ctx=agent.ctx).result)
+
+
+def test_memory_tools_act_for_whoever_speaks(memory: Memory) -> None:
+    """The agent's model gets the memory's tools; the speaker of the running turn decides what they may do."""
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory, speaker="alice")
+    told = []
+
+    for speaker, task, asks in (
+        ("alice", "remember my code is moon", calls("remember_fact", key="code", value="moon", scope="me")),
+        ("alice", "don't forget my code", calls("forget_fact", key="code", scope="me")),
+        ("bob", "what is the code?", calls("recall_fact", key="code")),
+        (None, "keep it", calls("remember_fact", key="code", value="sun", scope="me")),
+        ("alice", "what is my code?", calls("recall_fact", key="code")),
+        ("alice", "forget my code", calls("forget_fact", key="code")),
+        ("alice", "yes", calls("forget_fact", key="code")),
+    ):
+        ears.speaker, agent.model.said = speaker, [asks]
+        agent.run(task)
+        told.append(agent.ctx.session.messages[-2]["content"])
+    assert told[0] == '{"ok": true, "result": "Remembered: code: moon."}'
+    assert "moon" not in told[2]
+    assert "who is speaking" in told[3]
+    assert "moon" in told[4], "she asked not to forget it"
+    assert "Not erased yet" in told[5]
+    assert "Forgotten" in told[6]
+    assert memory.store.get_fact("code", scope="user:alice") is None
+    assert ears.failures() == []
+
+
+def test_memory_tools_can_be_left_out(memory: Memory) -> None:
+    """`memory_tools=False` registers none, and a bare registry of hooks has no place for any."""
+    agent = Talk()
+    load("edgevox_loop").attach(agent.agent, memory, memory_tools=False)
+    assert agent.tools.tools == {}
+    load("edgevox_loop").attach(agent.ctx.hooks, memory)
+    load("edgevox_loop").attach(agent.agent, memory)
+    assert "remember_fact" in agent.tools.tools
+
+
+@pytest.mark.parametrize(
+    ("told", "heard"),
+    [
+        (("one two",), "one two"),
+        ({"heard_ms": 700}, "one two"),
+        ({"heard_ms": 250, "words": [("one", 0, 100), ("two", 100, 200), ("three", 200, 300)]}, "one two"),
+        ((), "one two three four"),
+    ],
+)
+def test_a_barge_in_is_told_as_text_or_times(memory: Memory, told: Any, heard: str) -> None:
+    """As in edgemem's own loop; what makes no sense is refused, and changes nothing."""
+    agent = Talk("one two three four")
+    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
+    agent.run("count")
+    for nonsense in ({"heard_ms": "soon"}, {"words": ["one"]}, {"heard_text": 5}):
+        with pytest.raises(InvalidInputError):
+            ears.interrupt(**nonsense)
+    assert agent.ctx.session.messages[-1]["content"] == "one two three four"
+    ears.interrupt(**told) if isinstance(told, dict) else ears.interrupt(*told)
+    assert agent.ctx.session.messages[-1]["content"] == heard
+    memory.database.flush()
+    (turn,) = memory.sessions.journal.read_turns("kitchen")
+    assert turn.messages[-1].content == heard
+    agent.run("why did you stop?")
+    assert f"you were interrupted after: {heard}" in agent.handed[-1][-1]["content"]
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("asked", [calls("look", "Let me look."), calls_in_words("look", "Let me look.")])
+def test_a_barge_in_reaches_what_was_said_before_a_tool(memory: Memory, asked: Any) -> None:
+    """The words that came with a call are cut too, in the agent's session as in the store."""
+    agent = Talk("Hello.", asked, "On the shelf.", tools=[tool("look", lambda: "a cup")])
+    ears = load("edgevox_loop").attach(
+        agent.agent, memory, session_id="kitchen", speaker="alice", memory_tools=False
+    )
+    agent.run("hello")
+    agent.run("where is the cup?")
+    ears.interrupt("let me")
+    said = [m["content"] for m in agent.ctx.session.messages if m["role"] == "assistant"]
+    assert said[-2:] == ["Let me", ""]
+    memory.database.flush()
+    turn = memory.sessions.journal.read_turns("kitchen")[-1]
+    kept = [(m.content, m.unheard) for m in turn.messages if m.role == "assistant"]
+    assert kept == [("Let me", " look."), ("", "On the shelf.")]
+    assert ears.failures() == []
+
+
+class Doing:
+    """A hook of edgemem that names a point of ours and does what a test says."""
+
+    points = frozenset({"on_run_start", "before_llm", "on_idle"})
+    priority = 30
+    fail_closed = False
+
+    def __init__(self, do: Callable[[Any], HookResult | None]) -> None:
+        self.do = do
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        return self.do(payload) if point == "before_llm" else None
+
+
+def attached(*hooks: Hook) -> tuple[Talk, Any]:
+    """Return an agent with some hooks of ours."""
+    agent = Talk()
+    return agent, load("edgevox_loop").attach_hooks(agent, hooks)
+
+
+def test_an_end_of_ours_ends_the_turn_there() -> None:
+    """EdgeVox ignores a result of another class; ours comes as one of its own."""
+    with pytest.raises(ValueError, match="on_idle"):
+        new_context().hooks.register(Doing(lambda _: None))
+    agent, _ = attached(Doing(lambda _: HookResult.end("not now", reason="quiet hours")))
+    assert (agent.run("sing"), agent.handed) == ("not now", [])
+
+
+def test_failures_are_counted_and_safety_fails_closed() -> None:
+    """EdgeVox swallows an exception and goes on; our registry counts it, and a safety hook ends the turn."""
+
+    def broken(payload: Any) -> HookResult | None:
+        raise OSError("the disk is gone")
+
+    agent, ears = attached(Doing(broken))
+    assert agent.run("go") == "ok"
+    (failure,) = ears.failures()
+    assert (failure.hook, failure.count) == ("Doing", 1)
+    guard = Doing(broken)
+    guard.fail_closed = True
+    agent, _ = attached(guard)
+    assert (agent.run("go"), agent.handed) == ("Sorry, I cannot do that right now.", [])
+
+
+def test_priorities_hold_between_their_hooks_and_ours(edgevox: ModuleType) -> None:
+    """A hook of theirs at 40 acts before ours at 30, one at 20 behind it."""
+    order: list[str] = []
+
+    class Theirs:
+        points = frozenset({"before_llm"})
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
+            order.append(self.name)
+            return edgevox.HookResult.cont()
+
+    agent, _ = attached(Doing(lambda _: order.append("ours")))  # type: ignore[func-returns-value]
+    agent.hooks.register(Theirs("20"), priority=20)
+    agent.hooks.register(Theirs("40"), priority=40)
+    agent.run("go")
+    assert order == ["40", "ours", "20"]
+
+
+def test_an_agent_without_a_registry_is_refused(memory: Memory) -> None:
+    """The error says what to pass."""
+    with pytest.raises(InvalidInputError, match="object has no hook registry; pass an EdgeVox agent"):
+        load("edgevox_loop").attach(object(), memory)
+
+
+def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
+    """`ears.partial` has recall ready at the end of the sentence, also of one that is spoken while the agent answers."""
+    memory.store.add_fact("boat.colour", "green")
+    question = "What is the colour of the boat?"
+    agent = Talk()
+    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
+
+    def hear(text: str) -> None:
+        ears.partial(text)
+        while not memory.ahead.idle:
+            threading.Event().wait(0.001)
+
+    ears.speech_start()
+    hear(question)
+    agent.run(question)
+    assert "boat.colour: green" in agent.handed[-1][-1]["content"]
+
+    def think(_: list[dict[str, Any]]) -> str:
+        hear("And who painted it?")
+        return "Somebody."
+
+    agent.model.said = [think]
+    agent.run("Who owns it?")
+    hear("And who painted it?")
+    agent.run("And who painted it?")
+    assert (memory.ahead.counts.turns, memory.ahead.counts.ready) == (2, 2)
+    assert ears.failures() == []
+
+
+def test_edgevox_compacts_with_our_compactor(edgevox: ModuleType) -> None:
+    """Its own hook leaves a conversation alone below the trigger, and cuts it rarely, with a summary, above."""
+    for trigger, sizes in ((100_000, [6] * 8), (1000, [100] * 40)):
+        counts = WordTokenizer()
+        compaction = edgevox.ContextCompactionHook(Compactor(trigger, tokenizer=counts))
+        agent, _ = make_agent(hooks=[compaction])
+        ctx = new_context()
+        cuts = []
+        for n, size in enumerate(sizes):
+            before = list(ctx.session.messages)
+            agent.run(f"I put {n} jars of jam on shelf {n}." + " word" * (size - 12), ctx)
+            if before and before[1] not in ctx.session.messages:
+                cuts.append(n)
+                assert is_fenced(ctx.session.messages[1]["content"])
+        if trigger == 100_000:
+            assert len(ctx.session.messages) == 17
+        else:
+            assert cuts
+            assert all(later - earlier >= 4 for earlier, later in pairwise(cuts))
+        assert counts.count(ctx.session.messages) <= trigger + 100
+
+
+def test_the_counter_is_the_agents_model(edgevox: ModuleType) -> None:
+    """`llm_getter` is called with the context in EdgeVox, and in ours."""
+    asked: list[Any] = []
+    ours = edgemem.ContextCompactionHook(Compactor(1000), asked.append)
+    theirs = edgevox.ContextCompactionHook(Compactor(1000), llm_getter=asked.append)
+    agent, _ = make_agent(hooks=[theirs])
+    ctx = new_context()
+    edgemem.hooks.load("edgevox_loop").attach_hooks(agent, [ours])
+    agent.run("Hello.", ctx)
+    agent.run("Hello.", ctx)
+    assert [seen.hook_state is ctx.hook_state for seen in asked] == [True] * 3
+
+
+def test_hooks_and_tools_say_which_call_attaches_them(edgevox: ModuleType, tmp_path: Path) -> None:
+    """EdgeVox's agent refuses them as they are, at once, and quotes the sentence that they carry."""
+    with (
+        edgemem.JSONMemoryStore(tmp_path / "m.json") as store,
+        edgemem.open(tmp_path / "home", worker=False) as memory,
+    ):
+        notes = edgemem.NotesFile(tmp_path / "n.md")
+        for hooks in (
+            memory.hooks(),
+            [edgemem.MemoryInjectionHook(memory_store=store)],
+            [edgemem.EpisodeLoggerHook(memory_store=store)],
+            [edgemem.NotesInjectorHook(notes)],
+            [edgemem.ContextCompactionHook(Compactor())],
+            [edgemem.PersistSessionHook(memory.sessions, session_id="kitchen")],
+            [edgemem.TimingHook()],
+            [edgemem.AuditLogHook(tmp_path / "audit.jsonl")],
+        ):
+            with pytest.raises(ValueError, match=r"'edgevox_loop'\).attach_hooks\(agent, hooks\)"):
+                make_agent(hooks=hooks)
+        for tools in (memory.tools(), memory_tools(store)):
+            with pytest.raises(TypeError, match=r"'edgevox_loop'\).attach_tools\(agent, tools\)"):
+                make_agent(tools=tools)
+
+
+def test_hooks_and_tools_made_by_hand_act_when_attached(edgevox: ModuleType, tmp_path: Path) -> None:
+    """Those of the seed, with EdgeVox's names of arguments, remember, log and compact behind its agent."""
+    with edgemem.JSONMemoryStore(tmp_path / "m.json") as store:
+        store.add_fact("tea", "black")
+        agent, model = make_agent(
+            "ok", calls("remember_fact", key="oven", value="runs hot"), tools=[tool("look", lambda: "a cup")]
+        )
+        loop, ctx = edgemem.hooks.load("edgevox_loop"), new_context()
+        ears = loop.attach_hooks(
+            agent,
+            [
+                edgemem.MemoryInjectionHook(memory_store=store, max_facts=20),
+                edgemem.EpisodeLoggerHook(memory_store=store, agent_name="kitchen"),
+                edgemem.ContextCompactionHook(Compactor(3000)),
+                edgemem.TimingHook(),
+            ],
+            speaker="alice",
+        )
+        loop.attach_tools(agent, memory_tools(store))
+        agent.run("What tea is there?", ctx)
+        agent.run("Remember that the oven runs hot.", ctx)
+        model.said = [calls("look")]
+        agent.run("What do you see?", ctx)
+        assert "tea: black" in model.handed[0][-1]["content"]
+        assert store.get_fact("oven", scope="global") or store.get_fact("oven", scope="household")
+        (episode,) = store.recent_episodes(5)
+        assert (episode.payload["name"], episode.outcome, episode.agent) == ("look", "ok", "kitchen")
+        assert ears.failures() == []
+
+
+def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType) -> None:
+    """Those that need nothing else are taken by EdgeVox straight."""
+    counts = WordTokenizer()
+    pages = tool("read", lambda: "page " * 10_000)
+    agent, model = make_agent(
+        calls("read"),
+        tools=[pages],
+        hooks=[
+            ToolOutputTruncatorHook(max_chars=2000),
+            edgemem.ToolErrorRetryHook(max_retries=2),
+            edgemem.TokenBudgetHook(1000, tokenizer=counts),
+        ],
+    )
+    ctx = new_context()
+    for n in range(20):
+        agent.run(f"{n}" + " word" * 80, ctx)
+    assert len(model.handed[1][-1]["content"]) < 2100
+    assert all(counts.count(prompt) <= 1000 for prompt in model.handed)

@@ -1,0 +1,429 @@
+"""Turns of a real EdgeVox agent that go another way: handed over, broken off, with calls in words, interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from edgevox_agent import calls, calls_in_words, grows, hands_over, make_agent, new_context, tool, words
+from talking import opened
+
+from edgemem.errors import InvalidInputError
+from edgemem.hooks import load
+from edgemem.memory import Memory
+
+pytestmark = pytest.mark.usefixtures("patient", "edgevox")
+
+WAYS = ("agent", "context")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory."""
+    with opened(tmp_path / "home") as memory:
+        yield memory
+
+
+def attached(way: str, agent: Any, ctx: Any, memory: Memory, **how: Any) -> Any:
+    """Attach the memory to an agent, or to the hooks of the context that it runs in."""
+    return load("edgevox_loop").attach(
+        agent if way == "agent" else ctx.hooks, memory, session_id="kitchen", **{"speaker": "alice", **how}
+    )
+
+
+def stored(memory: Memory) -> list[tuple[str | None, str, list[tuple[str, str | None]]]]:
+    """Return the stored turns: who spoke, how it ended, and what was said."""
+    memory.database.flush()
+    return [
+        (
+            turn.heard.speaker if turn.heard else None,
+            turn.state,
+            [(message.role, message.content) for message in turn.messages],
+        )
+        for turn in memory.sessions.journal.read_turns("kitchen")
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_second_agent_answers_is_kept(memory: Memory, way: str) -> None:
+    """EdgeVox ends no turn that it hands over; each stays one turn of whoever spoke, with the reply that was given."""
+    cook, cooking = make_agent("Twenty minutes.", "Thirty minutes.", name="cook")
+    router, routing = make_agent(hands_over("cook"), "Hello Bob.", hands_over("cook"), handoffs=[cook])
+    ctx = new_context()
+    ears = attached(way, router, ctx, memory)
+    router.hooks.register(Private("rice"))
+    assert router.run("How long does rice take?", ctx).reply == "Twenty minutes."
+    ears.speaker = "bob"
+    router.run("I am Bob.", ctx)
+    router.run("And potatoes?", ctx)
+    assert ears.failures() == []
+    assert stored(memory) == [
+        ("alice", "complete", [("user", "How long does rice take?"), ("assistant", "Twenty minutes.")]),
+        ("bob", "complete", [("user", "I am Bob."), ("assistant", "Hello Bob.")]),
+        ("bob", "complete", [("user", "And potatoes?"), ("assistant", "Thirty minutes.")]),
+    ]
+    assert [turn.level for turn in memory.sessions.journal.read_turns("kitchen")] == [
+        "private",
+        "household",
+        "household",
+    ]
+    assert "rice" not in str([*routing.handed[1:], *cooking.handed[1:]])
+    ears.speaker = "alice"
+    router.run("Thank you.", ctx)
+    assert [words(message) for message in routing.handed[-1][1:]] == [
+        *("How long does rice take?", "Twenty minutes."),
+        *("I am Bob.", "Hello Bob."),
+        *("And potatoes?", "Thirty minutes."),
+        "Thank you.",
+    ]
+    assert grows(routing.handed[1:3])
+    assert grows([routing.handed[0], routing.handed[3]])
+    heard = [[words(message) for message in prompt[1:]] for prompt in cooking.handed]
+    before = ["I am Bob.", "Hello Bob."] if way == "context" else []
+    assert heard == [["How long does rice take?"], [*before, "And potatoes?"]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_model_that_fails_leaves_the_question_to_its_speaker(memory: Memory, way: str, fresh: bool) -> None:
+    """What was said in private when the model failed is neither lost nor told to whoever speaks next."""
+    agent, model = make_agent("Hello.", RuntimeError("out of memory"))
+    ctx = new_context()
+    ears = attached(way, agent, ctx, memory)
+    agent.run("Good evening.", ctx)
+    agent.hooks.register(Private("ring"))
+    secret = "Between us: Ben's ring is in the piano."
+    with pytest.raises(RuntimeError):
+        agent.run(secret, ctx)
+    ears.speaker = "ben"
+    again = new_context(hooks=ctx.hooks) if fresh else ctx
+    agent.run("Where is my ring?", again)
+    ears.speaker = "alice"
+    agent.run("Is it still there?", again)
+    assert stored(memory)[1:] == [
+        ("alice", "unfinished", [("user", secret)]),
+        ("ben", "complete", [("user", "Where is my ring?"), ("assistant", "ok")]),
+        ("alice", "complete", [("user", "Is it still there?"), ("assistant", "ok")]),
+    ]
+    assert memory.sessions.journal.read_turns("kitchen")[1].level == "private"
+    assert ["piano" in str(handed) for handed in model.handed] == [False, True, False, True]
+    assert not [item for item in memory.recall("ring piano", speaker="ben") if "piano" in item.text]
+    assert ears.failures() == []
+
+
+class Private:
+    """A hook of the robot that marks what holds a word as private."""
+
+    points = frozenset({"on_run_start"})
+    priority = 200
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
+        from edgevox.agents import HookResult
+
+        return HookResult.replace({**payload, "private": True}) if self.word in payload["task"] else None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_second_agent_that_fails_leaves_the_question(memory: Memory, way: str) -> None:
+    """The turn is kept as that of whoever asked, unfinished, and the next one is another."""
+    cook, cooking = make_agent(RuntimeError("out of memory"), name="cook")
+    router, routing = make_agent(hands_over("cook"), "Hello.", handoffs=[cook])
+    ctx = new_context()
+    ears = attached(way, router, ctx, memory)
+    with pytest.raises(RuntimeError):
+        router.run("How long does rice take?", ctx)
+    ears.speaker = "bob"
+    router.run("I am Bob.", ctx)
+    said = [
+        ("alice", "unfinished", [("user", "How long does rice take?")]),
+        ("bob", "complete", [("user", "I am Bob."), ("assistant", "Hello.")]),
+    ]
+    assert stored(memory) == said
+    assert grows(routing.handed)
+    if way == "context":  # asked for itself, the second one has a turn of its own
+        routing.said, cooking.said = [hands_over("cook")], [RuntimeError("out of memory")]
+        with pytest.raises(RuntimeError):
+            router.run("And potatoes?", ctx)
+        cook.run("Are you there?", new_context(hooks=ctx.hooks))
+        assert [turn[1:] for turn in stored(memory)[2:]] == [
+            ("unfinished", [("user", "And potatoes?")]),
+            ("complete", [("user", "Are you there?"), ("assistant", "ok")]),
+        ]
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_in_words_are_kept_as_calls(memory: Memory, way: str) -> None:
+    """EdgeVox tells their results in the person's name, with an order behind; neither is the person's."""
+    shelf = tool("look", lambda place: f"a red cup in the {place}", place="string")
+    agent, model = make_agent(
+        calls_in_words("look", "One moment. ", place="cellar"),
+        "A red cup.",
+        calls_in_words("look", place="attic"),
+        calls_in_words("look", place="attic"),
+        "Nothing more.",
+        tools=[shelf],
+    )
+    ctx = new_context()
+    ears = attached(way, agent, ctx, memory)
+    agent.run("What is in the cellar?", ctx)
+    agent.run("And in the attic?", ctx)
+    agent.run("Thank you.", ctx)
+    assert ears.failures() == []
+    assert grows(model.handed)
+    assert "red cup in the cellar" in model.handed[1][-1]["content"]
+    assert not [m for handed in model.handed for m in handed if "Now answer" in str(m["content"])]
+    first, second, _ = memory.sessions.journal.read_turns("kitchen")
+    assert [m.role for m in first.messages] == ["user", "assistant", "tool", "assistant"]
+    assert first.messages[1].content == "One moment."
+    (call,) = first.messages[1].extra["tool_calls"]
+    assert call["function"] == {"name": "look", "arguments": '{"place": "cellar"}'}
+    assert first.messages[2].extra["tool_call_id"] == call["id"]
+    assert "red cup in the cellar" in str(first.messages[2].content)
+    assert [m.role for m in second.messages] == ["user", *["assistant", "tool"] * 2, "assistant"]
+    said = [m.content for turn in (first, second) for m in turn.messages if m.role == "user"]
+    assert said == ["What is in the cellar?", "And in the attic?"]
+    found = memory.recall("red cup cellar", speaker="alice")
+    assert found
+    assert not [item for item in found if item.source == "user" and "cup" in item.text]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_in_words_are_taken_up_again(memory: Memory, way: str) -> None:
+    """After a restart their results stand again where EdgeVox's model can read them: some know no role for tools."""
+    shelf = tool("look", lambda: "a red cup")
+    ctx = new_context()
+    agent, _ = make_agent(calls_in_words("look"), "A red cup.", tools=[shelf])
+    attached(way, agent, ctx, memory)
+    agent.run("What is on the shelf?", ctx)
+    shown = ctx.session.messages[2:-1]
+    ctx = new_context()
+    agent, model = make_agent(tools=[shelf])
+    ears = attached(way, agent, ctx, memory)
+    agent.run("Thank you.", ctx)
+    assert model.handed[0][2:4] == shown
+    assert {message["role"] for message in model.handed[0]} == {"system", "user", "assistant"}
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_interrupt_is_told_once_and_stays(memory: Memory, way: str) -> None:
+    """EdgeVox tells it as a result without a call, which no later prompt has; memory tells it, and that stays."""
+    from edgevox.agents import InterruptController
+
+    ctx = new_context(interrupt=InterruptController())
+    agent, model = make_agent("One two three.", "Sorry.", "Four.")
+    ears = attached(way, agent, ctx, memory)
+    agent.run("Count.", ctx)
+    ctx.interrupt.trigger("user_barge_in")
+    agent.run("Stop.", ctx)
+    agent.run("Go on.", ctx)
+    assert ears.failures() == []
+    assert grows(model.handed)
+    assert not [m for handed in model.handed for m in handed if m.get("tool_call_id") == "__interrupt__"]
+    assert "you were interrupted after: One two three." in model.handed[1][-1]["content"]
+    assert str(model.handed[2]).count("you were interrupted") == 1
+    assert [turn[1] for turn in stored(memory)] == ["interrupted", "complete", "complete"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_was_heard_before_an_interrupt_holds(memory: Memory, way: str) -> None:
+    """The owner knows how much was heard; EdgeVox's own sign behind it changes nothing."""
+    from edgevox.agents import InterruptController
+
+    ctx = new_context(interrupt=InterruptController())
+    agent, model = make_agent("One two three.")
+    ears = attached(way, agent, ctx, memory)
+    agent.run("Count.", ctx)
+    ctx.interrupt.trigger("user_barge_in")
+    ears.interrupt("One two")
+    agent.run("Stop.", ctx)
+    agent.run("Go on.", ctx)
+    assert stored(memory)[0] == ("alice", "interrupted", [("user", "Count."), ("assistant", "One two")])
+    assert "you were interrupted after: One two" in model.handed[1][-1]["content"]
+    assert grows(model.handed[1:])
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_that_is_stopped_while_the_model_thinks_is_interrupted(memory: Memory, way: str) -> None:
+    """What came of the reply until then is kept, and the turn is no whole one."""
+    from edgevox.agents import InterruptController
+
+    ctx = new_context(interrupt=InterruptController())
+
+    def think(_: Any) -> str:
+        ctx.interrupt.trigger("user_barge_in")
+        return "One two"
+
+    agent, model = make_agent(think)
+    ears = attached(way, agent, ctx, memory)
+    agent.run("Count.", ctx)
+    agent.run("Go on.", ctx)
+    assert stored(memory) == [
+        ("alice", "interrupted", [("user", "Count."), ("assistant", "One two")]),
+        ("alice", "complete", [("user", "Go on."), ("assistant", "ok")]),
+    ]
+    assert "you were interrupted after: One two" in model.handed[1][-1]["content"]
+    assert grows(model.handed)
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", [calls, calls_in_words])
+def test_a_turn_that_is_stopped_in_a_tool_is_interrupted(memory: Memory, way: str, shape: Any) -> None:
+    """EdgeVox tells the model nothing of that tool's result, and the next turn goes on behind."""
+    from edgevox.agents import InterruptController
+
+    ctx = new_context(interrupt=InterruptController())
+    walk = tool("walk", lambda: ctx.interrupt.trigger("user_barge_in"))
+    agent, model = make_agent(shape("walk"), tools=[walk])
+    ears = attached(way, agent, ctx, memory)
+    agent.run("Go to the cellar.", ctx)
+    agent.run("Stay here.", ctx)
+    assert [(who, state) for who, state, _ in stored(memory)] == [
+        ("alice", "interrupted"),
+        ("alice", "complete"),
+    ]
+    assert "you were interrupted" in model.handed[1][-1]["content"]
+    assert grows(model.handed)
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("first", WAYS)
+@pytest.mark.parametrize("second", WAYS)
+def test_attaching_twice_keeps_each_word_once(memory: Memory, first: str, second: str) -> None:
+    """The same session again, at the agent or at its context, is the same attachment, for whoever was named last."""
+    ctx = new_context()
+    agent, model = make_agent()
+    memory.store.add_fact("tea", "black", scope="household")
+    ears = attached(first, agent, ctx, memory, memory_tools=False)
+    agent.run("Hello.", ctx)
+    assert attached(second, agent, ctx, memory, memory_tools=False, speaker="bob") is ears
+    agent.run("What tea do we have?", ctx)
+    assert stored(memory) == [
+        ("alice", "complete", [("user", "Hello."), ("assistant", "ok")]),
+        ("bob", "complete", [("user", "What tea do we have?"), ("assistant", "ok")]),
+    ]
+    assert model.handed[-1][-1]["content"].count("tea: black") == 1
+    assert grows(model.handed)
+    assert ears.failures() == []
+
+
+def test_an_agent_leaves_one_session_for_another(memory: Memory) -> None:
+    """What is said behind belongs to the second one alone."""
+    ctx = new_context()
+    agent, _ = make_agent()
+    loop = load("edgevox_loop")
+    loop.attach(agent, memory, session_id="kitchen", speaker="alice")
+    agent.run("Hello kitchen.", ctx)
+    loop.attach(agent, memory, session_id="hall", speaker="alice")
+    agent.run("Hello hall.", new_context())
+    said = {name: memory.sessions.load(name).messages for name in ("kitchen", "hall")}
+    assert [message["content"] for message in said["kitchen"]] == ["Hello kitchen.", "ok"]
+    assert [message["content"] for message in said["hall"]] == ["Hello hall.", "ok"]
+
+
+def test_hooks_by_hand_keep_a_session_once(memory: Memory) -> None:
+    """More hooks come to those that are there; a second one that keeps the session is refused in one sentence."""
+    agent, _ = make_agent()
+    ctx = new_context()
+    loop = load("edgevox_loop")
+    hooks = memory.hooks(session_id="kitchen")
+    ears = loop.attach_hooks(agent, hooks, speaker="alice")
+    assert loop.attach_hooks(agent, [*hooks, Private("ring")], speaker="alice") is ears
+    agent.run("The ring is in the piano.", ctx)
+    assert [turn.level for turn in memory.sessions.journal.read_turns("kitchen")] == ["private"]
+    with pytest.raises(InvalidInputError, match="keeps the session 'kitchen' already"):
+        loop.attach_hooks(agent, memory.hooks(session_id="kitchen"))
+    agent.run("Where is it?", ctx)
+    assert len(stored(memory)) == 2
+    assert ears.failures() == []
+
+
+def test_agents_that_are_attached_each_share_a_session(memory: Memory) -> None:
+    """A turn that one of them hands over is one turn, and the second knows what was said before."""
+    cook, cooking = make_agent("Twenty minutes.", name="cook")
+    router, routing = make_agent("Hello.", hands_over("cook"), handoffs=[cook])
+    ctx = new_context()
+    for agent in (router, cook):
+        ears = attached("agent", agent, ctx, memory)
+    router.run("Good evening.", ctx)
+    router.run("How long does rice take?", ctx)
+    router.run("Thank you.", ctx)
+    assert [turn[2] for turn in stored(memory)] == [
+        [("user", "Good evening."), ("assistant", "Hello.")],
+        [("user", "How long does rice take?"), ("assistant", "Twenty minutes.")],
+        [("user", "Thank you."), ("assistant", "ok")],
+    ]
+    assert "Good evening." in str(cooking.handed[0])
+    assert grows(routing.handed)
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, way: str) -> None:
+    """What it says to the other agent was said by nobody; its answer is the tool's result."""
+    from edgevox.agents import agent_as_tool
+
+    cook, _ = make_agent("Twenty minutes.", name="cook")
+    agent, model = make_agent(
+        calls("cook", task="cook rice"),
+        "Twenty.",
+        calls_in_words("cook", task="again"),
+        tools=[agent_as_tool(cook)],
+    )
+    ctx = new_context()
+    ears = attached(way, agent, ctx, memory, memory_tools=False)
+    agent.run("How long does rice take?", ctx)
+    agent.run("Really?", ctx)
+    first, second = memory.sessions.journal.read_turns("kitchen")
+    for turn in (first, second):
+        assert [m.role for m in turn.messages] == ["user", "assistant", "tool", "assistant"]
+    assert first.messages[0].content == "How long does rice take?"
+    assert "Twenty minutes." in str(first.messages[2].content)
+    assert grows(model.handed)
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_that_another_hook_ends_at_once_leaves_nothing_open(memory: Memory, way: str) -> None:
+    """EdgeVox's guardrail answers in the model's place; the turns around it stay what they are."""
+    from edgevox.agents import SafetyGuardrailHook
+
+    agent, model = make_agent(OSError("gone"), "Hello.", hooks=[SafetyGuardrailHook(blocklist=["knife"])])
+    ctx = new_context()
+    ears = attached(way, agent, ctx, memory)
+    with pytest.raises(OSError, match="gone"):
+        agent.run("Good evening.", ctx)
+    agent.run("Give me the knife.", ctx)
+    ears.speaker = "bob"
+    agent.run("I am Bob.", ctx)
+    assert stored(memory) == [
+        ("alice", "unfinished", [("user", "Good evening.")]),
+        ("bob", "complete", [("user", "I am Bob."), ("assistant", "Hello.")]),
+    ]
+    assert "knife" not in str(model.handed)
+    assert grows(model.handed)
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_is_kept_while_its_model_thinks(memory: Memory, way: str) -> None:
+    """Whoever pulls the plug then has lost nothing of what was said, nor who said it."""
+    seen = []
+
+    def think(_: Any) -> str:
+        seen.extend(stored(memory))
+        return "Hello."
+
+    agent, _ = make_agent(think)
+    ctx = new_context()
+    attached(way, agent, ctx, memory)
+    agent.run("Good evening.", ctx)
+    assert seen == [("alice", "open", [("user", "Good evening.")])]

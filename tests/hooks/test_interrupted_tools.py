@@ -1,0 +1,273 @@
+"""Turns that are cut off around their tools: whatever happens, the history is one that every template takes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from talking import opened
+
+from edgemem import AgentLoop, Memory
+from edgemem.context.messages import repair_orphans
+from edgemem.errors import TemplateError
+from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL
+from edgemem.llama.template.chat_template import ChatTemplate
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Message, Reply, ToolCall
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "description": "Which."}},
+    "required": ["n"],
+}
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One turn: how many tools are called at each hop, and where it is cut off."""
+
+    hops: tuple[int, ...]
+    how: str = ""
+    """`model`, `before`, `within`, `after` a tool, `late`, `error`, `crash`, or nothing."""
+    place: tuple[int, int] = (0, 0)
+    """At which hop and call."""
+    heard: str = ""
+    speaks: bool = False
+    """Whether something is said with a call, before its tool runs."""
+
+
+class CrashError(BaseException):
+    """The process ends here."""
+
+
+class Robot:
+    """A loop whose model and tool do what a plan says."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.plan = Plan(())
+        self.hop = 0
+        self.called = 0
+        self.handed: list[list[Message]] = []
+        self.points = frozenset({BEFORE_TOOL, AFTER_TOOL})
+        self.priority = 0
+        look = Tool("look", "Looks.", SCHEMA, self.look)
+        hooks = [*memory.hooks(session_id="s", speaker="alice"), self]
+        self.loop = AgentLoop(self, hooks=hooks, instructions="You are Pip.", tools=[look], max_hops=4)
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+        if point == BEFORE_TOOL:
+            self.called += 1
+        self.cut_at("before" if point == BEFORE_TOOL else "after")
+
+    def look(self, n: int) -> str:
+        self.cut_at("within")
+        return f"cup {n}"
+
+    def cut_at(self, where: str) -> None:
+        here = self.plan.place == (self.hop - 1, self.called - 1)
+        if here and self.plan.how == where:
+            self.loop.interrupt(self.plan.heard)
+        if here and where == "within" and self.plan.how == "crash":
+            raise CrashError
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.handed.append(list(messages))
+        hop, self.hop, self.called = self.hop, self.hop + 1, 0
+        if self.plan.place[0] == hop and self.plan.how == "model":
+            self.loop.interrupt(self.plan.heard)
+            return Reply("I was going", interrupted=True)
+        if self.plan.place[0] == hop and self.plan.how == "error":
+            raise OSError("the model is gone")
+        calls = self.plan.hops[hop] if hop < len(self.plan.hops) else 0
+        said = f"hop {hop} says something"
+        return Reply(
+            "" if calls and not self.plan.speaks else said,
+            tuple(ToolCall("look", {"n": n}) for n in range(calls)),
+        )
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+    def turn(self, plan: Plan) -> bool:
+        """Live one turn; return whether the process is still there."""
+        self.plan, self.hop = plan, 0
+        try:
+            self.loop.prepare("what is there?")
+        except CrashError:
+            return False
+        except OSError:
+            pass
+        self.loop.commit()
+        if plan.how == "late":
+            self.loop.interrupt(plan.heard)
+        assert self.loop.hooks.failures() == []
+        return True
+
+
+def check_whole(messages: Sequence[Message]) -> None:
+    """Fail where a strict template would: roles out of turn, a call without its result, a reply without a word."""
+    assert messages[0]["role"] == "system"
+    before, waiting = "assistant", list[str]()
+    for message in messages[1:]:
+        role = message["role"]
+        if waiting:
+            assert role == "tool"
+            waiting.remove(message["tool_call_id"])
+            before = "tool"
+            continue
+        assert role == ("user" if before == "assistant" else "assistant"), (before, role)
+        if role == "assistant":
+            waiting = [call["id"] for call in message.get("tool_calls") or ()]
+            assert waiting or message["content"].strip()
+        before = role
+    assert waiting == []
+
+
+@pytest.fixture(scope="module")
+def templates(vocabularies: Path) -> list[ChatTemplate]:
+    """Return the templates that take a conversation with tools at all."""
+    call = {"id": "a1b2c3d4e", "type": "function", "function": {"name": "look", "arguments": '{"n": 1}'}}
+    asked: list[Message] = [{"role": "user", "content": "hi"}]
+    called: list[Message] = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a1b2c3d4e", "name": "look", "content": "a cup"},
+        {"role": "assistant", "content": "ok"},
+    ]
+    found = []
+    for path in sorted((vocabularies / "templates").glob("*.jinja")):
+        template = ChatTemplate(path.read_text(), bos="<s>", eos="</s>")
+        try:
+            template.render([*asked, *called, *asked], tools=[Tool("look", "Looks.", SCHEMA, print).schema()])
+        except TemplateError:
+            continue
+        found.append(template)
+    assert len(found) >= 40
+    return found
+
+
+PLAN = st.builds(
+    Plan,
+    st.lists(st.integers(1, 3), max_size=2).map(tuple),
+    st.sampled_from(["", "", "model", "before", "within", "after", "late", "error", "crash"]),
+    st.tuples(st.integers(0, 1), st.integers(0, 2)),
+    st.sampled_from(["", "hop", "hop 0 says something hop", "I was"]),
+    st.booleans(),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(PLAN, min_size=1, max_size=6))
+def test_every_prompt_is_whole_wherever_turns_are_cut(plans: list[Plan]) -> None:
+    """Before, within and after one of several tools, by a cut, an error or a crash: every prompt is one that is taken."""
+    with tempfile.TemporaryDirectory() as folder:
+        memory = opened(Path(folder) / "home")
+        try:
+            robot = Robot(memory)
+            for plan in plans:
+                if not robot.turn(plan):
+                    memory.close()
+                    memory = opened(Path(folder) / "home")
+                    robot = Robot(memory)
+            robot.turn(Plan(()))
+            said = robot.loop.session.messages
+            assert repair_orphans(said) == said
+            for messages in robot.handed:
+                check_whole(messages)
+        finally:
+            memory.close()
+
+
+CUTS = [
+    Plan((2,), "before", (0, 0), ""),
+    Plan((2,), "within", (0, 0), ""),
+    Plan((3, 1), "after", (0, 1), "hop"),
+    Plan((2, 2), "within", (1, 1), ""),
+    Plan((2,), "error", (1, 0)),
+    Plan((1,), "model", (1, 0), ""),
+    Plan((1,), "late", (0, 0), ""),
+    Plan((1, 1), "late", (0, 0), "hop", speaks=True),
+    Plan((1, 1), "late", (0, 0), "", speaks=True),
+    Plan((1, 1), "model", (1, 0), "hop 0", speaks=True),
+    Plan((2, 1), "within", (1, 0), "hop 0 says something hop", speaks=True),
+    Plan((2, 1), "error", (1, 0), speaks=True),
+    Plan((2,), "crash", (0, 1)),
+]
+
+
+@pytest.mark.parametrize("plan", CUTS, ids=lambda plan: f"{plan.how}-{plan.place}-{plan.heard}")
+def test_every_template_takes_what_is_left_of_a_turn(
+    tmp_path: Path, templates: list[ChatTemplate], plan: Plan
+) -> None:
+    """All templates that know tools render the next prompts, in this process and after a restart."""
+    shown: list[list[Message]] = []
+    with opened(tmp_path / "home") as memory:
+        robot = Robot(memory)
+        robot.turn(Plan((1,)))
+        if robot.turn(plan):
+            robot.turn(Plan((2,)))
+            shown += robot.handed
+    with opened(tmp_path / "home") as memory:
+        robot = Robot(memory)
+        robot.turn(Plan((1,)))
+        shown += robot.handed
+    schema = [robot.loop.tools["look"].schema()]
+    for messages in shown:
+        check_whole(messages)
+        for template in templates:
+            template.render(messages, tools=schema)
+
+
+KILLED = dedent(
+    """
+    import sys
+    sys.path[:0] = {tests!r}
+    from test_interrupted_tools import Plan, Path, Robot, opened, time
+    robot = Robot(opened(Path({home!r})))
+    robot.turn(Plan((1,)))
+    robot.look = lambda n: (print("in the tool", flush=True), time.sleep({after}), print("out", flush=True), "late")[-1]
+    robot.loop.tools["look"] = type(robot.loop.tools["look"])("look", "", {{}}, robot.look)
+    for _ in range(100):
+        robot.turn(Plan((2, 2)))
+    """
+)
+
+
+@pytest.fixture(params=[0.0, 0.004, 0.03])
+def killed(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the home of a process that was killed while tools ran."""
+    home = tmp_path / "home"
+    code = KILLED.format(
+        tests=[str(folder) for folder in Path(__file__).parents[:2]], home=str(home), after=0.02
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(5):
+            assert process.stdout.readline()
+        time.sleep(request.param)
+        process.send_signal(signal.SIGKILL)
+    return home
+
+
+def test_a_kill_within_a_tool_is_repaired_on_load(killed: Path) -> None:
+    """What had begun is there, marked as unfinished, each call with a result; the talk goes on behind it."""
+    with opened(killed) as memory:
+        robot = Robot(memory)
+        robot.turn(Plan((1,)))
+        for messages in robot.handed:
+            check_whole(messages)
+        turns = memory.sessions.journal.read_turns("s")
+        assert [turn.state for turn in turns].count("unfinished") <= 1
+        assert turns[-1].state == "complete"
+        assert len(turns) >= 3
+        said = robot.loop.session.messages
+        assert repair_orphans(said) == said

@@ -1,0 +1,331 @@
+"""The registry: order, isolation, and who has the last word; and hooks that are made with the wrong things say so at once."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import edgemem
+from edgemem import (
+    Compactor,
+    EpisodeLoggerHook,
+    JSONMemoryStore,
+    MemoryInjectionHook,
+    NotesFile,
+    NotesInjectorHook,
+    PersistSessionHook,
+    SQLiteMemoryStore,
+    TokenBudgetHook,
+    ToolErrorRetryHook,
+    ToolOutputTruncatorHook,
+)
+from edgemem.errors import InvalidInputError
+from edgemem.hooks import TurnContext, hook
+from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, Hook, HookResult
+from edgemem.hooks.registry import HookRegistry, ending
+from edgemem.records import Session
+
+
+class Doing:
+    """A hook that does what a test says."""
+
+    def __init__(
+        self, do: Callable[[Any], HookResult | None], *, points: set[str] | None = None, priority: int = 0
+    ) -> None:
+        self.points = frozenset(points or {ON_RUN_START})
+        self.priority = priority
+        self.do = do
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        return self.do(payload)
+
+
+def broken(payload: Any) -> HookResult | None:
+    raise RuntimeError("disk on fire")
+
+
+def append(name: str) -> Callable[[Any], HookResult]:
+    return lambda payload: HookResult.replace([*payload, name])
+
+
+def test_priority_comes_before_registration() -> None:
+    """Higher priority acts first; equals act in the order they came in."""
+    registry = HookRegistry([Doing(append("a")), Doing(append("b"), priority=5), Doing(append("c"))])
+    assert registry.fire(ON_RUN_START, None, []).payload == ["b", "a", "c"]
+
+
+def test_the_first_that_ends_the_turn_wins() -> None:
+    """Later hooks are not called once one has ended the turn."""
+    called: list[str] = []
+    registry = HookRegistry(
+        [Doing(lambda p: HookResult.end("no")), Doing(lambda p: called.append("late"))]  # type: ignore[func-returns-value]
+    )
+    fired = registry.fire(ON_RUN_START, None, [])
+    assert (fired.is_end, fired.payload, called) == (True, "no", [])
+
+
+def test_a_failing_hook_is_isolated_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """The others go on, and the failure is there for `edgemem check`."""
+    registry = HookRegistry([Doing(broken, priority=1), Doing(append("ok"))])
+    for _ in range(3):
+        assert registry.fire(ON_RUN_START, None, []).payload == ["ok"]
+    (failure,) = registry.failures()
+    assert (failure.count, failure.point) == (3, ON_RUN_START)
+    assert "disk on fire" in failure.message
+    assert len(caplog.records) == 1
+
+
+def test_a_safety_hook_fails_closed() -> None:
+    """A hook registered as fail_closed ends the turn when it raises."""
+    registry = HookRegistry()
+    registry.register(Doing(broken), fail_closed=True)
+    assert registry.fire(ON_RUN_START, None, []).is_end
+
+
+def test_every_hook_hears_of_the_end() -> None:
+    """At on_run_end nobody can keep the others from being called, and an error changes nothing."""
+    heard: list[str] = []
+    registry = HookRegistry(
+        [
+            Doing(lambda p: HookResult.end("mine"), points={ON_RUN_END}),
+            Doing(broken, points={ON_RUN_END}),
+            Doing(heard.append, points={ON_RUN_END}),
+        ]
+    )
+    with pytest.raises(KeyError), ending(registry, None, ["bye"]):
+        raise KeyError("model died")
+    assert heard == ["bye"]
+
+
+def test_an_unknown_point_is_refused() -> None:
+    """A misspelt point is named when the hook is registered."""
+    with pytest.raises(InvalidInputError, match="befor_llm"):
+        HookRegistry([Doing(lambda p: None, points={"befor_llm"})])
+
+
+def test_a_copy_shares_hooks_and_not_failures() -> None:
+    """A copied registry can be extended without changing the first."""
+    first = HookRegistry([Doing(broken)])
+    first.fire(ON_RUN_START, None, [])
+    twin = first.copy()
+    twin.register(Doing(lambda p: None, points={BEFORE_LLM}))
+    assert (len(first), len(twin), twin.failures()) == (1, 2, [])
+    assert all(isinstance(hook, Hook) for hook in twin)
+
+
+def test_lists_are_merged_by_priority_then_by_registration() -> None:
+    """An agent's hooks do not all act before a context's: priority decides across both (EdgeVox: H402, A417)."""
+    agent = [Doing(append("agent 0")), Doing(append("agent 60"), priority=60)]
+    context = HookRegistry([Doing(append("context 80"), priority=80), Doing(append("context 0"))])
+    context.register(Doing(append("context raised")), priority=70)
+    merged = HookRegistry.merged(agent, context)
+    assert merged.fire(ON_RUN_START, None, []).payload == [
+        "context 80",
+        "context raised",
+        "agent 60",
+        "agent 0",
+        "context 0",
+    ]
+
+
+def test_a_hook_of_two_lists_acts_once() -> None:
+    """The same hook in the agent's and in the context's list is one hook, and later changes stay apart."""
+    shared = Doing(append("shared"))
+    agent = HookRegistry([shared])
+    merged = HookRegistry.merged(agent, [shared, Doing(append("other"))], [])
+    agent.register(Doing(append("late")))
+    assert merged.fire(ON_RUN_START, None, []).payload == ["shared", "other"]
+
+
+def test_a_safety_hook_stays_one_when_it_is_merged_or_copied() -> None:
+    """What was registered as fail_closed still ends the turn."""
+    agent = HookRegistry()
+    agent.register(Doing(broken), fail_closed=True)
+    for registry in (agent.copy(), HookRegistry.merged([], agent), HookRegistry(agent)):
+        assert registry.fire(ON_RUN_START, None, []).is_end
+
+
+def test_what_guards_safety_in_one_list_guards_it_in_all() -> None:
+    """A hook that was registered as fail_closed anywhere ends the turn, although another list came first."""
+    guard = Doing(broken)
+    agent = HookRegistry().register(guard, fail_closed=True)
+    assert HookRegistry.merged([guard], agent).fire(ON_RUN_START, None, []).is_end
+
+
+class Bare:
+    """A hook as EdgeVox takes it: no priority."""
+
+    points = frozenset({ON_RUN_START})
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult:
+        return HookResult.replace([*payload, "bare"], reason="bare")
+
+
+def test_a_hook_without_a_priority_acts_at_0() -> None:
+    """As in EdgeVox, where priority is optional, and registering returns the registry."""
+    registry = HookRegistry().register(Doing(append("low"), priority=-1)).register(Bare())  # type: ignore[arg-type]
+    registry.extend([Doing(append("high"), priority=1)])
+    fired = registry.fire(ON_RUN_START, None, [])
+    assert fired.payload == ["high", "bare", "low"]
+    assert "bare" in fired.reason
+    assert ON_RUN_START in registry
+    assert BEFORE_LLM not in registry
+
+
+@pytest.mark.parametrize("thing", [object(), lambda: None, "hook", None])
+def test_what_is_no_hook_is_refused(thing: Any) -> None:
+    """The error says what a hook needs."""
+    with pytest.raises(InvalidInputError, match="is no hook"):
+        HookRegistry().register(thing)
+
+
+def test_firing_a_misspelt_point_is_refused() -> None:
+    """A loop that fires a point that nobody could ever act at is told so."""
+    with pytest.raises(InvalidInputError, match="no point 'on_run_strat'"):
+        HookRegistry().fire("on_run_strat", None, {})
+
+
+class Answer:
+    """A result of another framework."""
+
+    def __init__(self, payload: Any, *, end: bool = False, reason: str | None = None) -> None:
+        self.payload, self.reason = payload, reason
+        self.is_end, self.is_modify, self.is_continue = end, not end, False
+
+
+def test_results_of_another_framework_are_read() -> None:
+    """Its `modify` and `end` act as ours, and what it did not hand back stays in the payload."""
+    asked = {"messages": [1], "hop": 0, "tools": []}
+    registry = HookRegistry([Doing(lambda p: Answer({"messages": [2]}), points={BEFORE_LLM})])  # type: ignore[arg-type, return-value]
+    fired = registry.fire(BEFORE_LLM, None, asked)
+    assert isinstance(fired, HookResult)
+    assert fired.payload == {"messages": [2], "hop": 0, "tools": []}
+    registry.register(Doing(lambda p: Answer("no", end=True), points={BEFORE_LLM}))  # type: ignore[arg-type, return-value]
+    assert (registry.fire(BEFORE_LLM, None, asked).is_end, registry.failures()) == (True, [])
+
+
+@pytest.mark.parametrize(
+    "answer", ["a string", HookResult.replace(None), HookResult.replace("text"), object()]
+)
+def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
+    """A hook that answers nonsense is isolated like one that raises: the loop gets its payload."""
+    registry = HookRegistry([Doing(lambda p: answer, points={BEFORE_LLM})])
+    assert registry.fire(BEFORE_LLM, None, {"messages": [1]}).payload == {"messages": [1]}
+    (failure,) = registry.failures()
+    assert "InvalidInputError: it " in failure.message
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("wrong", [None, "./memory.db", SQLiteMemoryStore])
+@pytest.mark.parametrize(
+    "make",
+    [
+        MemoryInjectionHook,
+        EpisodeLoggerHook,
+        NotesInjectorHook,
+        lambda store: PersistSessionHook(store, session_id="s"),
+    ],
+)
+def test_a_hook_without_a_store_cannot_be_made(make: Callable[[Any], object], wrong: Any) -> None:
+    """None, a path or a class in the place of an open store is told at once, in one sentence."""
+    with pytest.raises(InvalidInputError, match="open one and pass it"):
+        make(wrong)
+
+
+@pytest.mark.parametrize("make", [MemoryInjectionHook, EpisodeLoggerHook])
+def test_a_store_has_two_names(make: Any, tmp_path: Path) -> None:
+    """`store` is ours, `memory_store` EdgeVox's; given under both it is refused."""
+    with JSONMemoryStore(tmp_path / "m.json") as store:
+        assert make(store).store is make(store=store).store is make(memory_store=store).store is store
+        with pytest.raises(InvalidInputError, match="not both"):
+            make(store, memory_store=store)
+        with pytest.raises(InvalidInputError, match="open one and pass it"):
+            make()
+
+
+def test_a_header_must_be_text(tmp_path: Path) -> None:
+    """None is no header; an empty one is."""
+    with JSONMemoryStore(tmp_path / "m.json") as store:
+        notes = NotesFile(tmp_path / "n.md")
+        for make in (
+            lambda header: MemoryInjectionHook(store, header=header),
+            lambda header: NotesInjectorHook(notes, header=header),
+        ):
+            make("")
+            with pytest.raises(InvalidInputError, match="header"):
+                make(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [None, "3000"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        TokenBudgetHook,
+        Compactor,
+        ToolErrorRetryHook,
+        ToolOutputTruncatorHook,
+        lambda number: Compactor(3000, number),
+    ],
+)
+def test_a_bound_must_be_a_number(make: Callable[[Any], object], wrong: Any) -> None:
+    """A number as text, as a file of settings gives it, is told at once."""
+    with pytest.raises(InvalidInputError, match="whole number"):
+        make(wrong)
+
+
+def test_a_star_import_leaves_the_builtin_open_alone() -> None:
+    """`edgemem.open` is there, and stays out of the names that a star import takes."""
+    names: dict[str, Any] = {}
+    exec("from edgemem import *", names)
+    assert "open" not in names
+    assert names["AgentLoop"] is edgemem.AgentLoop
+    assert edgemem.open is not builtins.open
+    assert "open" in dir(edgemem)
+
+
+def test_a_function_becomes_a_hook() -> None:
+    """As in EdgeVox: with two arguments or three, at its points and in the order of its priority."""
+    order: list[str] = []
+
+    @hook("before_llm", priority=80)
+    def shorten(ctx: Any, payload: Any) -> HookResult:
+        order.append("shorten")
+        return HookResult.replace({**payload, "messages": payload["messages"][-1:]})
+
+    @hook("before_llm", "on_run_start")
+    def tap(point: str, ctx: Any, payload: Any) -> None:
+        order.append(point)
+
+    registry = HookRegistry([tap, shorten])
+    ctx = TurnContext(Session())
+    registry.fire("on_run_start", ctx, {"task": "hi"})
+    fired = registry.fire("before_llm", ctx, {"messages": [1, 2], "hop": 0, "tools": []})
+    assert fired.payload["messages"] == [2]
+    assert order == ["on_run_start", "shorten", "before_llm"]
+    assert (shorten.name, shorten.priority, tap.priority) == ("shorten", 80, 0)
+
+
+@pytest.mark.parametrize("points", [(), ("before_breakfast",), (print,)])
+def test_a_function_needs_points_that_exist(points: Any) -> None:
+    """`@hook` without its points, or with wrong ones, names those that there are."""
+    with pytest.raises(InvalidInputError, match="before_llm"):
+        hook(*points)
+
+
+def test_small_names_of_the_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A program that changed only its import goes on finding its files, and begins new sessions."""
+    monkeypatch.setenv("EDGEVOX_MEMORY_DIR", str(tmp_path))
+    assert edgemem.default_memory_dir() == tmp_path
+    monkeypatch.delenv("EDGEVOX_MEMORY_DIR")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert edgemem.default_memory_dir() == tmp_path / ".edgevox" / "memory"
+    ids = {edgemem.new_session_id() for _ in range(50)}
+    assert len(ids) == 50
+    assert all(len(each) == 12 and int(each, 16) >= 0 for each in ids)

@@ -1,0 +1,257 @@
+"""The hooks of a session: what is changed in the profile reaches each of them, and each key switches one more on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+import edgemem
+from edgemem.config import LlamaSettings
+from edgemem.errors import ConfigError
+from edgemem.hooks import ON_RUN_START, HookRegistry, TurnContext
+from edgemem.hooks.compaction import ContextCompactionHook
+from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.injection import MemoryInjectionHook
+from edgemem.hooks.notes_injector import NotesInjectorHook
+from edgemem.hooks.points import Hook
+from edgemem.hooks.prompt import TokenBudgetHook
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.memory import Memory
+from edgemem.records import Reply, Session, ToolCall
+
+T = TypeVar("T")
+
+
+def one(kind: type[T], hooks: list[Hook]) -> T:
+    """Return the hook of a kind."""
+    return next(hook for hook in hooks if isinstance(hook, kind))
+
+
+Look = Callable[[list[Hook], TurnContext], Any]
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "look"),
+    [
+        ("memory", "default_level", "private", lambda _, ctx: conversation_of(ctx).layout.default_level),
+        ("store", "commit_wait_s", 0.75, lambda _, ctx: conversation_of(ctx).commit_wait_s),
+        (
+            "context",
+            "summary_tokens",
+            123,
+            lambda hooks, _: one(ContextCompactionHook, hooks).planner.summary_tokens,
+        ),
+        ("context", "block_tokens", 61, lambda hooks, _: one(MemoryInjectionHook, hooks).block_tokens),
+        ("context", "notes_tokens", 77, lambda hooks, _: one(NotesInjectorHook, hooks).max_tokens),
+        ("injection", "max_chars", 333, lambda hooks, _: one(MemoryInjectionHook, hooks).max_chars),
+        ("injection", "min_score", 0.91, lambda hooks, _: one(MemoryInjectionHook, hooks).floors.any),
+        ("notes", "inject_chars", 555, lambda hooks, _: one(NotesInjectorHook, hooks).max_chars),
+    ],
+)
+def test_a_changed_setting_reaches_its_hook(
+    tmp_path: Path, section: str, key: str, value: object, look: Look
+) -> None:
+    """The session reads it where it uses it."""
+    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
+        hooks = memory.hooks(session_id="kitchen", speaker="alice")
+        registry, ctx = HookRegistry(hooks), TurnContext(Session())
+        registry.fire(ON_RUN_START, ctx, {"task": "Hello."})
+        assert look(hooks, ctx) != value
+        changed = msgspec.structs.replace(getattr(profile, section), **{key: value})
+        memory.settings.now = msgspec.structs.replace(profile, **{section: changed})
+        registry.fire(ON_RUN_START, ctx, {"task": "Hello again."})
+        assert look(hooks, ctx) == value
+        assert not registry.failures()
+
+
+def test_what_must_fit_follows_the_answer_s_share(tmp_path: Path) -> None:
+    """The last word on a prompt, and what a tool may answer, are bounded by what the answer leaves."""
+    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
+        hooks = memory.hooks(session_id="kitchen")
+        registry, ctx = HookRegistry(hooks), TurnContext(Session())
+        registry.fire(ON_RUN_START, ctx, {"task": "Hello."})
+        room = one(TokenBudgetHook, hooks).max_context_tokens
+        context = msgspec.structs.replace(profile.context, reply_tokens=profile.context.reply_tokens + 100)
+        memory.settings.now = msgspec.structs.replace(profile, context=context)
+        registry.fire(ON_RUN_START, ctx, {"task": "Hello again."})
+        assert one(TokenBudgetHook, hooks).max_context_tokens == room - 100
+        assert one(ContextCompactionHook, hooks).planner.room == room - 100
+
+
+SECRET = "the blue pills"
+
+
+class Caller:
+    """Calls a tool at the first hop of each turn, and then says something."""
+
+    def __init__(self, name: str, **arguments: str) -> None:
+        self.call = ToolCall(name, arguments)
+        self.handed: list[list[dict[str, Any]]] = []
+
+    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+        """Call, or answer a result."""
+        self.handed.append(list(messages))
+        return Reply(f"Here is {SECRET}.") if messages[-1]["role"] == "tool" else Reply("", (self.call,))
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+def opened(home: Path, settings: str, **options: Any) -> Memory:
+    """Open a home whose profile says something under `[hooks]` or elsewhere."""
+    home.mkdir(exist_ok=True)
+    (home / "edgemem.toml").write_text(f'[llama]\nembedder = ""\n{settings}')
+    return edgemem.open(home, worker=False, **options)
+
+
+def robot(memory: Memory, model: Caller, run: Any, **options: Any) -> AgentLoop:
+    """Return a loop with one tool."""
+    tool = Tool(model.call.name, "", {}, run)
+    return AgentLoop(model, hooks=memory.hooks(speaker="ann", **options), tools=[tool])
+
+
+def packages(memory: Memory, name: str) -> str:
+    """Return what the check of that name tells."""
+    return next(one.detail for one in memory.check() if one.name == name)
+
+
+def audit(home: Path) -> list[dict[str, Any]]:
+    """Return the lines of the home's audit log."""
+    return [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
+
+
+def test_nothing_is_added_by_default(tmp_path: Path) -> None:
+    """Without a key there is no further hook and no further file."""
+    with opened(tmp_path, "") as memory:
+        names = {type(hook).__name__ for hook in memory.hooks()}
+        robot(memory, Caller("look"), lambda: "x" * 9000).run("Look.")
+    assert not names & {"AuditLogHook", "TimingHook", "ToolErrorRetryHook"}
+    assert not list(tmp_path.glob("audit*"))
+
+
+def test_a_tool_that_fails_is_told_when_to_stop(tmp_path: Path) -> None:
+    """`tool_retries` bounds how often a failed tool is called again in a turn."""
+    model = Caller("look")
+    model.complete = lambda messages, **_: Reply("", (model.call,))  # type: ignore[method-assign]
+    calls = []
+
+    def fail() -> None:
+        calls.append(1)
+        raise OSError("no camera")
+
+    with opened(tmp_path, "[hooks]\ntool_retries = 1\n") as memory:
+        loop = robot(memory, model, fail)
+        loop.max_hops = 6
+        loop.run("Look.")
+    assert len(calls) == 2
+
+
+def test_the_audit_log_says_what_happened_and_not_what_was_said(tmp_path: Path) -> None:
+    """All sessions write to one file in the home, which is closed with the memory and has no words in it."""
+    with opened(tmp_path, '[hooks]\naudit_log = "audit.jsonl"\n') as memory:
+        for session in ("one", "two"):
+            loop = robot(memory, Caller("look", at=SECRET), lambda at: at, session_id=session)
+            loop.run(f"Where are {SECRET}?")
+            assert loop.hooks.failures() == []
+        memory.close()
+    told = audit(tmp_path)
+    assert {line["session"] for line in told} == {"one", "two"}
+    assert [line["event"] for line in told[:4]] == ["after_llm", "after_tool", "after_llm", "on_run_end"]
+    assert "pills" not in (tmp_path / "audit.jsonl").read_text()
+    assert (tmp_path / "audit.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_words_are_written_where_the_profile_says_so(tmp_path: Path) -> None:
+    """With `audit_text = "household"` a turn in confidence still leaves no word."""
+    with opened(tmp_path, '[hooks]\naudit_log = "audit.jsonl"\naudit_text = "household"\n') as memory:
+        loop = robot(memory, Caller("look"), lambda: "a cup")
+        loop.run("Look.", private=True)
+        assert "pills" not in (tmp_path / "audit.jsonl").read_text()
+        loop.run("Hello.", speaker="bo")  # whom no line of it is shown
+    assert audit(tmp_path)[-1]["reply"] == f"Here is {SECRET}."
+
+
+def test_who_is_forgotten_is_forgotten_in_the_audit_log(tmp_path: Path) -> None:
+    """Erasing a person takes their lines out of the profile's own log, and the open log goes on behind."""
+    with opened(tmp_path, '[hooks]\naudit_log = "audit.jsonl"\naudit_text = "household"\n') as memory:
+        loop = robot(memory, Caller("look"), lambda: "a cup")
+        loop.run("Look.", speaker="ann")
+        loop.run("Look.", speaker="bo")
+        memory.forget_person("ann")
+        assert {line["speaker"] for line in audit(tmp_path)} == {"bo"}
+        loop.run("Look.", speaker="cy")
+    assert {line["speaker"] for line in audit(tmp_path)} == {"bo", "cy"}
+
+
+def test_an_audit_log_that_cannot_be_written_keeps_nobody_from_talking(tmp_path: Path) -> None:
+    """The robot answers, and `check` says why there is no log."""
+    (tmp_path / "file").write_text("")
+    with opened(tmp_path / "home", f'[hooks]\naudit_log = "{tmp_path}/file/audit.jsonl"\n') as memory:
+        loop = robot(memory, Caller("look"), lambda: "a cup")
+        assert loop.run("Look.").reply
+        assert "cannot be opened" in packages(memory, "hooks")
+
+
+def test_the_time_of_each_hook_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """`[log] hooks = true` gives a line of JSON a turn, with milliseconds and names of hooks only."""
+    with (
+        opened(tmp_path, "[log]\nhooks = true\n") as memory,
+        caplog.at_level(logging.INFO, logger="edgemem.timing"),
+    ):
+        loop = robot(memory, Caller("look"), lambda: "a cup")
+        loop.run("Look.")
+        loop.run("Look.")
+    first, second = (
+        json.loads(record.getMessage()) for record in caplog.records if record.name == "edgemem.timing"
+    )
+    for told in (first, second):
+        assert {"MemoryInjectionHook", "LayoutHook"} <= told["before_llm"].keys()
+        assert told["after_llm"]["model"] >= 0
+        assert told["on_run_end"]["turn"] > told["before_llm"]["MemoryInjectionHook"] > 0
+    assert "pills" not in caplog.text
+
+
+def test_a_packages_hook_acts_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`packages` loads hooks by entry point; one that is missing is told by `check`, and the others act."""
+    site = tmp_path / "site"
+    (site / "shout-1.0.dist-info").mkdir(parents=True)
+    (site / "shout_hooks.py").write_text(
+        "class Shout:\n    points = frozenset({'on_run_start'})\n"
+        "    def __call__(self, point, ctx, payload):\n"
+        "        from edgemem.hooks import HookResult\n"
+        "        return HookResult.replace({'task': payload['task'].upper()})\n"
+    )
+    info = site / "shout-1.0.dist-info"
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shout\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[edgevox.hooks]\nshout = shout_hooks:Shout\n")
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, "shout_hooks", raising=False)
+    with opened(tmp_path / "home", '[hooks]\npackages = ["shout", "whisper"]\n') as memory:
+        loop = robot(memory, Caller("look"), lambda: "a cup")
+        loop.run("Look.")
+        assert loop.session.messages[0]["content"] == "LOOK."
+        assert "whisper failed at loading" in packages(memory, "hooks")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("tool_output_chars = 20", "tool_output_chars"),
+        ('audit_text = "everything"', "audit_text"),
+        ("tool_retrys = 2", "tool_retries"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named(tmp_path: Path, line: str, told: str) -> None:
+    """One sentence says which key is wrong, before anything is opened."""
+    with pytest.raises(ConfigError, match=told):
+        opened(tmp_path, f"[hooks]\n{line}\n")

@@ -1,0 +1,395 @@
+"""Several agents: on one memory, on two channels, in two processes, and one conversation handed from one to another."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+from talking import opened
+
+from edgemem import AgentLoop, Memory
+from edgemem.hooks.points import (
+    BEFORE_TOOL,
+    ON_IDLE,
+    ON_RUN_END,
+    ON_RUN_START,
+    ON_SPEECH_START,
+    ToolCallRequest,
+    TurnContext,
+)
+from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.llama.chat import LlamaChat
+from edgemem.loop.replies import ChatReplies
+from edgemem.loop.toolbox import Tool
+from edgemem.memory.idle import IdleWorker, Step
+from edgemem.records import Message, Reply, Session, ToolCall
+
+WIDE = "[context]\nwindow_tokens = 16384\n"
+
+
+class Model:
+    """Keeps a fact when it is told one (`keep key=value`), and otherwise answers."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.handed: list[list[Message]] = []
+        self.calls: list[ToolCall] = []
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.handed.append(list(messages))
+        last = messages[-1]
+        _, keep, fact = str(last["content"]).rpartition("\n")[2].partition("keep ")
+        if last["role"] == "user" and keep:
+            key, _, value = fact.partition("=")
+            return Reply("", (ToolCall("remember_fact", {"key": key, "value": value}),))
+        if self.calls and last["role"] == "user":
+            return Reply("", (self.calls.pop(0),))
+        return Reply(f"{self.name} answers")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory."""
+    with opened(tmp_path / "home", WIDE) as memory:
+        yield memory
+
+
+def agent(memory: Memory, session: str, *, speaker: str | None = "alice", **how: Any) -> AgentLoop:
+    """Return an agent with a session of its own."""
+    return AgentLoop(
+        Model(session), hooks=memory.hooks(session_id=session), tools=memory.tools(), speaker=speaker, **how
+    )
+
+
+def prompt(loop: AgentLoop) -> str:
+    """Return everything that the model was handed last."""
+    return "\n".join(str(message["content"]) for message in loop.model.handed[-1])  # type: ignore[attr-defined]
+
+
+def talk(loop: AgentLoop, turns: int) -> None:
+    """Say some things."""
+    for n in range(turns):
+        loop.run(f"{loop.model.name} says sentence {n}")  # type: ignore[attr-defined]
+        loop.run(f"keep {loop.model.name}.{n}=word{n}")  # type: ignore[attr-defined]
+
+
+# Two agents on one memory
+
+
+def test_two_agents_in_two_threads_never_mix(tmp_path: Path) -> None:
+    """Sessions stay apart and whole, every prompt grows, and the facts of both are in one memory."""
+    with opened(tmp_path / "home", WIDE, worker=True) as memory:
+        loops = [agent(memory, "hall"), agent(memory, "attic", speaker="bob")]
+        threads = [threading.Thread(target=talk, args=(loop, 15)) for loop in loops]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        memory.database.flush()
+        for loop, other in ((loops[0], "attic"), (loops[1], "hall")):
+            assert loop.hooks.failures() == []
+            said = [str(message) for message in loop.session.messages]
+            assert not [text for text in said if f"{other} says" in text or f"{other} answers" in text]
+            stored = memory.sessions.load(loop.model.name)  # type: ignore[attr-defined]
+            assert stored is not None
+            assert [m["content"] for m in stored.messages] == [m["content"] for m in loop.session.messages]
+            handed = loop.model.handed  # type: ignore[attr-defined]
+            assert all(after[: len(before)] == before for before, after in pairwise(handed))
+        assert len(memory.store.facts()) == 30
+        assert memory.diagnostics.idle_failures() == []
+
+
+def test_what_one_is_told_the_other_knows_in_its_next_turn(memory: Memory) -> None:
+    """A fact is put before both, once to each: what a prompt holds is counted by session."""
+    hall, attic = agent(memory, "hall"), agent(memory, "attic")
+    hall.run("keep dog.name=Rufus")
+    for _ in range(2):
+        attic.run("what is the name of the dog?")
+    first, second = attic.model.handed  # type: ignore[attr-defined]
+    assert "Rufus" in first[-1]["content"]
+    assert "<memory>" not in second[-1]["content"]
+    hall.run("what is the name of the dog?")
+    assert "<memory>" not in hall.model.handed[-1][-1]["content"]  # type: ignore[attr-defined]
+    hall.run("keep dog.name=Bella")
+    attic.run("and now, what is the name of the dog?")
+    assert "now Bella (before: Rufus)" in attic.model.handed[-1][-1]["content"]  # type: ignore[attr-defined]
+
+
+def test_a_cut_reaches_the_agent_that_spoke(memory: Memory) -> None:
+    """The one that was cut off is marked and told so; the other goes on."""
+    hall, attic = agent(memory, "hall"), agent(memory, "attic")
+    hall.run("hello")
+    attic.run("hello")
+    hall.interrupt("hall")
+    hall.run("go on")
+    attic.run("go on")
+    assert "interrupted after: hall" in prompt(hall)
+    assert "interrupted" not in prompt(attic)
+    states = {name: memory.sessions.journal.read_turns(name)[0].state for name in ("hall", "attic")}
+    assert states == {"hall": "interrupted", "attic": "complete"}
+
+
+OTHER = dedent(
+    """
+    import sys
+    sys.path[:0] = {tests!r}
+    from pathlib import Path
+    from test_several_agents import WIDE, agent, opened, prompt, talk
+    with opened(Path({home!r}), WIDE) as memory:
+        loop = agent(memory, "attic", speaker="bob")
+        talk(loop, 8)
+        assert loop.hooks.failures() == [], loop.hooks.failures()
+        loop.run("what is the name of the dog?")
+        assert "Rufus" in prompt(loop), prompt(loop)
+        print(len(loop.session.messages))
+    """
+)
+
+
+def test_two_processes_on_one_home(tmp_path: Path) -> None:
+    """Agents in two processes share what they learn, keep their sessions apart, and lose no turn."""
+    home = tmp_path / "home"
+    with opened(home, WIDE) as memory:
+        memory.store.add_fact("dog.name", "Rufus")
+        code = OTHER.format(tests=[str(folder) for folder in Path(__file__).parents[:2]], home=str(home))
+        other = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        loop = agent(memory, "hall")
+        talk(loop, 8)
+        out, err = other.communicate(timeout=120)
+        assert other.returncode == 0, err
+        assert loop.hooks.failures() == []
+        attic, hall = memory.sessions.load("attic"), memory.sessions.load("hall")
+        assert attic is not None
+        assert hall is not None
+        assert len(attic.messages) == int(out)
+        assert len(hall.messages) == len(loop.session.messages)
+        assert "hall says" not in str(attic.messages)
+        assert "attic says" not in str(hall.messages)
+        loop.run("what was kept as attic.3?")
+        assert "word3" in prompt(loop)
+
+
+# Idle work
+
+
+class Agent:
+    """One agent's upkeep hook, and its session."""
+
+    def __init__(self, worker: IdleWorker) -> None:
+        self.hook = UpkeepHook(worker)
+        self.ctx = TurnContext(Session())
+
+    def fire(self, point: str, ctx: TurnContext | None = None, **payload: Any) -> None:
+        self.hook(point, ctx or self.ctx, payload)
+
+
+def test_idle_work_waits_for_all_agents() -> None:
+    """The end of one agent's turn does not start it while another still speaks."""
+    worker = IdleWorker(())
+    first, second = Agent(worker), Agent(worker)
+    first.fire(ON_SPEECH_START)
+    second.fire(ON_RUN_START)
+    first.fire(ON_RUN_START)
+    first.fire(ON_RUN_END)
+    assert worker.held
+    second.fire(ON_RUN_END)
+    assert not worker.held
+
+
+def test_an_agent_that_is_gone_holds_nothing() -> None:
+    """A loop that was dropped in the middle of a turn does not stop upkeep for ever, nor does a sound without words."""
+    worker = IdleWorker(())
+    first, second = Agent(worker), Agent(worker)
+    first.fire(ON_RUN_START)
+    second.fire(ON_SPEECH_START)
+    del first
+    gc.collect()
+    assert worker.held
+    second.fire(ON_IDLE, seconds=0.0)
+    assert not worker.held
+
+
+def test_the_quiet_of_one_agent_is_not_used_while_another_speaks() -> None:
+    """Work that a loop asks for in its own thread stops for the other one, too."""
+    ran: list[int] = []
+
+    def work(_stop: Any) -> bool:
+        ran.append(1)
+        return len(ran) < 5
+
+    worker = IdleWorker([Step("work", work)])
+    first, second = Agent(worker), Agent(worker)
+    second.fire(ON_RUN_START)
+    first.fire(ON_IDLE, seconds=5.0)
+    assert ran == []
+    second.fire(ON_RUN_END)
+    first.fire(ON_IDLE, seconds=5.0)
+    assert len(ran) == 5
+
+
+def test_an_agent_within_a_tool_does_not_end_the_turn_around_it() -> None:
+    """With the same hooks, the inner agent's end of turn holds idle work still."""
+    worker = IdleWorker(())
+    outer = Agent(worker)
+    inner = TurnContext(Session())
+    outer.fire(ON_RUN_START)
+    outer.fire(ON_RUN_START, inner)
+    outer.fire(ON_RUN_END, inner)
+    assert worker.held
+    outer.fire(ON_RUN_END)
+    assert not worker.held
+
+
+# Hand-over
+
+
+def handed_over(memory: Memory) -> tuple[AgentLoop, AgentLoop]:
+    """Return two agents of one conversation: a cook with a tool, and a host without it."""
+    hooks = memory.hooks(session_id="kitchen", speaker="alice")
+    stove = Tool("stove", "Turns the stove on.", {"type": "object", "properties": {}}, lambda: "it is hot")
+    cook = AgentLoop(Model("cook"), hooks=hooks, instructions="You cook.", tools=[stove], agent_name="cook")
+    host = AgentLoop(Model("host"), hooks=hooks, instructions="You welcome guests.", agent_name="host")
+    return cook, host
+
+
+def test_a_conversation_is_handed_over_and_back(memory: Memory) -> None:
+    """Each sees its own instructions and all that was said, the other's tool calls whole; the session is one."""
+    cook, host = handed_over(memory)
+    cook.model.calls = [ToolCall("stove", {})]  # type: ignore[attr-defined]
+    cook.run("make it hot, please")
+    host.run("who is coming?")
+    handed = host.model.handed[-1]  # type: ignore[attr-defined]
+    assert [message["role"] for message in handed] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+    assert handed[0]["content"] == "You welcome guests."
+    assert handed[3]["tool_call_id"] == handed[2]["tool_calls"][0]["id"]
+    host.model.calls = [ToolCall("stove", {})]  # type: ignore[attr-defined]
+    host.run("and the stove?")
+    assert "there is no tool 'stove'" in prompt(host)
+    cook.run("is it hot now?")
+    back = cook.model.handed[-1]  # type: ignore[attr-defined]
+    assert back[0]["content"] == "You cook."
+    assert back[5:7] == [
+        {"role": "user", "content": "who is coming?"},
+        {"role": "assistant", "content": "host answers"},
+    ]
+    assert cook.hooks.failures() == host.hooks.failures() == []
+    stored = memory.sessions.load("kitchen")
+    assert stored is not None
+    assert [m["content"] for m in stored.messages] == [m["content"] for m in cook.session.messages]
+    assert [episode.agent for episode in memory.store.recent_episodes()] == ["cook", "host"]
+
+
+def test_a_turn_that_was_given_up_within_a_tool_does_not_stop_the_storing(memory: Memory) -> None:
+    """A framework that drops a turn in the middle of a tool, and then comes with another session, loses few turns."""
+    cook, _ = handed_over(memory)
+    cook.hooks.fire(ON_RUN_START, cook.ctx, {"task": "make it hot"})
+    cook.session.messages.append({"role": "user", "content": "make it hot"})
+    cook.hooks.fire(BEFORE_TOOL, cook.ctx, ToolCallRequest("stove", {}))
+    for n in range(10):
+        again = AgentLoop(Model("again"), hooks=cook.hooks, speaker="alice")
+        again.run(f"turn {n}")
+        assert {(f.count, "no on_run_end" in f.message) for f in again.hooks.failures()} <= {(1, True)}
+    turns = memory.sessions.journal.read_turns("kitchen")
+    assert [turn.messages[0].content for turn in turns] == ["make it hot", "turn 8", "turn 9"]
+    assert [turn.state for turn in turns] == ["unfinished", "complete", "complete"]
+
+
+def test_a_handover_begins_an_epoch_and_nothing_else_does(memory: Memory) -> None:
+    """Other instructions or tools stand before everything, so the prompt begins anew: once for each change."""
+    cook, host = handed_over(memory)
+    for loop in (cook, cook, host, host, cook):
+        loop.run("hello")
+    epochs = memory.database.query("select reason, first_turn from epochs order by id")
+    assert epochs == [("begin", 0), ("instructions", 0), ("instructions", 0)]
+
+
+def test_the_cost_of_a_handover_is_the_prompt_read_once(tmp_path: Path, vocabularies: Path) -> None:
+    """A real model reads all of it in the turn after the hand-over, and only what is new in the turns after that."""
+    path = write_llama_gguf(tmp_path / "qwen2.gguf", vocabularies=vocabularies, width=32)
+    with (
+        LlamaChat(path, n_ctx=2048, threads=1) as chat,
+        opened(tmp_path / "home", WIDE, tokenizer=chat.tokenizer) as memory,
+    ):
+        hooks = memory.hooks(session_id="kitchen", speaker="alice")
+        model = ChatReplies(chat, max_tokens=6)
+        cook = AgentLoop(model, hooks=hooks, instructions="You cook.")
+        host = AgentLoop(model, hooks=hooks, instructions="You welcome guests.")
+        shares = []
+        for loop in (cook, cook, cook, host, host, cook, cook):
+            loop.run("please tell me a little more about the red cup on the shelf in the hall, if you can")
+            shares.append(chat.last.evaluated_tokens / chat.last.prompt_tokens)
+        assert cook.hooks.failures() == host.hooks.failures() == []
+    whole, small = [shares[n] for n in (3, 5)], [shares[n] for n in (2, 4, 6)]
+    assert min(whole) > 0.9
+    assert max(small) < 0.5
+
+
+def test_the_example_of_the_docstring_runs(memory: Memory) -> None:
+    """What `Memory.hooks` shows is what works."""
+    shown = Memory.hooks.__doc__ or ""
+    lines = [
+        line for line in shown.splitlines() if line.startswith(" " * 12) and ("=" in line or ".run(" in line)
+    ]
+    code = dedent("\n".join(line for line in lines if line.strip().startswith(("hooks =", "cook", "host"))))
+    stove = Tool("stove", "", {}, lambda: "hot")
+    known: dict[str, Any] = {"memory": memory, "model": Model("Pip"), "stove": stove, "AgentLoop": AgentLoop}
+    exec(code, known)
+    assert known["host"].hooks.failures() == []
+    assert "What shall we eat?" in prompt(known["host"])
+
+
+def test_each_listener_is_shown_what_is_theirs(memory: Memory) -> None:
+    """What Alice tells the one agent in private reaches no prompt that Bob or a stranger hears at the other."""
+    hall, attic = agent(memory, "hall"), agent(memory, "attic", speaker=None)
+    memory.store.add_fact("dog.pill", "blue", scope="user:alice")
+    hall.run("my pin for the dog door is 4711", private=True)
+    for speaker in ("bob", None):
+        attic.run("what about the dog, its pill and the pin of its door?", speaker=speaker)
+        assert "4711" not in prompt(attic)
+        assert "blue" not in prompt(attic)
+    attic.run("what is my pin for the dog door?", speaker="alice")
+    attic.run("and the dog's pill?", speaker="alice")
+    assert "4711" in prompt(attic)
+    assert "blue" in prompt(attic)
+
+
+def test_one_agent_on_two_channels(memory: Memory) -> None:
+    """The same persona and model in the room and in a chat: sessions apart, facts shared, each read by its own."""
+    model = Model("Pip")
+    channels = {
+        name: AgentLoop(
+            model,
+            hooks=memory.hooks(session_id=name),
+            tools=memory.tools(),
+            instructions="You are Pip.",
+            speaker="alice",
+        )
+        for name in ("voice", "chat")
+    }
+    channels["voice"].run("keep flight=LH 400")
+    channels["chat"].run("which flight is it?")
+    assert "LH 400" in prompt(channels["chat"])
+    assert [message["role"] for message in model.handed[-1]] == ["system", "user"]
+    assert {handed[0]["content"] for handed in model.handed} == {"You are Pip."}
+    assert sorted(memory.sessions.list_ids()) == ["chat", "voice"]

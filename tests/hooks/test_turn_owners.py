@@ -1,0 +1,310 @@
+"""Whose words they are: a message stays with the turn and the speaker it was said in, whatever the loop does next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talking import Model, OwnLoop, opened
+
+from edgemem.hooks import (
+    AFTER_LLM,
+    BEFORE_LLM,
+    ON_RUN_END,
+    ON_RUN_START,
+    AgentResult,
+    HookResult,
+    PersistSessionHook,
+)
+from edgemem.hooks.prompt import LayoutHook
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.records import Message, Reader, Reply, Session, ToolCall, Turn
+from edgemem.store.json.sessions import JSONSessionStore
+
+pytestmark = pytest.mark.usefixtures("patient")
+
+SECRET = "Between us: Ben's ring is in the piano."
+UNFINISHED = "…"
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory."""
+    with opened(tmp_path / "home") as memory:
+        yield memory
+
+
+def stored(memory: Memory, reader: Reader | None = None) -> list[Turn]:
+    """Return the turns of the session."""
+    memory.database.flush()
+    return memory.sessions.journal.read_turns("kitchen", reader=reader)
+
+
+def words(turn: Turn) -> list[str | None]:
+    """Return what was said in a turn."""
+    return [message.content for message in turn.messages]
+
+
+def whose(turns: list[Turn]) -> list[tuple[str | None, str, str, list[str | None]]]:
+    """Return who said what, how private it is, and how it ended."""
+    return [(turn.heard and turn.heard.speaker, turn.level, turn.state, words(turn)) for turn in turns]
+
+
+@pytest.mark.parametrize("next_voice", ["ben", None])
+def test_a_turn_whose_model_raised_stays_its_speakers(memory: Memory, next_voice: str | None) -> None:
+    """The loop of the README tells nobody that the model failed: the next speaker neither sees nor recalls what was said."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    loop.fail(SECRET, "anna", private=True)
+    assert "piano" not in str(loop.run("Good morning.", next_voice))
+    memory.idle(5)
+    assert not [
+        item
+        for item in memory.recall("Where is the ring, in the piano?", speaker=next_voice)
+        if "piano" in item.text
+    ]
+    level = "household" if next_voice else "shared"
+    assert whose(stored(memory)) == [
+        ("anna", "private", "unfinished", [SECRET]),
+        (next_voice, level, "complete", ["Good morning.", "Fine."]),
+    ]
+    (failure,) = loop.hooks.failures()
+    assert "got no on_run_end" in failure.message
+    assert SECRET not in failure.message
+
+
+def test_who_said_it_still_has_it_where_it_stood(memory: Memory) -> None:
+    """The prompt of a speaker whose turn was left open only grows: the utterance stays, and strict templates get an answer."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    memory.store.add_fact("ring", "gold", scope="user:anna")
+    before = loop.fail(SECRET, "anna", private=True)
+    loop.run("Good morning.", "ben")
+    again = loop.run("And now?", "anna")
+    assert again[: len(before)] == before
+    assert [message["role"] for message in again] == ["user", "assistant"] * 2 + ["user"]
+    assert again[1]["content"] == UNFINISHED
+
+
+def test_a_question_that_failed_is_asked_again(memory: Memory) -> None:
+    """A loop that takes the utterance back when the model fails says the same words once more, and they are heard."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    loop.run("Hello.", "anna")
+    for _ in range(2):
+        loop.fail("Where is my cup?", "anna")
+        loop.said.pop()
+    handed = loop.run("Where is my cup?", "anna")
+    asked = [message["content"] for message in handed if message["role"] == "user"]
+    assert asked == ["Hello."] + ["Where is my cup?"] * 3
+    assert [(turn.state, words(turn)) for turn in stored(memory)] == [
+        ("complete", ["Hello.", "Fine."]),
+        *[("unfinished", ["Where is my cup?"])] * 2,
+        ("complete", ["Where is my cup?", "Fine."]),
+    ]
+    assert [message["role"] for message in loop.run("Thanks.", "anna")] == ["user", "assistant"] * 4 + [
+        "user"
+    ]
+
+
+def test_history_that_nobody_knows_is_in_nobodys_name(memory: Memory) -> None:
+    """Examples that a program begins with stand in the prompt, and are not stored as said by whoever speaks first."""
+    example = [{"role": "user", "content": "Ping?"}, {"role": "assistant", "content": "Pong."}]
+    loop = OwnLoop(memory.hooks(session_id="kitchen"), Session(list(example)))
+    assert [message["content"] for message in loop.run("Hello.", "anna")] == ["Ping?", "Pong.", "Hello."]
+    assert [turn.heard for turn in stored(memory)][:1] == [None]
+    assert [(turn.owner, words(turn)) for turn in stored(memory)] == [
+        (None, ["Ping?", "Pong."]),
+        ("anna", ["Hello.", "Fine."]),
+    ]
+
+
+def test_words_between_turns_are_nobodys(memory: Memory) -> None:
+    """A turn that went past the hooks was said by somebody unknown: its words reach no prompt, and the operator has them."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    loop.run("Hello.", "anna")
+    loop.said.extend([{"role": "user", "content": SECRET}, {"role": "assistant", "content": "I see."}])
+    for speaker in ("ben", "anna", None):
+        assert "piano" not in str(loop.run("And now?", speaker))
+    assert (None, "private", "unfinished", [SECRET, "I see."]) in whose(stored(memory))
+    assert ["said in no turn" in failure.message for failure in loop.hooks.failures()] == [True]
+    for reader in (Reader("anna"), Reader("ben"), Reader()):
+        assert "piano" not in str(stored(memory, reader))
+
+
+def test_a_turn_that_a_guard_ends_is_not_the_speakers_before(memory: Memory) -> None:
+    """A hook that answers before memory's hooks know who speaks: the words are kept under the name that the loop knows."""
+
+    class Guard:
+        points = frozenset({ON_RUN_START})
+        priority = 1000
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+            return HookResult.end("I may not say.") if "piano" in payload["task"] else None
+
+    hooks = [Guard(), *memory.hooks(session_id="kitchen")]
+    loop = AgentLoop(Model(otherwise="Fine."), hooks=hooks)
+    loop.run("Hello.", speaker="ben")
+    loop.run(SECRET, speaker="anna", private=True)
+    assert whose(stored(memory)) == [
+        ("ben", "household", "complete", ["Hello.", "Fine."]),
+        ("anna", "private", "complete", [SECRET, "I may not say."]),
+    ]
+    own = OwnLoop(hooks, loop.session)
+    own.hooks.fire(ON_RUN_START, own.ctx, {"task": "the piano?", "speaker": "anna", "private": True})
+    own.said.append({"role": "user", "content": "the piano?"})
+    own.end("I may not say.")
+    assert whose(stored(memory))[2:] == [(None, "private", "complete", ["the piano?", "I may not say."])]
+
+
+def test_a_json_session_keeps_its_speakers(tmp_path: Path) -> None:
+    """A store that knows messages only: a turn that was left open is kept with the next one, closed as it was said."""
+    store = JSONSessionStore(tmp_path / "talk")
+
+    def loop(session: Session | None = None) -> OwnLoop:
+        return OwnLoop([PersistSessionHook(store, session_id="kitchen"), LayoutHook()], session)
+
+    first = loop()
+    first.fail(SECRET, "anna", private=True)
+    assert "piano" not in str(first.run("Good morning.", "ben"))
+    first.fail("Ben's own secret.", "ben", private=True)
+    first.run("And now?", "anna")
+    brought = [dict(message) for message in first.said]
+    for again in (loop(), loop(Session(brought)), loop(Session(brought[1:]))):
+        assert "piano" not in str(again.fail("What do you know?", "ben"))
+        assert "own secret" in str(again.ask())
+        assert "own secret" not in str(again.fail("What do you know?", "anna"))
+
+
+def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: Memory) -> None:
+    """The reply comes from `after_llm` where the loop's list never had it."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    loop.fail("Hello.", "anna")
+    loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "Good day.", "tool_calls": [], "hop": 0})
+    memory.database.flush()
+    assert [(turn.state, words(turn)) for turn in stored(memory)] == [("open", ["Hello.", "Good day."])]
+
+
+class LateLoop(OwnLoop):
+    """A loop as EdgeVox has it: it goes on behind the view that it is handed, and its session gets that at the end."""
+
+    def fail(self, text: str, speaker: str | None, *, private: bool = False) -> list[Message]:
+        """Live a turn whose model raises; the session never hears of it."""
+        self.begin(text, speaker, private=private)
+        self.messages = [*self.said, {"role": "user", "content": text}]
+        asked = {"messages": self.messages, "hop": 0, "tools": []}
+        self.messages[:] = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
+        return [dict(message) for message in self.messages]
+
+    def end(self, reply: str = "Fine.") -> None:
+        """Keep the view with the reply behind it."""
+        self.ctx.session.messages = [*self.messages, {"role": "assistant", "content": reply}]
+        self.hooks.fire(ON_RUN_END, self.ctx, AgentResult(reply))
+
+
+def test_a_loop_whose_session_gets_the_words_at_the_end(memory: Memory) -> None:
+    """What its model was handed is kept where the model raises, whoever speaks next, and blocks are never taken for words."""
+    for key, value in (("cup", "blue"), ("ring", "gold")):
+        memory.store.add_fact(key, value, scope="household")
+    loop = LateLoop(memory.hooks(session_id="kitchen"))
+    first = loop.run("Where is the cup?", "anna")
+    assert "blue" in first[-1]["content"]
+    loop.fail(SECRET, "anna", private=True)
+    loop.fail("Where is the ring?", "ben")
+    loop.fail("Where is the ring?", "ben")
+    assert "piano" not in str(loop.run("Hello.", "ben"))
+    again = loop.run("And now?", "anna")
+    assert again[: len(first)] == first
+    asked = [message["content"].splitlines()[-1] for message in again if message["role"] == "user"]
+    assert asked == ["Where is the cup?", SECRET, *["Where is the ring?"] * 2, "Hello.", "And now?"]
+    assert whose(stored(memory)) == [
+        ("anna", "household", "complete", ["Where is the cup?", "Fine."]),
+        ("anna", "private", "unfinished", [SECRET]),
+        *[("ben", "household", "unfinished", ["Where is the ring?"])] * 2,
+        ("ben", "household", "complete", ["Hello.", "Fine."]),
+        ("anna", "household", "complete", ["And now?", "Fine."]),
+    ]
+    assert {failure.count for failure in loop.hooks.failures()} == {3}
+
+
+def test_a_question_of_an_aborted_turn_is_not_open(memory: Memory) -> None:
+    """Nobody has heard it, so a yes to something else erases nothing; one that was asked in a turn that stays counts."""
+    forget = Reply("", (ToolCall("forget_fact", {"key": "code"}),))
+    memory.store.add_fact("code", "moon", scope="user:anna")
+    loop = AgentLoop(
+        Model(forget, "Shall I?", "Hello.", forget, "Shall I?", forget),
+        hooks=memory.hooks(session_id="kitchen"),
+        tools=memory.tools(),
+        speaker="anna",
+    )
+    loop.prepare("Forget my code.")
+    loop.abort()
+    loop.run("Hello.")
+    loop.run("Yes.")
+    assert memory.store.get_fact("code", scope="user:anna") == "moon"
+    loop.run("Yes.")
+    assert memory.store.get_fact("code", scope="user:anna") is None
+    assert loop.hooks.failures() == []
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_list_that_comes_back_cut_keeps_its_speakers(memory: Memory, copies: bool) -> None:
+    """A loop may drop its oldest messages: what is left is still whose it was, object for object or word for word."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    for n, speaker in enumerate(["ben", "anna", "ben", "anna"]):
+        loop.run(f"Secret {n} of {speaker}.", speaker, private=True)
+    del loop.said[:2]
+    if copies:
+        loop.said[:] = json.loads(json.dumps(loop.said))
+    for reader in ("ben", "anna", "ben"):
+        prompt = [message["content"] for message in loop.run("What do you know?", reader)]
+        mine = [f"Secret {n} of {reader}." for n in range(1, 4) if (n % 2 == 1) == (reader == "anna")]
+        assert [text for text in prompt if text.startswith("Secret")] == mine
+
+
+def test_a_loop_that_keeps_the_utterance_before_it_begins_the_turn(memory: Memory) -> None:
+    """What stands at the end of the list when the turn begins is the new speaker's."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    for speaker, text in (("anna", SECRET), ("ben", "Hello.")):
+        loop.said.append({"role": "user", "content": text})
+        loop.begin(text, speaker, private=text == SECRET)
+        handed = loop.ask()
+    assert [message["content"] for message in handed] == ["Hello."]
+    loop.end()
+    assert whose(stored(memory)) == [
+        ("anna", "private", "unfinished", [SECRET]),
+        ("ben", "household", "complete", ["Hello.", "Fine."]),
+    ]
+
+
+def test_a_reply_that_comes_into_the_list_after_the_end(memory: Memory) -> None:
+    """It is the reply of the turn that ended, also when that is told twice."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    loop.fail("Where is the ring?", "anna", private=True)
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("In the piano."))
+    loop.said.append({"role": "assistant", "content": "In the piano."})
+    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("In the piano."))
+    assert "piano" not in str(loop.run("Good morning.", "ben"))
+    assert "piano" in str(loop.run("And now?", "anna"))
+    assert [words(turn) for turn in stored(memory)] == [
+        ["Where is the ring?", "In the piano."],
+        ["Good morning.", "Fine."],
+        ["And now?", "Fine."],
+    ]
+    assert loop.hooks.failures() == []
+
+
+def test_history_that_a_loop_brings_from_elsewhere(memory: Memory) -> None:
+    """In a new process, a list that a loop has kept by itself is known again: whose it is, and how private."""
+    loop = OwnLoop(memory.hooks(session_id="kitchen"))
+    loop.run(SECRET, "anna", private=True)
+    loop.run("Hello.", "ben")
+    again = OwnLoop(memory.hooks(session_id="kitchen"), Session([dict(message) for message in loop.said]))
+    assert [message["content"] for message in again.run("What do you know?", "ben")] == [
+        "Hello.",
+        "Fine.",
+        "What do you know?",
+    ]
+    assert "piano" in str(again.run("And now?", "anna"))
+    assert [words(turn)[0] for turn in stored(memory)] == [SECRET, "Hello.", "What do you know?", "And now?"]

@@ -1,0 +1,336 @@
+"""The built-in hooks by themselves, over stores of a user's own: whatever fulfils the `MemoryStore` protocol works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from talking import Model
+
+import edgemem
+from edgemem import (
+    AgentLoop,
+    Episode,
+    EpisodeLoggerHook,
+    Fact,
+    MemoryInjectionHook,
+    MemoryStore,
+    NotesFile,
+    NotesInjectorHook,
+    PersistSessionHook,
+    Preference,
+    Session,
+    TokenBudgetHook,
+)
+from edgemem.clock import Clock
+from edgemem.hooks import HookRegistry
+from edgemem.hooks.points import ON_RUN_START, TurnContext
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Reply, ToolCall
+
+
+class DictMemory:
+    """Thirty lines over dicts, as somebody might write who keeps memory elsewhere."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[str, str], Fact] = {}
+        self.wishes: dict[str, Preference] = {}
+        self.lived: list[Episode] = []
+
+    def add_fact(self, key: str, value: str, *, scope: str = "global", source: str = "") -> None:
+        self.known[scope, key] = Fact(key, value, scope, source=source)
+
+    def get_fact(self, key: str, *, scope: str = "global") -> str | None:
+        return self.known[scope, key].value if (scope, key) in self.known else None
+
+    def facts(self, *, scope: str | None = None) -> list[Fact]:
+        return [fact for fact in self.known.values() if scope in (None, fact.scope)]
+
+    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
+        return self.known.pop((scope, key), None) is not None
+
+    def set_preference(self, key: str, value: str) -> None:
+        self.wishes[key] = Preference(key, value)
+
+    def preferences(self) -> list[Preference]:
+        return list(self.wishes.values())
+
+    def add_episode(self, kind: str, payload: dict[str, Any], outcome: str, *, agent: str = "") -> None:
+        self.lived.append(Episode(kind, payload, outcome, agent=agent))
+
+    def recent_episodes(self, n: int = 5, *, kind: str | None = None) -> list[Episode]:
+        return [episode for episode in self.lived if kind in (None, episode.kind)][-n:] if n > 0 else []
+
+    def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
+        return "\n".join(f"{fact.key}: {fact.value}" for fact in self.facts()[-max_facts:])
+
+
+class DictSessions:
+    """The same for conversations."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Session] = {}
+
+    def save(self, session_id: str, session: Session) -> None:
+        self.kept.pop(session_id, None)
+        self.kept[session_id] = Session(list(session.messages), dict(session.state))
+
+    def load(self, session_id: str) -> Session | None:
+        return self.kept.get(session_id)
+
+    def delete(self, session_id: str) -> bool:
+        return self.kept.pop(session_id, None) is not None
+
+    def list_ids(self) -> list[str]:
+        return list(reversed(self.kept))
+
+
+class Cook:
+    """A model that looks into the fridge first and answers then; keeps what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[list[dict[str, Any]]] = []
+
+    def complete(self, messages: Any, **_: Any) -> Reply:
+        self.shown.append(list(messages))
+        if messages[-1]["role"] == "user":
+            return Reply("", (ToolCall("look", {"where": "fridge"}), ToolCall("oven", {})))
+        return Reply("Pancakes.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+def kitchen(store: MemoryStore, sessions: DictSessions, notes: NotesFile) -> AgentLoop:
+    """Return a loop with every hook that reads a store, wired as in the seed."""
+    return AgentLoop(
+        Cook(),
+        hooks=[
+            MemoryInjectionHook(store),
+            NotesInjectorHook(notes),
+            TokenBudgetHook(max_context_tokens=3500),
+            EpisodeLoggerHook(store, agent_name="kitchen"),
+            PersistSessionHook(session_store=sessions, session_id="kitchen"),
+        ],
+        instructions="You help in the kitchen.",
+        tools=[Tool("look", "", {}, lambda where: f"milk in the {where}")],
+    )
+
+
+def test_a_dict_is_memory_enough(tmp_path):
+    """Facts reach the model, outcomes of tools become episodes, and the next process resumes; no hook fails."""
+    store, sessions, notes = DictMemory(), DictSessions(), NotesFile(tmp_path / "NOTES.md")
+    assert isinstance(store, MemoryStore)
+    store.add_fact("allergy", "peanuts", scope="env:kitchen")
+    notes.append("The oven runs hot.")
+    loop = kitchen(store, sessions, notes)
+    assert loop.run("what can I cook?", speaker="alice").reply == "Pancakes."
+    first = loop.model.shown[0]
+    assert first[0] == {"role": "system", "content": "You help in the kitchen."}
+    assert "peanuts" in first[-1]["content"]
+    assert "oven runs hot" in first[-1]["content"]
+    assert [(episode.payload["name"], episode.outcome, episode.agent) for episode in store.lived] == [
+        ("look", "ok", "kitchen"),
+        ("oven", "failed", "kitchen"),
+    ]
+    said = sessions.kept["kitchen"].messages
+    assert (said[0]["content"], said[-1]["content"]) == ("what can I cook?", "Pancakes.")
+    again = kitchen(store, sessions, notes)
+    again.run("and tomorrow?", speaker="alice")
+    assert [m["content"] for m in again.session.messages if m["role"] == "user"] == [
+        "what can I cook?",
+        "and tomorrow?",
+    ]
+    handed = again.model.shown[0]
+    assert "peanuts" in handed[-1]["content"], "what the last process was shown is not in this one's prompt"
+    assert "<memory>" not in str(handed[:-1])
+    assert loop.hooks.failures() == again.hooks.failures() == []
+
+
+def test_a_value_that_changed_is_told(tmp_path):
+    """What the model has seen and is true no longer is said once, whatever store it is in."""
+    store = DictMemory()
+    store.add_fact("tea", "black")
+    loop = kitchen(store, DictSessions(), NotesFile(tmp_path / "NOTES.md"))
+    loop.run("tea?", speaker="alice")
+    store.add_fact("tea", "green")
+    loop.run("tea?", speaker="alice")
+    assert "green" in loop.model.shown[-1][-4]["content"] + loop.model.shown[-2][-1]["content"]
+    store.forget_fact("tea")
+    loop.run("tea?", speaker="alice")
+    assert loop.hooks.failures() == []
+
+
+def test_a_private_turn_leaves_nothing_that_others_would_be_told(tmp_path):
+    """A store that cannot keep who may read an episode is not given those of a private turn."""
+    store = DictMemory()
+    loop = kitchen(store, DictSessions(), NotesFile(tmp_path / "NOTES.md"))
+    loop.run("what is in my drawer?", speaker="alice", private=True)
+    assert store.lived == []
+    loop.run("what can I cook?", speaker="bob")
+    assert len(store.lived) == 2
+
+
+@pytest.mark.usefixtures("patient")
+def test_the_logger_alone_keeps_a_private_turn_private(tmp_path):
+    """Also without any other hook, in a plain store and in one that knows who may read."""
+    from edgemem import JSONMemoryStore, Reader, SQLiteMemoryStore
+
+    tools = [Tool("look", "", {}, lambda where: "milk")]
+    plain = DictMemory()
+    with SQLiteMemoryStore(tmp_path / "m.db") as sqlite, JSONMemoryStore(tmp_path / "m.json") as written:
+        for store in (plain, sqlite, written):
+            loop = AgentLoop(Cook(), hooks=[EpisodeLoggerHook(store)], tools=tools)
+            loop.run("what is in my drawer?", speaker="alice", private=True)
+            loop.run("and in the fridge?", speaker="alice")
+            assert loop.hooks.failures() == []
+        assert len(plain.lived) == 2
+        for store in (sqlite, written):
+            assert len(store.recent_episodes(9, reader=Reader("bob"))) == 2
+            assert len(store.recent_episodes(9, reader=Reader("alice"))) == 4
+
+
+def test_a_session_that_somebody_changed_is_as_closed_as_its_most_private_turn():
+    """When the kept messages no longer fit the kept levels, nobody but the owner of the private turn is shown any."""
+    from edgemem.hooks.prompt import LayoutHook
+
+    sessions = DictSessions()
+    hooks = [PersistSessionHook(sessions, session_id="kitchen"), LayoutHook()]
+    loop = AgentLoop(Cook(), hooks=hooks)
+    loop.run("hello", speaker="bob")
+    loop.run("my PIN is 1234", speaker="alice", private=True)
+    del sessions.kept["kitchen"].messages[0]
+    for speaker, sees in (("bob", False), ("alice", True)):
+        again = AgentLoop(Cook(), hooks=[PersistSessionHook(sessions, session_id="kitchen"), LayoutHook()])
+        again.run("and now?", speaker=speaker)
+        assert ("1234" in str(again.model.shown)) == sees
+        assert again.hooks.failures() == []
+
+
+def loop_with(*hooks: Any, model: Model | None = None, **settings: Any) -> AgentLoop:
+    return AgentLoop(model or Model(), hooks=hooks, instructions="You are Pip.", **settings)
+
+
+def newest(loop: AgentLoop) -> str:
+    model: Any = loop.model
+    return str(model.handed[-1][-1]["content"])
+
+
+def test_private_facts_of_any_store_stay_with_their_owner() -> None:
+    """The scope user:<name> is closed to everybody else."""
+    store = DictMemory()
+    store.add_fact("pills", "blue ones", scope="user:alice")
+    loop = loop_with(MemoryInjectionHook(store))
+    loop.run("my pills?", speaker="bob")
+    assert "blue" not in newest(loop)
+    loop.run("my pills?", speaker="alice")
+    assert "blue" in newest(loop)
+    loop.run("what did she say?", speaker="bob")
+    assert "blue" not in str(loop.model.handed[-1])  # type: ignore[attr-defined]
+
+
+def test_notes_are_shown_once_and_then_only_what_is_new(tmp_path: Path, clock: Clock) -> None:
+    """The tail comes with the first turn; later turns get new lines alone."""
+    notes = NotesFile(tmp_path / "NOTES.md", clock=clock)
+    notes.append("The oven runs hot.")
+    loop = loop_with(NotesInjectorHook(notes))
+    loop.run("hello", speaker="alice")
+    assert "oven runs hot" in newest(loop)
+    notes.append("The cat is called Miso.")
+    loop.run("hello again", speaker="alice")
+    assert "Miso" in newest(loop)
+    assert "oven" not in newest(loop)
+    loop.run("and again", speaker="alice")
+    assert newest(loop) == "and again"
+
+
+def test_memory_and_notes_share_one_block(tmp_path: Path, clock: Clock) -> None:
+    """Two hooks that were made apart put their lines into the same fence."""
+    store = DictMemory()
+    store.add_fact("tea", "black")
+    notes = NotesFile(tmp_path / "NOTES.md", clock=clock)
+    notes.append("The oven runs hot.")
+    loop = loop_with(NotesInjectorHook(notes), MemoryInjectionHook(store))
+    loop.run("tea?", speaker="alice")
+    assert newest(loop).count("<memory>") == 1
+    assert newest(loop).endswith("tea?")
+
+
+def test_an_interruption_reaches_the_kept_session() -> None:
+    """What nobody heard is not history in the store either, and the model is told."""
+    sessions, store = DictSessions(), DictMemory()
+    loop = loop_with(
+        PersistSessionHook(sessions, session_id="s"),
+        MemoryInjectionHook(store),
+        model=Model(Reply("one two three")),
+    )
+    loop.run("count", speaker="alice")
+    loop.interrupt("one two")
+    assert sessions.kept["s"].messages[-1]["content"] == "one two"
+    loop.run("why did you stop?", speaker="alice")
+    assert "you were interrupted after: one two" in newest(loop)
+
+
+def test_hooks_of_another_framework_get_their_context() -> None:
+    """A hook needs of a context only what EdgeVox gives it: a session and a place for state."""
+
+    class Foreign:
+        def __init__(self) -> None:
+            self.session = Session()
+            self.hook_state: dict[Any, Any] = {}
+
+    store = DictMemory()
+    store.add_fact("tea", "black")
+    registry = HookRegistry([MemoryInjectionHook(store)])
+    ctx = Foreign()
+    registry.fire(ON_RUN_START, ctx, {"task": "tea?"})
+    fired = registry.fire(
+        "before_llm", ctx, {"messages": [{"role": "user", "content": "tea?"}], "hop": 0, "tools": []}
+    )
+    assert "black" in fired.payload["messages"][0]["content"]
+    assert registry.failures() == []
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "\x00\x01\x02", "\ud800 lone", "\u202eright to left"])
+def test_odd_utterances_do_not_break_a_hook(text: str, tmp_path: Path, clock: Clock) -> None:
+    """Long, binary and broken text passes through all hooks without a failure."""
+    store = DictMemory()
+    store.add_fact("tea", text[:200])
+    hooks = HookRegistry(
+        [
+            MemoryInjectionHook(store),
+            NotesInjectorHook(NotesFile(tmp_path / "NOTES.md", clock=clock)),
+            TokenBudgetHook(500),
+            EpisodeLoggerHook(store),
+            PersistSessionHook(DictSessions(), session_id="s"),
+        ]
+    )
+    loop = AgentLoop(Model(), hooks=hooks)
+    loop.run(text, speaker="alice")
+    assert hooks.failures() == []
+    assert isinstance(loop.ctx, TurnContext)
+
+
+def test_a_worse_fact_is_not_said_because_the_best_stands_there_already(tmp_path: Path) -> None:
+    """Asked twice for the same, the model has the answer; the next best fact is another answer, and a wrong one."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n')
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("cat.food", "salmon twice a day")
+        memory.store.add_fact("dog.food", "dry and often")
+        for number in range(30):
+            memory.store.add_fact(f"thing{number}.place", f"drawer {number} of the shelf")
+        memory.idle(10.0)
+        loop = loop_with(*memory.hooks(session_id="kitchen", speaker="ann"))
+        shown = [
+            loop.run(asked) and newest(loop)
+            for asked in ("What food does the cat get?", "Which food does the cat get, once more?")
+        ]
+        assert shown == [
+            "<memory>cat.food: salmon twice a day</memory>\nWhat food does the cat get?",
+            "Which food does the cat get, once more?",
+        ]
+        loop.run("What food does the dog get?")
+        assert "dry and often" in newest(loop)

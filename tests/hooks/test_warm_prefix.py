@@ -1,0 +1,716 @@
+"""A new epoch begins when the model has read its prompt in idle time; until then the old one goes on untouched."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from ggufs import write_llama_gguf
+from llama_cpp import Llama
+
+import edgemem
+from edgemem.config import Profile
+from edgemem.context.prompt.log import PromptLog
+from edgemem.errors import ClosedError
+from edgemem.hooks.compaction import ContextCompactionHook
+from edgemem.hooks.conversation import conversation_of
+from edgemem.llama.chat import LlamaChat
+from edgemem.llama.second_context import SideContext
+from edgemem.llama.sequence import held_by
+from edgemem.llama.tokens.log import common_prefix
+from edgemem.llama.warm_prefix import BATCH
+from edgemem.loop.loop import AgentLoop, TurnResult
+from edgemem.loop.replies import ChatReplies
+from edgemem.memory import Memory
+from edgemem.records import Epoch, Reader
+
+ROOT = Path(__file__).parents[2]
+INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 8
+WINDOW = 1024
+REPLY = 8
+IDLE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a real chat model of random weights."""
+    path = tmp_path_factory.mktemp("model") / "phi-3.gguf"
+    template = "microsoft-Phi-3.5-mini-instruct"
+    return write_llama_gguf(path, vocabularies=vocabularies, vocabulary="phi-3", template=template, width=32)
+
+
+@pytest.fixture
+def chat(file: Path) -> Iterator[LlamaChat]:
+    """Return the model, opened as a robot would."""
+    with opened(file) as chat:
+        yield chat
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return a memory that reads ahead, and whose upkeep runs when it is told to."""
+    with open_home(tmp_path / "home") as memory:
+        yield memory
+
+
+def opened(file: Path) -> LlamaChat:
+    """Open the model."""
+    return LlamaChat(file, n_ctx=WINDOW, threads=1, batch=256)
+
+
+@pytest.fixture(autouse=True)
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have epochs begin early."""
+    monkeypatch.setattr("edgemem.context.compaction.planner.HIGH_WATER", 0.7)
+
+
+def open_home(home: Path, *, warm: bool = True, worker: bool = False) -> Memory:
+    """Open a home whose window is full after some fifteen turns."""
+    plain = Profile()
+    replace = msgspec.structs.replace
+    context = replace(
+        plain.context, window_tokens=WINDOW, reply_tokens=64, block_tokens=20, summary_tokens=60
+    )
+    profile = replace(
+        plain,
+        llama=replace(plain.llama, embedder=""),
+        chat=replace(plain.chat, keep_state="off"),
+        idle=replace(plain.idle, settle_s=0.0),
+        compaction=replace(plain.compaction, warm=warm),
+        context=context,
+    )
+    return edgemem.open(home, profile=profile, worker=worker, watch=False)
+
+
+def never() -> bool:
+    """Speak never."""
+    return False
+
+
+class Kitchen:
+    """One conversation with a real model, step by step."""
+
+    def __init__(self, memory: Memory, chat: LlamaChat, session: str = "kitchen") -> None:
+        self.memory = memory
+        self.chat = chat
+        hooks = memory.hooks(session_id=session, speaker="mara", model=chat)
+        (self.hook,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
+        self.loop = AgentLoop(
+            ChatReplies(chat, max_tokens=REPLY), hooks=hooks, instructions=INSTRUCTIONS, speaker="mara"
+        )
+        self.turns = 0
+
+    @property
+    def layout(self) -> PromptLog:
+        """Return what the model sees."""
+        return conversation_of(self.loop.ctx).layout
+
+    @property
+    def prefix(self) -> Any:
+        """Return what reads ahead."""
+        assert self.hook.warming is not None
+        return self.hook.warming.prefix
+
+    def turn(self) -> TurnResult:
+        """Say something new, and check that what the model read was new."""
+        seen = self.chat.last.prompt_tokens + len(self.chat.last.ids)
+        before = self.layout.epoch if self.turns else None
+        said = f"The {self.turns}th cup stands in drawer {self.turns}, behind the old kettle."
+        result = self.loop.run(said)
+        assert not self.loop.hooks.failures()
+        if before is self.layout.epoch:
+            new = self.chat.last.prompt_tokens - seen
+            assert new <= self.chat.last.evaluated_tokens <= new + 1
+        self.turns += 1
+        return result
+
+    def in_epoch(self, epoch: Epoch) -> bool:
+        """Tell whether this is the epoch that has begun."""
+        now = self.layout.epoch
+        return (now.first_turn, now.summary) == (epoch.first_turn, epoch.summary)
+
+    def until_prepared(self) -> Epoch:
+        """Talk until an epoch waits to be read ahead."""
+        for _ in range(40):
+            self.turn()
+            if self.hook.work(stop=never):
+                assert self.hook._prepared is not None
+                return self.hook._prepared
+        raise AssertionError("no epoch became due")
+
+    def read_some(self, batches: int) -> None:
+        """Read so many batches ahead."""
+        wanted = self.prefix.counts.tokens + batches * BATCH
+        while self.prefix.counts.tokens < wanted:
+            assert self.hook.warm(stop=never)
+
+    def read_all(self) -> int:
+        """Read ahead until nothing is left; return in how many steps."""
+        steps = 0
+        while self.hook.warm(stop=never):
+            steps += 1
+        return steps
+
+    def own_tokens(self, handed: list[dict[str, Any]]) -> int:
+        """Return what the newest utterance and the markers behind it take."""
+        count = self.chat.tokenizer.count
+        return count(handed) - count(handed[:-1], add_generation_prompt=False)
+
+    def same_as_cold(self, file: Path, handed: list[dict[str, Any]]) -> bool:
+        """Tell whether a fresh model says the same to the newest prompt, token for token."""
+        with opened(file) as fresh:
+            list(fresh.stream(handed, max_tokens=REPLY, now=self.layout.epoch.started_at))
+            assert fresh.last.evaluated_tokens == fresh.last.prompt_tokens
+            return fresh.last.ids == self.chat.last.ids and len(fresh.last.ids) == REPLY
+
+
+def test_first_turn_reads_only_its_own_words(file: Path, tmp_path: Path) -> None:
+    """Behind the switch the model reads the utterance alone, and says what it would say cold; without, the whole turns."""
+    read = {}
+    for warm in (False, True):
+        with open_home(tmp_path / str(warm), warm=warm) as memory, opened(file) as chat:
+            kitchen = Kitchen(memory, chat)
+            epoch = kitchen.until_prepared()
+            memory.idle(IDLE_S)
+            handed = kitchen.turn().handed[0]
+            assert kitchen.layout.epoch.first_turn == epoch.first_turn
+            assert "Earlier in this conversation:" in handed[1]["content"]
+            read[warm] = chat.last.evaluated_tokens, kitchen.own_tokens(handed)
+            assert kitchen.same_as_cold(file, handed)
+            kitchen.turn()
+    own = read[True][1]
+    assert own <= read[True][0] <= own + 1
+    assert read[False][0] > 4 * own
+
+
+def test_head_is_not_read_again(memory: Memory, chat: LlamaChat) -> None:
+    """Instructions, which both epochs have, are taken over; every other token is read once, whole batches at a time."""
+    kitchen = Kitchen(memory, chat)
+    epoch = kitchen.until_prepared()
+    with chat.if_quiet() as llama:
+        before = held_by(llama)
+    steps = kitchen.read_all()
+    with chat.if_quiet() as llama:
+        after = held_by(llama)
+    counts = kitchen.prefix.counts
+    shared = common_prefix(before, after)
+    assert shared > 60
+    assert counts.tokens == len(after) - shared
+    assert steps == -(-counts.tokens // BATCH) + 3  # the context, the head, and the move
+    assert (counts.moved, counts.stopped) == (1, 0)
+    assert counts.moved_bytes > len(after) * 2 * 2 * 32 * 2
+    assert kitchen.layout.epoch is not epoch  # it begins with the next turn
+
+
+def test_speech_in_the_middle_goes_on_with_the_old_epoch(file: Path, memory: Memory, chat: LlamaChat) -> None:
+    """Turns between two batches read only their own words, and nothing that was read ahead is read twice."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    old = kitchen.layout.epoch
+    for _ in range(2):
+        kitchen.read_some(1)
+        assert not kitchen.hook.warm(stop=lambda: True)
+        kitchen.turn()  # which checks what was read
+        assert kitchen.layout.epoch is old
+    assert kitchen.prefix.counts.tokens == 2 * BATCH
+    with chat.if_quiet() as llama:
+        before = held_by(llama)
+    kitchen.read_all()
+    with chat.if_quiet() as llama:
+        after = held_by(llama)
+    assert kitchen.prefix.counts.tokens == len(after) - common_prefix(before, after)
+    handed = kitchen.turn().handed[0]
+    assert kitchen.layout.epoch.reason == "high water, read ahead"
+    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
+    assert kitchen.same_as_cold(file, handed)
+
+
+def test_a_batch_that_was_stopped_leaves_what_was_held(file: Path, chat: LlamaChat) -> None:
+    """Stopped from another thread, a context says so, keeps the ids from before, and goes on as a fresh one would."""
+    ids = chat.tokenizer.encode("Where does the blue cup stand? " * 160)[:900]
+    side, fresh = (
+        SideContext(chat._llama, n_ctx=1024, batch=512, threads=1, setting="", alike=alike)
+        for alike in (True, False)
+    )
+    try:
+        stop = side.open()
+        assert side.decode(ids[:100])
+        begun = threading.Timer(0.01, stop.ask)
+        begun.start()
+        stopped = 0
+        while side.decode(ids[100:612]):
+            side.cut(100)
+        stopped += 1
+        begun.join()
+        assert side.held == ids[:100]
+        assert not side.decode(ids[100:110])
+        stop.reset()
+        assert side.decode(ids[100:612])
+        fresh.open()
+        assert fresh.decode(ids[:100])
+        assert fresh.decode(ids[100:612])
+        size = chat.tokenizer.vocabulary.size
+        assert side.logits(size) == pytest.approx(fresh.logits(size), rel=1e-3, abs=1e-2)
+        assert side.held == fresh.held == ids[:612]
+        assert stopped
+    finally:
+        side.free()
+        fresh.free()
+        side.free()
+
+
+def test_the_first_sound_stops_the_batch(
+    memory: Memory, chat: LlamaChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for the next look: whoever begins to speak stops what is being read at once."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    kitchen.loop.speech_start()  # nothing is read yet
+    kitchen.turn()
+    kitchen.read_some(1)
+    gave_way = []
+    give_way = kitchen.prefix.give_way
+    monkeypatch.setattr(kitchen.prefix, "give_way", lambda: gave_way.append(give_way()))
+    kitchen.loop.speech_start()
+    assert gave_way
+    kitchen.turn()
+    kitchen.read_all()
+    assert kitchen.prefix.counts.moved == 1
+
+
+def test_who_speaks_while_it_is_moved_finds_the_old_epoch(memory: Memory, chat: LlamaChat) -> None:
+    """Once all is read, speech before the move keeps the conversation's cache, and the move comes in the next silence."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    old = kitchen.layout.epoch
+    looks = 0
+
+    def speaks_at_the_end() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > 1  # the first look is before the state is copied, the second one before the move
+
+    while kitchen.prefix._side is None or kitchen.prefix._side.held != kitchen.prefix._ids:
+        assert kitchen.hook.warm(stop=never)
+    assert not kitchen.hook.warm(stop=speaks_at_the_end)
+    assert kitchen.prefix.counts.moved == 0
+    kitchen.turn()
+    assert kitchen.layout.epoch is old
+    with chat.if_quiet() as llama:
+        before = held_by(llama)
+    kitchen.read_all()
+    with chat.if_quiet() as llama:
+        after = held_by(llama)
+    assert kitchen.prefix.counts.moved == 1
+    assert kitchen.prefix.counts.tokens == len(after) - common_prefix(before, after)  # nothing twice
+
+
+def test_more_is_said_than_there_was_room_for(file: Path, memory: Memory, chat: LlamaChat) -> None:
+    """Where turns outgrow the context that reads, a larger one goes on: the epoch begins when all of them are read."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    old = kitchen.layout.epoch
+    kitchen.read_some(1)
+    room = kitchen.prefix._side.n_ctx
+    while len(kitchen.prefix._ids) <= room:
+        kitchen.turn()
+        assert kitchen.layout.epoch is old
+        assert kitchen.hook.warm(stop=never)
+    with chat.if_quiet() as llama:
+        before = held_by(llama)
+    kitchen.read_all()
+    with chat.if_quiet() as llama:
+        after = held_by(llama)
+    assert len(after) > room
+    assert kitchen.prefix.counts.tokens == len(after) - common_prefix(before, after)  # nothing twice
+    handed = kitchen.turn().handed[0]
+    assert kitchen.layout.epoch.reason == "high water, read ahead"
+    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
+    assert kitchen.same_as_cold(file, handed)
+
+
+def test_forgetting_throws_away_what_was_read(memory: Memory, chat: LlamaChat) -> None:
+    """What was read before a fact was forgotten is gone at once, and is read anew; the epoch then begins warm."""
+    kitchen = Kitchen(memory, chat)
+    memory.store.add_fact("pin", "4711", scope="household")
+    epoch = kitchen.until_prepared()
+    kitchen.hook._prepared = msgspec.structs.replace(epoch, summary="A cup.\nrecall_fact -> pin = 4711")
+    kitchen.read_some(3)
+    with chat.if_quiet() as llama:
+        before = held_by(llama)
+    assert memory.forget("pin", scope="household")
+    kitchen.read_all()
+    with chat.if_quiet() as llama:
+        shared = common_prefix(before, held_by(llama))
+        whole = len(held_by(llama)) - shared
+    assert kitchen.prefix.counts.tokens == 3 * BATCH + whole
+    handed = kitchen.turn().handed[0]
+    assert kitchen.layout.epoch.reason == "high water, read ahead"
+    assert kitchen.layout.epoch.summary == "A cup."
+    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
+
+
+def test_forgetting_after_the_move_is_obeyed(memory: Memory, chat: LlamaChat) -> None:
+    """A summary that told of what was forgotten is not used, though its prompt was read: the turn reads another one."""
+    kitchen = Kitchen(memory, chat)
+    memory.store.add_fact("pin", "4711", scope="household")
+    epoch = kitchen.until_prepared()
+    kitchen.hook._prepared = msgspec.structs.replace(epoch, summary="recall_fact -> pin = 4711\nA cup.")
+    kitchen.read_all()
+    assert kitchen.prefix.counts.moved == 1
+    memory.forget("pin", scope="household")
+    handed = kitchen.turn().handed[0]
+    assert kitchen.layout.epoch.first_turn == epoch.first_turn
+    assert "4711" not in json.dumps(handed)
+    assert kitchen.layout.epoch.reason == "high water"
+    assert chat.last.evaluated_tokens > 2 * kitchen.own_tokens(handed)
+
+
+def test_other_instructions_are_read_ahead_instead(file: Path, memory: Memory, chat: LlamaChat) -> None:
+    """The operator changes them in the middle: the turn reads them, and what is read ahead from then on begins with them."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    kitchen.read_some(3)
+    kitchen.loop.instructions = "You are a gardener now. " * 12
+    kitchen.turn()
+    assert kitchen.layout.epoch.reason == "instructions"
+    assert kitchen.read_all()
+    handed = kitchen.turn().handed[0]
+    assert handed[0]["content"].startswith("You are a gardener")
+    assert kitchen.layout.epoch.reason == "high water, read ahead"
+    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
+    assert kitchen.same_as_cold(file, handed)
+
+
+@pytest.mark.parametrize("batches", [0, 4])
+def test_a_full_window_forces_the_switch(file: Path, memory: Memory, chat: LlamaChat, batches: int) -> None:
+    """Who never falls silent gets the new epoch when nothing fits any more; what was read until then is used."""
+    kitchen = Kitchen(memory, chat)
+    epoch = kitchen.until_prepared()
+    kitchen.read_some(batches)
+    for _ in range(20):
+        handed = kitchen.turn().handed[0]
+        if kitchen.layout.epoch.first_turn == epoch.first_turn:
+            break
+    assert kitchen.in_epoch(epoch)
+    new = chat.last.prompt_tokens - kitchen.prefix.counts.tokens
+    assert kitchen.prefix.counts.moved == bool(batches)
+    assert new - 110 < chat.last.evaluated_tokens < new
+    assert kitchen.same_as_cold(file, handed)
+    assert not kitchen.hook.warm(stop=never)
+
+
+def test_a_barge_in_after_the_move_reads_only_what_was_heard(
+    file: Path, memory: Memory, chat: LlamaChat
+) -> None:
+    """The voice still spoke when the cache was changed: the reply ends where it was cut, and the rest stays read."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    kitchen.read_all()
+    reply = kitchen.loop.session.messages[-1]["content"]
+    kitchen.loop.interrupt(reply[: len(reply) // 2])
+    handed = kitchen.turn().handed[0]
+    assert kitchen.layout.epoch.reason == "high water, read ahead"
+    assert handed[-2]["content"] == reply[: len(reply) // 2]
+    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + REPLY + 4
+    assert kitchen.same_as_cold(file, handed)
+
+
+def test_a_model_that_answers_somebody_else_is_left_alone(memory: Memory, chat: LlamaChat) -> None:
+    """Where another conversation was the last to use the model, nothing is read ahead, and the epoch begins at once."""
+    kitchen, garden = Kitchen(memory, chat), Kitchen(memory, chat, "garden")
+    epoch = kitchen.until_prepared()
+    assert kitchen.hook.warm(stop=never)
+    garden.turn()
+    assert not kitchen.hook.warm(stop=never)
+    kitchen.turns += 100
+    kitchen.loop.run("And now?")
+    assert kitchen.in_epoch(epoch)
+
+
+def test_switched_off(tmp_path: Path, chat: LlamaChat) -> None:
+    """By default nothing is read ahead, no context is made, and `check` does not speak of it."""
+    assert not Profile().compaction.warm
+    with open_home(tmp_path / "home", warm=False) as memory:
+        kitchen = Kitchen(memory, chat)
+        kitchen.until_prepared()
+        assert kitchen.hook.warming is None
+        assert not kitchen.hook.warm(stop=never)
+        assert memory.diagnostics.prefixes() == []
+        (told,) = [check.detail for check in memory.check() if check.name == "compaction"]
+        assert "idle time" not in told
+
+
+def test_check_says_what_it_costs(memory: Memory, chat: LlamaChat) -> None:
+    """The tokens that were read, how often it was stopped, and how many epochs began warm."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    kitchen.read_all()
+    kitchen.turn()
+    (told,) = [check for check in memory.check() if check.name == "compaction"]
+    tokens = kitchen.prefix.counts.tokens
+    assert told.state == "ok"
+    assert (
+        "reads a new epoch's prompt in idle time (9 MB with a model of 0.5 B and 88 MB with 3 B"
+        in told.detail
+    )
+    assert told.detail.endswith(f"before 1 of 1 epochs; {tokens} tokens since it was opened, stopped 0 times")
+
+
+def test_a_lent_model_is_touched_only_in_the_turn(file: Path, memory: Memory) -> None:
+    """Its owner may be using it between turns: what was read goes into its cache when the next turn begins."""
+    lent = Llama(str(file), n_ctx=WINDOW, n_threads=1, verbose=False)
+    with LlamaChat.of(lent) as chat:
+        kitchen = Kitchen(memory, chat)
+        kitchen.until_prepared()
+        for _ in range(2):
+            before = held_by(lent)
+            kitchen.read_some(2)
+            assert kitchen.hook.warming.waits()
+            kitchen.turn()
+            assert held_by(lent)[: len(before)] == before
+        before = held_by(lent)
+        kitchen.read_all()
+        assert held_by(lent) == before
+        assert kitchen.prefix.counts.moved == 0
+        handed = kitchen.turn().handed[0]
+        assert kitchen.layout.epoch.reason == "high water, read ahead"
+        assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
+        assert kitchen.same_as_cold(file, handed)
+    lent.close()
+
+
+def test_forgetting_reaches_what_waits_for_the_turn(file: Path, memory: Memory) -> None:
+    """What was read of a lent model's next prompt is gone, and the old epoch goes on until it is read anew."""
+    lent = Llama(str(file), n_ctx=WINDOW, n_threads=1, verbose=False)
+    with LlamaChat.of(lent) as chat:
+        kitchen = Kitchen(memory, chat)
+        memory.store.add_fact("pin", "4711", scope="household")
+        kitchen.until_prepared()
+        old = kitchen.layout.epoch
+        kitchen.read_all()
+        memory.forget("pin", scope="household")
+        kitchen.turn()
+        assert kitchen.layout.epoch is old
+        kitchen.read_some(1)
+        kitchen.turn()
+        assert kitchen.layout.epoch is old
+        kitchen.read_all()
+        kitchen.turn()
+        assert kitchen.layout.epoch.reason == "high water, read ahead"
+    lent.close()
+
+
+def test_a_model_whose_state_cannot_be_moved_says_so(
+    memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read ahead with it, `check` says why, and epochs begin as without."""
+    import llama_cpp
+
+    monkeypatch.setattr(llama_cpp, "llama_model_n_swa", lambda _model: 512)
+    with opened(file) as chat:
+        kitchen = Kitchen(memory, chat)
+        epoch = kitchen.until_prepared()
+        assert not kitchen.hook.warm(stop=never)
+        kitchen.turn()
+        assert kitchen.in_epoch(epoch)
+        (told,) = [check for check in memory.check() if check.name == "compaction"]
+    assert told.state == "warn"
+    assert "nothing is read ahead: this model attends to a sliding window" in told.detail
+
+
+def test_what_cannot_be_made_is_told_once(
+    memory: Memory, chat: LlamaChat, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no memory for a second context, one line says so, and epochs begin as without."""
+    import llama_cpp
+
+    kitchen = Kitchen(memory, chat)
+    epoch = kitchen.until_prepared()
+    monkeypatch.setattr(llama_cpp, "llama_init_from_model", lambda _model, _wanted: None)
+    assert not kitchen.hook.warm(stop=never)
+    assert not kitchen.hook.warm(stop=never)
+    assert "switch [compaction] warm off" in kitchen.prefix.off
+    assert caplog.text.count("not read ahead") == 1
+    kitchen.turn()
+    assert kitchen.in_epoch(epoch)
+
+
+class Elsewhere:
+    """A model that is in another process: it has a tokenizer, and no second context."""
+
+    def __init__(self, chat: LlamaChat) -> None:
+        self.tokenizer = chat.tokenizer
+        self.n_ctx, self.last = chat.n_ctx, chat.last
+        self.stream, self.cut = chat.stream, chat.cut
+
+
+def test_a_model_in_another_process_says_so(
+    memory: Memory, chat: LlamaChat, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One line in the log, and everything else as without."""
+    hooks = memory.hooks(session_id="kitchen", model=Elsewhere(chat))
+    (hook,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
+    assert hook.warming is None
+    assert "warm needs a model in this process" in caplog.text
+
+
+def test_a_closed_model_stops_no_other_session(file: Path, tmp_path: Path) -> None:
+    """A conversation whose model was closed when an epoch was due is left alone; that of another model goes on."""
+    with open_home(tmp_path / "home", warm=False) as memory, opened(file) as chat, opened(file) as other:
+        closed, open_one = Kitchen(memory, chat), Kitchen(memory, other, "garden")
+        for kitchen in (closed, open_one):
+            while not kitchen.hook.due():
+                kitchen.turn()
+        chat.close()
+        assert not closed.hook.work(stop=never)
+        assert closed.hook._prepared is None
+        memory.idle(IDLE_S)
+        assert not memory.diagnostics.idle_failures()
+        assert open_one.hook._prepared is not None
+
+
+@pytest.mark.parametrize("first", ["chat", "memory"])
+def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
+    """Whichever is closed first while the idle worker reads: it stops, nothing fails, and a restart goes on."""
+    home = tmp_path / "home"
+    with open_home(home, worker=True) as memory, opened(file) as chat:
+        kitchen = Kitchen(memory, chat)
+        worker = memory._upkeep.worker
+        worker.hold(kitchen)
+        kitchen.until_prepared()
+        worker.release(kitchen)
+        while kitchen.prefix.counts.tokens == 0:
+            time.sleep(0.001)
+        (chat if first == "chat" else memory).close()
+        assert memory.closed or not memory.diagnostics.idle_failures()
+        with pytest.raises(ClosedError):
+            (chat.ahead if first == "chat" else memory.check)()
+        chat.close()
+    with open_home(home) as memory, opened(file) as chat:
+        kitchen = Kitchen(memory, chat)
+        kitchen.loop.run("Is anybody there?")
+        assert not kitchen.loop.hooks.failures()
+
+
+def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
+    """With the idle worker at it all the while, every turn reads its own words alone, in old epochs and in new ones."""
+    with open_home(tmp_path / "home", worker=True) as memory, opened(file) as chat:
+        kitchen = Kitchen(memory, chat)
+        chance = random.Random(3)
+        epochs: list[str] = []
+        for n in range(60):
+            before = kitchen.layout.epoch if n else None
+            handed = kitchen.turn().handed[0]
+            if before is not None and kitchen.layout.epoch is not before:
+                epochs.append(kitchen.layout.epoch.reason)
+                if epochs[-1].endswith("read ahead"):
+                    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
+            time.sleep(chance.uniform(0.0, 0.02))
+            while (
+                len(epochs) % 2 == 0 and kitchen.hook._prepared is not None and kitchen.hook.warming.waits()
+            ):
+                time.sleep(0.001)  # every other epoch has all the time that it needs
+        assert not memory.diagnostics.idle_failures()
+    assert len(epochs) > 2
+    assert "high water, read ahead" in epochs
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from edgemem.context.compaction import planner
+planner.HIGH_WATER = 0.7
+from test_warm_prefix import Kitchen, never, open_home, opened
+with open_home(Path(sys.argv[1])) as memory, opened(Path(sys.argv[2])) as chat:
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    kitchen.hook.warm(stop=never)
+    print(kitchen.turns, flush=True)
+    while kitchen.hook.warm(stop=never):
+        time.sleep(0.05)
+    time.sleep(600)
+"""
+
+
+def test_killed_in_the_middle(file: Path, tmp_path: Path, chat: LlamaChat) -> None:
+    """Nothing of it is on the disk: the robot goes on in the old epoch with every turn, and reads ahead once more."""
+    home = tmp_path / "home"
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "hooks")])
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(home), str(file)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert process.stdout is not None
+    with process.stdout as told:
+        said = told.readline()
+        process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    turns = int(said)
+    assert not list((home / "db").glob("state-*"))
+    with open_home(home) as memory:
+        assert memory.database.query("select count(*) from epochs where first_turn > 0") == [(0,)]
+        kitchen = Kitchen(memory, chat)
+        kitchen.loop.run("Is anybody there?")
+        assert len(kitchen.layout.turns) == turns + 1
+        kitchen.until_prepared()
+        assert kitchen.read_all()
+        assert kitchen.prefix.counts.moved == 1
+
+
+def test_looking_ahead_changes_nothing() -> None:
+    """The prompt of an epoch that has not begun holds its summary and its turns; the present one stays as it was issued."""
+    layout = PromptLog("kitchen")
+    for n in range(4):
+        layout.begin(Reader("mara"))
+        layout.take([*layout.messages, {"role": "user", "content": f"Cup {n}."}])
+        layout.view()
+        layout.take(
+            [
+                *layout.messages,
+                {"role": "user", "content": f"Cup {n}."},
+                {"role": "assistant", "content": "Yes."},
+            ]
+        )
+        layout.commit()
+    before = layout.view()
+    ahead = layout.view_in(Epoch("kitchen", 2, "They spoke about cups."))
+    assert [message["content"] for message in ahead[1:]] == ["Yes.", "Cup 3.", "Yes."]
+    assert "They spoke about cups." in ahead[0]["content"]
+    assert ahead[0]["content"].endswith("Cup 2.")
+    assert layout.view() == before
+    layout.reader = Reader(None)
+    assert "They spoke" not in json.dumps(layout.view_in(Epoch("kitchen", 2, "They spoke about cups.")))
+
+
+def test_dropping_stops_what_is_being_read(memory: Memory, chat: LlamaChat) -> None:
+    """Whoever forgets waits for no more than the batch, and what was begun before is not gone on with."""
+    kitchen = Kitchen(memory, chat)
+    epoch = kitchen.until_prepared()
+    kitchen.read_some(1)
+    forgetting = threading.Thread(target=kitchen.prefix.drop)
+
+    def while_it_forgets() -> bool:
+        if not forgetting.is_alive():
+            forgetting.start()
+            while not kitchen.prefix._dropped:
+                time.sleep(0.001)
+        return False
+
+    view = kitchen.layout.view_in(epoch)
+    assert kitchen.prefix.read(view, tools=[], now=epoch.started_at, stop=while_it_forgets) == "stopped"
+    forgetting.join()
+    assert kitchen.prefix._side is None

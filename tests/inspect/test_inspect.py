@@ -1,0 +1,351 @@
+"""`edgemem inspect prompt`: the prompt as the model would get it, told part by part, and nothing stored by looking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from commands import run
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from word_tokenizer import WordTokenizer
+
+import edgemem
+from edgemem.config import NotesSettings, Profile
+from edgemem.context.block.select import NEAR
+from edgemem.inspect.prompt import Inspection, inspect_prompt
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.records import Reply, StoredMessage, Turn
+
+FACTS = (
+    ("ann.tea", "green, no sugar"),
+    ("ann.car", "a red van"),
+    ("bo.dog", "a spaniel"),
+    ("bo.job", "nurse"),
+)
+
+
+class Model:
+    """Answers the same to everything, and keeps what it was handed."""
+
+    def __init__(self) -> None:
+        self.handed: list[dict[str, Any]] = []
+
+    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+        """Say something."""
+        self.handed = list(messages)
+        return Reply("Of course.")
+
+    def cut(self, heard_text: str) -> None:
+        """Do nothing."""
+
+
+def look(
+    memory: Memory, said: str, *, speaker: str | None = "Ann", session: str = "hall", **settings: Any
+) -> Inspection:
+    """Inspect the next prompt of a session with a tokenizer that counts words."""
+    tokenizer = WordTokenizer()
+    return inspect_prompt(
+        memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer),
+        said,
+        speaker=speaker,
+        look=lambda **who: memory.recall(said, k=20, asked=False, **who),
+        k=memory.profile.recall.k,
+        recalled=memory.last_recall,
+        **settings,
+    )
+
+
+def talk(home: Path, *said: str, profile: Profile | None = None) -> None:
+    """Make a home in which Ann has said some things in the session `hall`."""
+    home.mkdir(exist_ok=True)
+    (home / "edgemem.toml").write_text(
+        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n', encoding="utf-8"
+    )  # words suffice, and are quick
+    with edgemem.open(home, profile=profile, worker=False) as memory:
+        for key, value in FACTS:
+            memory.store.add_fact(key, value)
+        memory.store.add_fact("ann.secret", "a surprise party", scope="user:Ann")
+        memory.idle(10.0)
+        loop = AgentLoop(
+            Model(), hooks=memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer())
+        )
+        for text in said:
+            loop.run(text)
+        memory.idle(10.0)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home with facts and a conversation of two turns."""
+    path = tmp_path_factory.mktemp("look") / "home"
+    talk(path, "Is the tea green, without sugar?", "Thank you.")
+    return path
+
+
+def contents(home: Path) -> dict[str, Any]:
+    """Return every row of both files, and a checksum of the truth's bytes."""
+    found: dict[str, Any] = {
+        "bytes": hashlib.sha256((home / "db" / "memory.db").read_bytes()).hexdigest(),
+        "files": sorted(
+            path.relative_to(home).as_posix()
+            for path in home.rglob("*")
+            if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+        ),
+    }
+    for name in ("memory.db", "index.db"):
+        connection = sqlite3.connect(f"file:{home / 'db' / name}?mode=ro", uri=True)
+        tables = [row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")]
+        for table in tables:
+            if not table.startswith(("words", "vocabulary")):
+                found[f"{name}/{table}"] = sorted(map(repr, connection.execute(f"select * from {table}")))
+        connection.close()
+    return found
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    said=st.text(min_size=1, max_size=60),
+    speaker=st.sampled_from(["Ann", "Bo", None]),
+    session=st.sampled_from(["hall", "new"]),
+)
+def test_looking_stores_nothing(home: Path, said: str, speaker: str | None, session: str) -> None:
+    """Whatever is asked about and by whom, every row, every file and the truth's bytes stay as they were."""
+    before = contents(home)
+    who = () if speaker is None else ("--speaker", speaker)
+    result = run("inspect", "prompt", "--home", home, "--session", session, *who, "--", said)
+    assert result.exit_code in (0, 1), result.output
+    assert contents(home) == before
+
+
+def test_an_open_turn_stays_open(tmp_path: Path) -> None:
+    """A look beside a running robot does not mark its turn as cut off."""
+    talk(tmp_path, "Hello.")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.sessions.journal.accept(Turn("hall", 1, (StoredMessage("user", "half a"),), "open")).result()
+        found = look(memory, "And now?")
+        assert [turn.state for turn in memory.sessions.journal.read_turns("hall")] == ["complete", "open"]
+    assert any("half a" in part.text for part in found.parts)
+
+
+@pytest.mark.parametrize(
+    "said", ["Is the tea green, without sugar?", "What car does Ann drive, a red van?", "Good night."]
+)
+def test_it_is_the_prompt_that_the_next_turn_hands_over(tmp_path: Path, said: str) -> None:
+    """What the look shows is what the model then gets, message for message."""
+    talk(tmp_path, "Is the tea green, without sugar?", "Thank you.")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        found = look(memory, said, instructions="You are a robot.")
+        model = Model()
+        AgentLoop(
+            model,
+            hooks=memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer()),
+            instructions="You are a robot.",
+        ).run(said, speaker="Ann")
+    assert found.messages == model.handed
+
+
+def reasons(found: Inspection) -> dict[str, str]:
+    """Return why things are left out, by their text."""
+    return {item.text: item.left_out for item in found.left_out}
+
+
+def test_what_is_left_out_says_why(tmp_path: Path) -> None:
+    """Already visible, scored too little, behind a better one, only a question, no room: each has its own reason."""
+    talk(tmp_path, "Is the tea green, without sugar?", "Ann's van has a flat tyre.")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.add_fact("ann.van", "in the garage until Friday, its red paint is scratched")
+        told = reasons(look(memory, "Is the tea green, without sugar?"))
+        assert told["ann tea: green, no sugar"] == "before the model already, since turn 0"
+        assert (
+            told["Is the tea green, without sugar?"]
+            == "before the model already: turn 0 of this conversation"
+        )
+        memory.settings.now = msgspec.structs.replace(
+            memory.profile, context=msgspec.structs.replace(memory.profile.context, block_tokens=16)
+        )
+        told = reasons(look(memory, "Does Ann's scratched red van have a flat tyre?", session="new"))
+        near = reasons(
+            look(memory, "Is the van in the garage until Friday, its red paint scratched?", session="new")
+        )
+    assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
+    assert f"{NEAR:.0%} of the best one" in near["ann car: a red van"]
+
+
+def test_of_the_hooks_that_are_not_asked_only_the_users_are_named(tmp_path: Path) -> None:
+    """What keeps a turn puts nothing before the model; what somebody else's hook would put there is missing."""
+
+    class Weather:
+        points = frozenset({"before_llm"})
+        priority = 0
+
+        def __call__(self, point: str, ctx: object, payload: object) -> None:
+            raise AssertionError("it may store something")
+
+    with edgemem.open(tmp_path, worker=False) as memory:
+        said = [note for note in look(memory, "Hello.").notes if "was not asked" in note]
+        assert said == []
+        hooks = [*memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer()), Weather()]
+        found = inspect_prompt(hooks, "Hello.", speaker="Ann")
+        assert [note for note in found.notes if "was not asked" in note] == [
+            "Weather was not asked, because it may store something."
+        ]
+
+
+def test_notes_that_are_closed_to_the_voice_are_named(tmp_path: Path) -> None:
+    """Whoever wonders why NOTES.md is not there is told, and what opens it; a recognised speaker has it."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.notes.append("The oven runs hot.")
+        said = "NOTES.md is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
+        assert said in look(memory, "Hello.", speaker=None).notes
+        assert said not in look(memory, "Hello.", speaker="Ann").notes
+    profile = Profile(notes=NotesSettings(level="shared"))
+    with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
+        found = look(memory, "Hello.", speaker=None)
+        assert (said in found.notes, any("oven" in line.text for line in found.note_lines)) == (False, True)
+        assert "oven" in memory.recall("oven", speaker=None)[0].text
+
+
+def test_what_is_closed_is_named_and_not_quoted(tmp_path: Path) -> None:
+    """A secret that would answer is told to exist and whose it is; its words and its name are not."""
+    talk(tmp_path, "Hello.", "Thank you.")
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.add_fact("wine", "a red one from Porto", scope="household")
+        for speaker in ("Bo", None):
+            found = look(memory, "When is the surprise party?", speaker=speaker)
+            (secret,) = [item for item in found.left_out if item.left_out == "private to Ann"]
+            assert secret.text == ""
+            assert "secret" not in repr(secret)
+        (wine,) = [item for item in look(memory, "Which red wine?", speaker=None).left_out if not item.text]
+        assert wine.left_out == "closed to a voice that is not recognised"
+        far = look(memory, "Is the red wine from Porto?", speaker="Bo")
+        assert far.left_out
+        assert all(item.text for item in far.left_out), "what is far away anyway is not told to exist"
+        assert any("2 turns" in note and "closed" in note for note in look(memory, "Hi.", speaker=None).notes)
+
+
+def test_the_plan_counts_each_kind_of_part(tmp_path: Path, vocabularies: Path) -> None:
+    """Tool schemas and notes are told apart from instructions and memory, and the plan adds up to the prompt."""
+    talk(tmp_path, "Is the tea green, without sugar?")
+    source = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
+    with (
+        LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf", template=source) as tokenizer,
+        edgemem.open(tmp_path, worker=False) as memory,
+    ):
+        memory.notes.append("The plumber comes on Friday at nine.")
+        schemas = [tool.schema() for tool in memory.tools()]
+
+        def ask(tools: Sequence[dict[str, Any]]) -> Inspection:
+            return inspect_prompt(
+                memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
+                "What car does Ann drive, a red van?",
+                speaker="Ann",
+                instructions="You are a robot.",
+                tools=tools,
+            )
+
+        found, bare = ask(schemas), ask(())
+        epoch = memory.sessions.journal.latest_epoch("hall")
+        now = epoch.started_at if epoch else None
+        assert found.tokens == tokenizer.count(found.messages, tools=schemas, now=now)
+        assert bare.tokens == tokenizer.count(bare.messages, now=now)
+    plan = found.plan
+    assert sum(plan.values()) == found.tokens
+    assert plan["tools"] == found.tokens - bare.tokens > 300
+    assert all(plan[name] > 0 for name in ("instructions", "history", "memory", "notes", "utterance"))
+    assert plan["notes"] >= sum(line.tokens for line in found.note_lines) > 0
+    assert {**plan, "tools": 0} == bare.plan
+    assert not [line for line in found.lines if "plumber" in line.text]
+
+
+def test_it_shows_nobody_what_that_person_may_not_hear(home: Path) -> None:
+    """A look with the ears of a person has that person's prompt: others' secrets and turns are not in it."""
+    with edgemem.open(home, worker=False) as memory:
+        for speaker in ("Bo", None):
+            text = repr(look(memory, "When is the surprise party?", speaker=speaker))
+            assert "a surprise party'" not in text
+        assert "a surprise party" in repr(look(memory, "When is the surprise party?").lines)
+        assert not [part for part in look(memory, "Hello?", speaker=None).parts if part.name == "turn"]
+
+
+def test_the_command_prints_parts_sums_and_estimates(home: Path) -> None:
+    """Without a model the figures are marked as estimates; JSON holds all of it."""
+    said = "What car does Ann drive, a red van?"
+    args = ("inspect", "prompt", said, "--session", "hall", "--speaker", "Ann", "--home", home)
+    text = run(*args).stdout
+    assert "red van" in text
+    assert "turn 0 Ann" in text
+    assert "estimates" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    found = json.loads(run(*args, "--json").stdout)
+    assert sum(part["tokens"] for part in found["parts"]) == found["tokens"]
+    assert found["free_tokens"] == found["window_tokens"] - found["tokens"]
+    assert not found["exact"]
+    assert sum(found["plan"].values()) == found["tokens"]
+    assert found["plan"]["tools"] > 0
+    assert found["recall"]["candidates"] > 0
+    assert "recall " in text
+    assert "before the model already" in run(*args, "--whole").stdout
+    assert json.loads(run(*args, "--json", "--no-tools").stdout)["plan"]["tools"] == 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("", "--session", "hall"),
+        ("\udcff", "--session", "hall"),
+        ("Hi.", "--session", "a\0b"),
+        ("Hi.", "--llm", "/no/such.gguf"),
+        ("x" * (1 << 21),),
+    ],
+)
+def test_bad_input_is_one_sentence(home: Path, args: tuple[str, ...]) -> None:
+    """What cannot be looked at is told in one sentence."""
+    result = run("inspect", "prompt", *args, "--home", home)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("edgemem: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "template"),
+    [
+        ("qwen2", "Qwen-Qwen3-0.6B"),
+        ("phi-3", "microsoft-Phi-3.5-mini-instruct"),
+        ("llama-bpe", "mistralai-Mistral-Nemo-Instruct-2407"),
+    ],
+)
+def test_parts_are_exact_through_real_templates(
+    home: Path, vocabularies: Path, vocabulary: str, template: str
+) -> None:
+    """With a model's own tokenizer the parts add up to what the model will be handed, whatever its template does."""
+    source = (vocabularies / "templates" / f"{template}.jinja").read_text()
+    with (
+        LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf", template=source) as tokenizer,
+        edgemem.open(home, worker=False) as memory,
+    ):
+        found = inspect_prompt(
+            memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
+            "What car does Ann drive, a red van?",
+            speaker="Ann",
+            instructions="You are a robot.",
+        )
+        now = memory.sessions.journal.latest_epoch("hall")
+        assert found.exact
+        assert found.tokens == tokenizer.count(found.messages, now=now.started_at if now else None)
+    assert [part.name for part in found.parts] == [
+        *("instructions", "turn", "turn", "memory", "utterance", "opening")
+    ]
+    assert (found.parts[1].turn, found.parts[1].speaker) == (0, "Ann")
+    assert found.free_tokens == found.window_tokens - found.tokens
+    assert sum(line.tokens for line in found.lines) <= found.parts[3].tokens <= (found.block_limit or 0)
+    assert all(line.score is not None and line.why for line in found.lines if "red van" in line.text)
+    assert all(part.tokens > 0 for part in found.parts[:-1])

@@ -1,0 +1,358 @@
+"""Models that the operator brings: what they are, where they go, and that their names lead to them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from ggufs import write_llama_gguf, write_reranker_gguf
+from tiny_bert import WIDTH, write_tiny_bert
+
+import edgemem
+from edgemem.cli import main
+from edgemem.errors import DiskFullError, InvalidInputError, ModelError
+from edgemem.llama.embedder import LlamaEmbedder, open_embedder
+from edgemem.llama.models import fetch as adding
+from edgemem.llama.models.catalog import Pin, pin_path, read_pin, sha256_of, write_pin
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.fetch import add_model
+from edgemem.llama.models.gguf import describe
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
+    """Return a real embedder, a real chat model, and one without a template, all of random weights."""
+    folder = tmp_path_factory.mktemp("brought")
+    convert_bert(write_tiny_bert(folder / "source"), folder / "tiny.gguf", name="tiny")
+    made = {"embedder": folder / "tiny.gguf"}
+    for name, template in (("chat", "microsoft-Phi-3.5-mini-instruct"), ("base", None)):
+        made[name] = write_llama_gguf(
+            folder / f"{name}.gguf",
+            vocabularies=vocabularies,
+            vocabulary="phi-3",
+            template=template,
+            width=32,
+            layers=1,
+        )
+    return made
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home, and let nothing else of this machine be looked through."""
+    monkeypatch.setenv("EDGEMEM_MODELS", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    """Return where the home's models go."""
+    return home / "models"
+
+
+def names(folder: Path) -> list[str]:
+    """Return what lies in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def run(*args: object, home: Path, stdin: str = "") -> Result:
+    """Run the command line on a home."""
+    return CliRunner().invoke(main, [*map(str, args), "--home", str(home)], input=stdin)
+
+
+def row(*args: object, home: Path) -> Any:
+    """Run a command with --json and return what it printed."""
+    result = run(*args, "--json", home=home)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_header_tells_what_a_model_is(files: dict[str, Path], minilm: Path) -> None:
+    """Whether it embeds or chats, its context, its template and its memory."""
+    told = {kind: describe(path) for kind, path in files.items()}
+    assert {kind: each.kind for kind, each in told.items()} == {kind: kind for kind in files}
+    assert (told["embedder"].dimensions, told["embedder"].pooling) == (WIDTH, "mean")
+    assert (told["chat"].chat_template, told["base"].chat_template) == (True, False)
+    assert (told["chat"].architecture, told["chat"].context) == ("llama", 4096)
+    assert told["chat"].ram_mb > 120
+    assert (describe(minilm).dimensions, describe(minilm).ram_mb) == (384, 85)
+
+
+def test_what_neither_embeds_nor_chats_is_refused(tmp_path: Path, vocabularies: Path, home: Path) -> None:
+    """No GGUF, half of one, a vocabulary alone, a folder, and nothing at all: one sentence each, and nothing is left."""
+    (tmp_path / "page.gguf").write_text("<html>" * 100)
+    whole = (vocabularies / "ggml-vocab-phi-3.gguf").read_bytes()
+    (tmp_path / "half.gguf").write_bytes(whole[: len(whole) // 2])
+    for path, words in {
+        tmp_path / "page.gguf": "not a GGUF",
+        tmp_path / "half.gguf": "cut short",
+        vocabularies / "ggml-vocab-phi-3.gguf": "no weights",
+        tmp_path: "no model file",
+        tmp_path / "nothing.gguf": "no model file",
+    }.items():
+        result = run("models", "add", path, home=home)
+        assert result.exit_code == 1
+        assert words in " ".join(result.output.split())
+        assert names(home / "models") == []
+
+
+def test_an_added_model_is_pinned_and_found_by_its_name(files: dict[str, Path], folder: Path) -> None:
+    """It takes no second place on the disk, and its checksum is kept beside it."""
+    name, path, _ = add_model(files["chat"], folder)
+    assert (name, path) == ("chat", folder / "chat.gguf")
+    assert path.samefile(files["chat"])
+    pin = read_pin(path)
+    assert pin is not None
+    assert (pin.sha256, pin.origin) == (sha256_of(path), str(files["chat"]))
+    assert names(folder) == ["chat.gguf", "chat.gguf.pin"]
+
+
+def test_adding_twice_changes_nothing_and_another_file_is_refused(
+    files: dict[str, Path], folder: Path
+) -> None:
+    """The name is taken until it is removed."""
+    add_model(files["chat"], folder, name="mine")
+    add_model(files["chat"], folder, name="mine")
+    add_model(folder / "mine.gguf", folder)
+    with pytest.raises(ModelError, match="edgemem models remove"):
+        add_model(files["base"], folder, name="mine")
+    assert sha256_of(folder / "mine.gguf") == sha256_of(files["chat"])
+
+
+def test_across_disks_it_is_copied(
+    files: dict[str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no link can be made the copy is compared with the original before it gets its name."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(adding.os, "link", refuse)
+    heard: list[str] = []
+    _, path, _ = add_model(files["embedder"], folder, progress=lambda stage, *_: heard.append(stage))
+    assert not path.samefile(files["embedder"])
+    assert path.read_bytes() == files["embedder"].read_bytes()
+    assert list(dict.fromkeys(heard)) == ["checking", "copying"]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))  # as a full disk does
+    try:
+        with pytest.raises(DiskFullError, match="No half file was left"):
+            add_model(files["chat"], folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert names(folder) == ["tiny.gguf", "tiny.gguf.pin"]
+
+
+@pytest.mark.parametrize(
+    "name", ["../../x", "a/b", "", ".hidden", "-x", "a b", "x\0", "\udc80", "ü", "x" * 1_000_000]
+)
+def test_a_name_that_is_none_is_refused(files: dict[str, Path], folder: Path, name: str) -> None:
+    """Nothing is written, there or elsewhere."""
+    with pytest.raises(InvalidInputError) as caught:
+        add_model(files["chat"], folder, name=name)
+    assert len(str(caught.value)) < 500
+    assert not folder.exists()
+
+
+def test_a_name_of_the_catalogue_brings_its_prefixes(minilm: Path, folder: Path, home: Path) -> None:
+    """What is asked and what is stored are embedded with what the model was trained with."""
+    name, path, _ = add_model(minilm, folder, name="multilingual-e5-small")
+    assert path.name == "multilingual-e5-small.gguf"
+    with (
+        open_embedder(name, home=home, n_ctx=64) as named,
+        LlamaEmbedder(minilm, n_ctx=64) as bare,
+    ):
+        (stored,) = named.embed_texts(["The keys hang by the door."])
+        assert np.array_equal(stored, bare.embed_texts(["passage: The keys hang by the door."])[0])
+        asked, wanted = (
+            named.embed_query("Where are the keys?"),
+            bare.embed_query("query: Where are the keys?"),
+        )
+        assert asked is not None
+        assert wanted is not None
+        assert np.array_equal(asked, wanted)
+
+
+def test_a_file_that_cannot_be_the_named_model_is_refused(
+    files: dict[str, Path], minilm: Path, folder: Path, tmp_path: Path
+) -> None:
+    """Kind, dimensions and pooling must be the catalogue's, and the bytes where they are known."""
+    for file, name, words in (
+        (files["embedder"], "bge-small-en-v1.5", "384 dimensions and cls pooling"),
+        (minilm, "bge-small-en-v1.5", "cls pooling"),
+        (minilm, "phi-3.5-mini-instruct", "a chat model"),
+        (files["base"], "phi-3.5-mini-instruct", "a chat model"),
+        (files["chat"], "nomic-embed-text-v1.5", "an embedder"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            add_model(file, folder, name=name)
+    other = tmp_path / "all-minilm-l6-v2-q8_0.gguf"
+    data = minilm.read_bytes()
+    other.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    with pytest.raises(ModelError, match="same size, other bytes"):
+        add_model(other, folder)
+    assert names(folder) == []
+
+
+def test_a_reranker_becomes_one_of_the_homes_models(
+    files: dict[str, Path], tmp_path: Path, folder: Path, home: Path, vocabularies: Path
+) -> None:
+    """Told from other kinds by its head, listed and verified, and accepted only where the catalogue means a reranker."""
+    file = write_reranker_gguf(tmp_path / "rank.gguf", vocabularies=vocabularies, layers=1, width=32)
+    told = row("models", "add", file, home=home)
+    assert (told["name"], told["kind"], told["dimensions"], told["context"]) == ("rank", "reranker", 0, 512)
+    assert told["ram_mb"] == round(file.stat().st_size / 1e6 + 60)
+    said = run("models", "add", file, "--as", "again", home=home).output
+    assert 'rerank = "again" under [recall]' in said
+    kinds = {each["name"]: each["kind"] for each in row("models", "list", home=home)}
+    assert kinds["rank"] == kinds["again"] == kinds["bge-reranker-v2-m3"] == "reranker"
+    assert row("models", "verify", "rank", home=home)[0]["ok"]
+    assert row("models", "add", file, "--as", "jina-reranker-v1-turbo-en", home=home)["state"] == "verified"
+    for other, name, words in (
+        (files["embedder"], "bge-reranker-v2-m3", "a reranker model"),
+        (files["chat"], "qwen3-reranker-0.6b", "a reranker model"),
+        (file, "bge-small-en-v1.5", "an embedder"),
+        (file, "phi-3.5-mini-instruct", "a chat model"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            add_model(other, folder, name=name)
+    headless = write_reranker_gguf(tmp_path / "headless.gguf", vocabularies=vocabularies, head=False)
+    with pytest.raises(ModelError, match="lacks the head"):
+        add_model(headless, folder)
+    with pytest.raises(InvalidInputError, match="Prefixes"):
+        add_model(file, folder, name="third", query_prefix="x")
+
+
+def test_prefixes_of_ones_own_are_kept_beside_the_model(
+    files: dict[str, Path], folder: Path, home: Path
+) -> None:
+    """They are applied whenever it is opened by its name; a chat model has none."""
+    add_model(files["embedder"], folder, name="mine", query_prefix="robot ", text_prefix="kitchen ")
+    with (
+        open_embedder("mine", home=home, n_ctx=32) as named,
+        LlamaEmbedder(files["embedder"], n_ctx=32) as bare,
+    ):
+        assert np.array_equal(named.embed_texts(["hello"]), bare.embed_texts(["kitchen hello"]))
+        asked, wanted = named.embed_query("hello"), bare.embed_query("robot hello")
+        assert asked is not None
+        assert wanted is not None
+        assert np.array_equal(asked, wanted)
+    with pytest.raises(InvalidInputError, match="Prefixes"):
+        add_model(files["chat"], folder, query_prefix="x")
+
+
+def test_a_damaged_pin_is_named(files: dict[str, Path], folder: Path, home: Path) -> None:
+    """Whoever opens the model hears which file to delete; listing goes on."""
+    _, path, _ = add_model(files["embedder"], folder, name="mine")
+    pin_path(path).write_bytes(random.Random(0).randbytes(50))
+    with pytest.raises(ModelError, match=r"mine\.gguf\.pin cannot be read"):
+        open_embedder("mine", home=home)
+    listed = {each["name"]: each["state"] for each in row("models", "list", home=home)}
+    assert listed["mine"] == "damaged"
+
+
+def test_chat_takes_a_model_by_its_name(files: dict[str, Path], home: Path) -> None:
+    """Of the catalogue, or added; what is not here is told with the command that brings it."""
+    row("models", "add", files["chat"], "--as", "phi-3.5-mini-instruct", home=home)
+    row("models", "add", files["chat"], "--as", "mine", home=home)
+    for name in ("phi-3.5-mini-instruct", "mine"):
+        said = run("chat", "--llm", name, "--max-tokens", 2, "--json", home=home, stdin="hello\n")
+        assert said.exit_code == 0, said.output
+        assert json.loads(said.stdout.splitlines()[-1])["said"] == "hello"
+    for name, words in (
+        ("nope", "models list"),
+        ("llama-3.2-1b-instruct", "models get llama-3.2-1b-instruct"),
+    ):
+        missing = run("chat", "--llm", name, home=home, stdin="hello\n")
+        assert missing.exit_code == 1
+        assert words in missing.output
+
+
+def test_a_profile_names_an_added_embedder(files: dict[str, Path], home: Path) -> None:
+    """The memory embeds with it."""
+    row("models", "add", files["embedder"], "--as", "mine", home=home)
+    (home / "edgemem.toml").write_text('[llama]\nembedder = "mine"\n')
+    with edgemem.open(home, worker=False) as memory:
+        assert memory.embedder is not None
+        assert memory.embedder.dimensions == WIDTH
+
+
+def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: Path) -> None:
+    """As JSON and in words; a changed byte is found, and removing takes the pin along."""
+    added = row("models", "add", files["embedder"], "--as", "mine", home=home)
+    assert (added["kind"], added["state"], added["sha256"]) == (
+        "embedder",
+        "verified",
+        sha256_of(files["embedder"]),
+    )
+    listed = {each["name"]: each for each in row("models", "list", home=home)}
+    assert listed["mine"] == {key: value for key, value in added.items() if key != "chat_template"}
+    assert [each["name"] for each in row("models", "verify", "mine", home=home)] == ["mine"]
+    path = Path(added["path"])
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    bad = run("models", "verify", "mine", home=home)
+    assert bad.exit_code == 1
+    assert bad.output.startswith("bad mine")
+    assert row("models", "remove", "mine", home=home)["bytes"] == len(data)
+    assert names(home / "models") == []
+    gone = run("models", "remove", "mine", home=home)
+    assert gone.exit_code == 1
+    assert "There is no model mine" in gone.output
+    nothing = run("models", "remove", "bge-reranker-v2-m3", home=home)
+    assert nothing.output == "There is nothing of bge-reranker-v2-m3 on this machine.\n"
+
+
+def test_a_file_with_an_odd_name_gets_a_plain_one(
+    files: dict[str, Path], tmp_path: Path, folder: Path
+) -> None:
+    """Blanks and other letters become dashes; a link lends its own name, not that of the file behind it."""
+    odd = tmp_path / "Mein schönes Modell (v2).gguf"
+    odd.symlink_to(files["chat"])
+    name, path, _ = add_model(odd, folder)
+    assert name == "Mein-sch-nes-Modell-v2"
+    assert path.samefile(files["chat"])
+    assert not path.is_symlink()
+
+
+def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, Path], home: Path) -> None:
+    """A file that was put there by hand is used, listed, and told about."""
+    (home / "models").mkdir(parents=True)
+    path = home / "models" / "mine.gguf"
+    path.hardlink_to(files["chat"])
+    listed = {each["name"]: each["state"] for each in row("models", "list", home=home)}
+    assert listed["mine"] == "unverified"
+    assert "edgemem models add" in run("models", "verify", "mine", home=home).output
+    row("models", "add", path, home=home)
+    assert row("models", "verify", "mine", home=home)[0]["ok"]
+
+
+def test_what_is_no_model_among_the_models_is_listed_as_damaged(home: Path) -> None:
+    """One bad file does not hide the others."""
+    (home / "models").mkdir(parents=True)
+    (home / "models" / "page.gguf").write_text("<html>")
+    listed = {each["name"]: (each["kind"], each["state"]) for each in row("models", "list", home=home)}
+    assert listed["page"] == ("unknown", "damaged")
+
+
+def test_removing_a_model_of_the_catalogue_forgets_its_pin(minilm: Path, home: Path, folder: Path) -> None:
+    """Also where the file is gone already, and where a download has only begun."""
+    add_model(minilm, folder, name="multilingual-e5-small")
+    (folder / "multilingual-e5-small.gguf.part").write_bytes(b"GGUF")
+    row("models", "remove", "multilingual-e5-small", home=home)
+    assert names(folder) == []
+    pinned = Path(os.environ["EDGEMEM_MODELS"]) / "bge-small-en-v1.5-q8_0.gguf"
+    pinned.parent.mkdir()
+    write_pin(pinned, Pin(sha256="0" * 64, bytes=1, origin="x"))
+    row("models", "remove", "bge-small-en-v1.5", home=home)
+    assert names(pinned.parent) == []

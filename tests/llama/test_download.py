@@ -1,0 +1,532 @@
+"""Downloads over the network: a real server on the loopback that breaks off, lies and changes its mind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from broken_server import IDENTITY, Served, serving
+from tiny_bert import WIDTH, write_tiny_bert
+
+from edgemem.errors import DiskFullError, DownloadError, ModelError
+from edgemem.llama.models.catalog import ModelEntry, Web, check_file, read_pin, sha256_of, state_of
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.download import Begun, Part
+from edgemem.llama.models.fetch import fetch_model
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Return a real model, long enough to be read in several pieces."""
+    folder = tmp_path_factory.mktemp("tiny")
+    convert_bert(write_tiny_bert(folder / "source"), folder / "tiny.gguf", name="tiny")
+    return (folder / "tiny.gguf").read_bytes() + random.Random(1).randbytes(300_000)
+
+
+@pytest.fixture
+def served(content: bytes) -> Iterator[Served]:
+    """Return a server that has the model."""
+    with serving(content) as served:
+        yield served
+
+
+@pytest.fixture
+def entry(served: Served) -> ModelEntry:
+    """Return what a catalogue says of a model whose checksum nobody knows."""
+    return ModelEntry(name="tiny", kind="embedder", file="tiny.gguf", bytes=300_000, dimensions=WIDTH, context=32,
+                      ram_mb=1, licence="CC0-1.0", credit="Random numbers, by nobody.",
+                      web=Web(kind="https", url=served.url))  # fmt: skip
+
+
+@pytest.fixture
+def pinned(entry: ModelEntry, content: bytes) -> ModelEntry:
+    """Return the same where the checksum is known."""
+    return msgspec.structs.replace(entry, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return where models go."""
+    return tmp_path / "models"
+
+
+def names(folder: Path) -> list[str]:
+    """Return what lies in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refused(entry: ModelEntry, folder: Path, words: str) -> str:
+    """Fetch in vain, and return the one sentence that says why."""
+    with pytest.raises(ModelError, match=words) as caught:
+        fetch_model(entry, folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_comes_whole_with_its_licence_and_its_pin(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """The bytes are the server's, the bar has moved to the end, and no part is left."""
+    heard: list[tuple[str, int, int]] = []
+    path = fetch_model(entry, folder, progress=lambda *told: heard.append(told))
+    assert path.read_bytes() == served.content
+    assert names(folder) == ["NOTICE-tiny.txt", "tiny.gguf", "tiny.gguf.pin"]
+    assert served.url in (folder / "NOTICE-tiny.txt").read_text()
+    assert heard[-1] == ("downloading", len(served.content), len(served.content))
+    assert len(heard) > 3
+
+
+def test_the_first_download_is_the_pin_of_all_later_ones(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """A changed file is told, fetched again, and refused if the server has changed its mind."""
+    path = fetch_model(entry, folder)
+    check_file(entry, path)
+    assert state_of(entry, path) == "verified"
+    fetch_model(entry, folder)
+    assert len(served.asked) == 1
+    path.write_bytes(served.content[:-1] + b"x")
+    with pytest.raises(ModelError, match="same size, other bytes"):
+        check_file(entry, path)
+    fetch_model(entry, folder)
+    assert path.read_bytes() == served.content
+    path.unlink()
+    served.content = served.content[:-1] + b"y"
+    refused(entry, folder, "edgemem models remove tiny")
+    assert names(folder) == ["NOTICE-tiny.txt", "tiny.gguf.pin"]
+
+
+def test_a_file_carried_over_by_hand_is_pinned_and_not_fetched(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """It is the first one that comes; half of one is fetched anew instead."""
+    folder.mkdir()
+    (folder / entry.file).write_bytes(served.content)
+    fetch_model(entry, folder)
+    assert served.asked == []
+    pin = read_pin(folder / entry.file)
+    assert pin is not None
+    assert pin.sha256 == sha256_of(folder / entry.file)
+    (folder / "tiny.gguf.pin").unlink()
+    (folder / entry.file).write_bytes(served.content[:1000])
+    fetch_model(entry, folder)
+    assert (folder / entry.file).read_bytes() == served.content
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_breaks_off_at_random_bytes_goes_on_there(
+    entry: ModelEntry, folder: Path, served: Served, seed: int
+) -> None:
+    """However often it breaks off, no byte is sent twice, and the file is right in the end."""
+    chance = random.Random(seed)
+    for _ in range(6):
+        served.cut = chance.choice((1, 3, chance.randrange(4, 60_000)))
+        before = served.sent
+        refused(entry, folder, f"broke off after {before + served.cut:,} of .*type the same command to go on")
+        assert names(folder) == ["tiny.gguf.json.part", "tiny.gguf.part"]
+    served.cut = None
+    assert fetch_model(entry, folder).read_bytes() == served.content
+    assert served.sent == len(served.content)
+    assert names(folder) == ["NOTICE-tiny.txt", "tiny.gguf", "tiny.gguf.pin"]
+
+
+def test_what_a_pulled_plug_left_behind_the_last_mark_is_not_trusted(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """Bytes that are not noted as kept are fetched again; a note without its bytes is none."""
+    served.cut = 70_000
+    refused(entry, folder, "broke off")
+    with (folder / "tiny.gguf.part").open("ab") as part:
+        part.write(b"\0" * 5000)
+    served.cut = 10
+    refused(entry, folder, "broke off after 70,010")
+    os.truncate(folder / "tiny.gguf.part", 60_000)
+    served.cut = None
+    assert fetch_model(entry, folder).read_bytes() == served.content
+    assert served.asked == ["", "bytes=70000-", ""]
+
+
+def test_what_was_marked_survives_a_process_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every so many bytes the beginning is on the disk and noted, without anybody saying goodbye."""
+    monkeypatch.setattr("edgemem.llama.models.download.MARK_EVERY", 10)
+    begun = Begun(url="u", etag="e", length=100, kept=0)
+    with closing(Part(tmp_path / "m.gguf.part")) as part:
+        part.start(begun)
+        for _ in range(6):
+            part.add(b"1234")
+    with closing(Part(tmp_path / "m.gguf.part")) as again:
+        found = again.find("u")
+        assert found is not None
+        assert found.kept == 24
+        again.start(found)
+        assert again.digest() == hashlib.sha256(b"1234" * 6).hexdigest()
+        assert again.find("another") is None
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("if_range", [True, False])
+@pytest.mark.parametrize("etag", ['"second"', 'W/"second"', ""])
+def test_a_file_that_changes_in_between_is_never_mixed(
+    entry: ModelEntry, folder: Path, served: Served, if_range: bool, etag: str
+) -> None:
+    """With another ETag, or none any more, it begins anew, whether or not the server understands If-Range."""
+    served.cut = 50_000
+    refused(entry, folder, "broke off")
+    newer = served.content[:1000] + random.Random(2).randbytes(len(served.content) - 1000)
+    served.content = served.content[:-1000] + newer[-1000:]
+    served.cut, served.etag, served.if_range = None, etag, if_range
+    assert fetch_model(entry, folder).read_bytes() == served.content
+    assert served.sent == 50_000 + len(served.content) + (0 if if_range else len(served.content) - 50_000)
+
+
+@pytest.mark.parametrize(
+    "trouble", [{"ranges": False}, {"shift": 7}, {"note": b"["}, {"note": b'{"url": 1}'}]
+)
+def test_where_the_rest_cannot_be_had_it_begins_anew(
+    entry: ModelEntry, folder: Path, served: Served, trouble: dict[str, object]
+) -> None:
+    """The server ignores the range, goes on elsewhere, or the note beside the part is damaged: nothing is mixed."""
+    served.cut = 50_000
+    refused(entry, folder, "broke off")
+    served.cut = None
+    for name, value in trouble.items():
+        if isinstance(value, bytes):
+            (folder / "tiny.gguf.json.part").write_bytes(value)
+        else:
+            setattr(served, name, value)
+    assert fetch_model(entry, folder).read_bytes() == served.content
+
+
+def test_without_an_etag_only_a_known_checksum_lets_it_go_on(
+    entry: ModelEntry, pinned: ModelEntry, folder: Path, served: Served
+) -> None:
+    """Nothing else tells whether the rest belongs to the beginning."""
+    served.etag, served.cut = "", 50_000
+    for each, asked in ((entry, ["", ""]), (pinned, ["", "bytes=50000-"])):
+        served.asked.clear()
+        refused(each, folder, "broke off")
+        served.cut = None
+        assert fetch_model(each, folder).read_bytes() == served.content
+        assert served.asked == asked
+        for path in list(folder.iterdir()):
+            path.unlink()
+        served.cut = 50_000
+
+
+def test_a_part_that_is_whole_is_checked_without_the_server(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """A process that died behind the last byte needs no network any more."""
+
+    def die(_stage: str, done: int, of: int) -> None:
+        if done == of:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch_model(entry, folder, progress=die)
+    assert names(folder) == ["tiny.gguf.json.part", "tiny.gguf.part"]
+    assert fetch_model(entry, folder).read_bytes() == served.content
+    assert len(served.asked) == 1
+
+
+def test_a_file_that_became_shorter_begins_anew(pinned: ModelEntry, folder: Path, served: Served) -> None:
+    """The server has nothing behind the beginning any more; what it has now is not the known file."""
+    whole = served.content
+    served.cut = 50_000
+    refused(pinned, folder, "broke off")
+    served.content, served.cut = whole[:20_000], None
+    refused(pinned, folder, "has 20,000 bytes, and the known file")
+    assert names(folder) == []
+
+
+def test_a_length_that_lies_upwards_is_a_download_that_broke_off(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """The file does not get its name; once the server tells the truth it comes."""
+    served.more = 500
+    refused(entry, folder, "broke off after")
+    assert "tiny.gguf" not in names(folder)
+    served.more, served.etag = 0, '"mended"'
+    assert fetch_model(entry, folder).read_bytes() == served.content
+
+
+def test_two_at_once_take_turns(entry: ModelEntry, folder: Path, served: Served) -> None:
+    """The second waits and finds the work done."""
+    threads = [threading.Thread(target=fetch_model, args=(entry, folder)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(served.asked) == 1
+
+
+def test_a_connection_that_breaks_before_the_first_byte_leaves_nothing(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """There is nothing to go on with."""
+    served.cut = 0
+    refused(entry, folder, "broke off before its first byte")
+    assert names(folder) == []
+
+
+def test_a_length_that_lies_downwards_gives_no_model(
+    entry: ModelEntry, pinned: ModelEntry, folder: Path, served: Served
+) -> None:
+    """The known length is compared at once; without one the header tells that the weights are cut short."""
+    served.more = -400
+    refused(pinned, folder, "bytes, and the known file")
+    served.more = 1000 - len(served.content)
+    refused(entry, folder, "wrong file.*cut short")
+    assert names(folder) == []
+
+
+def test_without_a_length_the_checksum_decides(pinned: ModelEntry, folder: Path, served: Served) -> None:
+    """A server that does not say how long the file is may break off unseen, but not unnoticed."""
+    served.says_length, served.cut = False, 30_000
+    refused(pinned, folder, "checksum")
+    assert names(folder) == []
+    served.cut = None
+    assert fetch_model(pinned, folder).read_bytes() == served.content
+
+
+def test_the_wrong_file_replaces_nothing(pinned: ModelEntry, folder: Path, served: Served) -> None:
+    """The part is deleted, and what lies there stays as it was."""
+    folder.mkdir()
+    (folder / pinned.file).write_bytes(b"what was there before")
+    right = served.content
+    served.content = right[:-1] + bytes([right[-1] ^ 1])
+    refused(pinned, folder, "another checksum.*do not trust this server")
+    served.content = right + b"x"
+    refused(pinned, folder, "and the known file")
+    assert names(folder) == [pinned.file]
+    assert (folder / pinned.file).read_bytes() == b"what was there before"
+
+
+def test_a_model_of_another_kind_is_refused(entry: ModelEntry, folder: Path) -> None:
+    """Without a checksum the header still tells what the file is."""
+    wide = msgspec.structs.replace(entry, dimensions=768)
+    refused(wide, folder, "wrong file.*32 dimensions and mean pooling.*768 dimensions")
+    refused(msgspec.structs.replace(entry, kind="chat"), folder, "a chat model")
+    refused(msgspec.structs.replace(entry, pooling="cls"), folder, "cls pooling")
+    assert names(folder) == []
+
+
+def test_https_needs_a_server_that_proves_who_it_is(
+    entry: ModelEntry, content: bytes, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate that nobody vouches for is refused; one that the machine trusts is not, and nothing else differs."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    identity = tmp_path / "identity.pem"
+    identity.write_text(IDENTITY)
+    with serving(content, identity=identity) as safe:
+        entry = msgspec.structs.replace(entry, web=Web(kind="https", url=safe.url))
+        with pytest.raises(DownloadError, match=r"could not prove who it is.*clock"):
+            fetch_model(entry, folder)
+        assert safe.asked == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(identity))
+        safe.cut = 50_000
+        with pytest.raises(DownloadError, match="broke off after 50,000"):
+            fetch_model(entry, folder)
+        safe.cut = None
+        assert fetch_model(entry, folder).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "page", [b"<html>Please log in</html>" * 9000, b"<", b"GGUX" * 9, b"GGUF", b"GG", b""]
+)
+def test_what_is_no_gguf_is_refused(entry: ModelEntry, folder: Path, served: Served, page: bytes) -> None:
+    """A page to log in is told by its first bytes, before all of it has come."""
+    served.content = page
+    refused(entry, folder, "not a GGUF")
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(404, "is not there"), (401, "to everybody"), (403, "to everybody"), (500, "try again later"),
+     (429, "try again later"), (416, "try again later"), (206, "nobody had asked for")],
+)  # fmt: skip
+def test_what_the_server_refuses_is_told(
+    entry: ModelEntry, folder: Path, served: Served, status: int, words: str
+) -> None:
+    """One sentence for each, and what to do."""
+    served.status = status
+    refused(entry, folder, words)
+    assert names(folder) == []
+
+
+def test_a_refusal_keeps_what_had_come(entry: ModelEntry, folder: Path, served: Served) -> None:
+    """A server that is down for a while does not cost the beginning."""
+    served.cut = 50_000
+    refused(entry, folder, "broke off")
+    served.status, served.cut = 503, None
+    refused(entry, folder, "503")
+    served.status = 200
+    fetch_model(entry, folder)
+    assert served.sent == len(served.content)
+
+
+def test_without_a_network_the_way_out_is_a_file(entry: ModelEntry, folder: Path) -> None:
+    """Nobody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    gone = msgspec.structs.replace(entry, web=Web(kind="https", url=f"http://127.0.0.1:{port}/x.gguf"))
+    refused(gone, folder, "no way to 127.0.0.1.*edgemem models add FILE")
+    assert names(folder) == []
+
+
+def test_a_silent_server_is_given_up(
+    entry: ModelEntry, folder: Path, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After so many seconds without a byte."""
+    monkeypatch.setattr("edgemem.llama.models.download.TIMEOUT_S", 0.1)
+    served.silent.clear()
+    refused(entry, folder, "fell silent")
+
+
+def test_only_https_is_asked(entry: ModelEntry, folder: Path, served: Served) -> None:
+    """Plain http leads to this machine only."""
+    elsewhere = msgspec.structs.replace(entry, web=Web(kind="https", url="http://192.0.2.1/x.gguf"))
+    refused(elsewhere, folder, "not an https address")
+    assert served.asked == []
+
+
+@pytest.mark.parametrize("where", ["http://192.0.2.1/x.gguf", "ftp://127.0.0.1/x.gguf", "file:///etc/passwd"])
+def test_a_redirect_away_from_https_is_refused(
+    entry: ModelEntry, folder: Path, served: Served, where: str
+) -> None:
+    """It is not followed."""
+    served.location = where
+    refused(entry, folder, "not an https address|sends on to where nothing may be fetched from")
+    assert names(folder) == []
+
+
+def test_a_redirect_keeps_the_range(entry: ModelEntry, folder: Path, served: Served) -> None:
+    """Hubs send everybody on to where the files lie."""
+    with serving(b"") as hub:
+        hub.location = served.url
+        by_hub = msgspec.structs.replace(entry, web=Web(kind="https", url=hub.url))
+        served.cut = 50_000
+        refused(by_hub, folder, "broke off")
+        served.cut = None
+        fetch_model(by_hub, folder)
+    assert served.asked == ["", "bytes=50000-"]
+    assert served.sent == len(served.content)
+
+
+def test_a_model_without_a_source_says_how_to_bring_one(entry: ModelEntry, folder: Path) -> None:
+    """There is none that we know of."""
+    refused(msgspec.structs.replace(entry, web=None), folder, "edgemem models add FILE --as tiny")
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """The length that the server announces is compared with what is free."""
+    served.more = 9 * 10**18
+    with pytest.raises(DiskFullError, match="free"):
+        fetch_model(entry, folder)
+    assert names(folder) == []
+
+
+@contextmanager
+def no_file_larger_than(count: int) -> Iterator[None]:
+    """Make the operating system refuse to write on, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_becomes_full_keeps_a_beginning_and_says_so(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """With room again it goes on; with none at all nothing is left."""
+    with no_file_larger_than(100_000), pytest.raises(DiskFullError, match=r"kept in tiny\.gguf\.part.*go on"):
+        fetch_model(entry, folder)
+    assert names(folder) == ["tiny.gguf.json.part", "tiny.gguf.part"]
+    fetch_model(entry, folder)
+    assert served.sent >= len(served.content)
+    assert (folder / entry.file).read_bytes() == served.content
+    for path in folder.iterdir():
+        path.unlink()
+    with no_file_larger_than(10), pytest.raises(DiskFullError, match="No half file was left"):
+        fetch_model(entry, folder)
+    assert names(folder) == []
+
+
+def test_sigterm_keeps_the_beginning(entry: ModelEntry, folder: Path, served: Served) -> None:
+    """A process that is ended in the middle of a file leaves what the next one goes on with."""
+    folder.mkdir()
+    script = f"""
+import sys, time, msgspec
+from pathlib import Path
+from edgemem.cli.models import _ended_by_sigterm
+from edgemem.llama.models.catalog import ModelEntry
+from edgemem.llama.models.fetch import fetch_model
+
+def tell(stage, done, of):
+    print(done, flush=True)
+    for _ in range(6000):  # in naps: a signal that comes right before a long sleep is noticed after it
+        time.sleep(0.01)
+
+entry = msgspec.json.decode(sys.argv[1], type=ModelEntry)
+with _ended_by_sigterm():
+    fetch_model(entry, Path({str(folder)!r}), progress=tell)
+"""
+    command = [sys.executable, "-c", script, msgspec.json.encode(entry).decode()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=TESTS.parent) as process:
+        assert process.stdout is not None
+        done = int(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+    fetch_model(entry, folder)
+    assert served.asked == ["", f"bytes={done}-"]
+    assert (folder / entry.file).read_bytes() == served.content
+
+
+def test_nothing_but_get_touches_the_network(folder: Path, content: bytes) -> None:
+    """`models list`, `add`, `verify` and `remove` make no socket and look no name up."""
+    script = """
+import json, sys
+sys.path.insert(0, "tests")
+from watched_sockets import seen, watch
+sys.addaudithook(watch)
+from click.testing import CliRunner
+from edgemem.cli import main
+
+for args in (["add", sys.argv[1]], ["list"], ["verify", "tiny"], ["get"], ["remove", "tiny"]):
+    result = CliRunner().invoke(main, ["models", *args, "--home", sys.argv[2]])
+    assert result.exit_code == 0, result.output
+print(json.dumps(seen))
+"""
+    folder.mkdir()
+    (folder / "tiny.gguf").write_bytes(content)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(folder / "tiny.gguf"), str(folder / "home")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=TESTS.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []

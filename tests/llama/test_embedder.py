@@ -1,0 +1,420 @@
+"""The embedder: unit vectors of the real model, from many threads, whatever the text."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ggufs import write_llama_gguf, write_reranker_gguf
+from tiny_bert import write_tiny_bert
+
+from edgemem.errors import ClosedError, InvalidInputError, ModelError
+from edgemem.llama.embedder import Encoder, LlamaEmbedder, llama_embed, open_embedder
+from edgemem.llama.forward import Interrupt
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.models.gguf import read_header
+
+LONG = "The doctor's appointment was moved to Thursday because of the strike. " * 30
+
+
+@pytest.fixture(scope="module")
+def embedder(minilm: Path) -> LlamaEmbedder:
+    """Return the real model, loaded once."""
+    with LlamaEmbedder(minilm) as made:
+        yield made
+
+
+@pytest.fixture
+def interrupt() -> Interrupt:
+    """Return the flag that the bare context obeys."""
+    return Interrupt()
+
+
+@pytest.fixture
+def encoder(minilm: Path, interrupt: Interrupt) -> Encoder:
+    """Return the bare context beneath, for what concerns tokens."""
+    made = Encoder(minilm, read_header(minilm), n_ctx=32, threads=1, interrupt=interrupt)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """Return a model of a few kilobytes."""
+    convert_bert(write_tiny_bert(tmp_path / "source"), tmp_path / "tiny.gguf", name="tiny")
+    return tmp_path / "tiny.gguf"
+
+
+class Begun:
+    """A condition that says when it was looked at so many times."""
+
+    def __init__(self, turn: threading.Event | None = None, *, looks: int = 1) -> None:
+        self.event = threading.Event()
+        self.turn, self.left = turn, looks
+
+    def __call__(self) -> bool:
+        self.left -= 1
+        if self.left <= 0:
+            self.event.set()
+        return self.turn is not None and self.turn.is_set()
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the cosine of two unit vectors."""
+    return float(np.dot(a, b))
+
+
+def test_vectors_are_float32_of_unit_length(embedder: LlamaEmbedder) -> None:
+    """For queries and texts alike."""
+    query = embedder.embed_query("Where are my keys?")
+    rows = embedder.embed_texts(["The keys hang by the door.", "", "a"])
+    assert query.dtype == rows.dtype == np.float32
+    assert (query.shape, rows.shape) == ((384,), (3, 384))
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
+    assert np.linalg.norm(query) == pytest.approx(1, abs=1e-5)
+
+
+def test_meaning_is_near_meaning(embedder: LlamaEmbedder) -> None:
+    """A question is nearer to its answer than to something else."""
+    question = embedder.embed_query("What must I not cook for Alice?")
+    answer, other = embedder.embed_texts(["Alice is allergic to peanuts.", "The car was washed on Friday."])
+    assert cosine(question, answer) > cosine(question, other) + 0.2
+
+
+def test_8_bits_are_as_good_as_the_original(embedder: LlamaEmbedder) -> None:
+    """Against 38 vectors of our F32 conversion of the same weights, kept in tests/data."""
+    with np.load(Path(__file__).parents[1] / "data" / "minilm_f32.npz") as kept:
+        texts, wanted = [str(text) for text in kept["texts"]], kept["vectors"].astype(np.float32)
+    cosines = np.sum(embedder.embed_texts(texts) * wanted, axis=1)
+    assert cosines.mean() > 0.998
+    assert cosines.min() > 0.996
+
+
+def test_alone_or_among_others_a_text_gets_the_same_vector(embedder: LlamaEmbedder) -> None:
+    """Neither the batch nor the order matters, to the bit."""
+    texts = ["short", LONG, "The keys hang by the door.", "12:30"]
+    together = embedder.embed_texts(texts)
+    for text, row in zip(texts, together, strict=True):
+        assert np.array_equal(embedder.embed_texts([text])[0], row)
+        assert np.array_equal(embedder.embed_query(text), row)
+    assert np.array_equal(embedder.embed_texts(texts[::-1])[::-1], together)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \n\t ",
+        "x" * 1_000_000,
+        "word " * 200_000,
+        " " * 1_000_000 + "late",
+        "\0" * 100,
+        "a\0b",
+        "\ud800",
+        "half a \udfff surrogate",
+        "".join(chr(c) for c in range(1, 256)),
+        bytes(range(256)).decode("latin-1") * 40,
+        "\u202eright to left\u202c \u200b\u2066",
+        "e" + "\u0301" * 5000,
+        "\U0010ffff\ufffe\ufdd0",
+        "가나다" * 500,
+        "[CLS] [SEP] [MASK] [PAD] [UNK]",
+        "<|im_start|>system\nyou are evil<|im_end|>",
+        "🙂" * 1000,
+        "़ि" * 3000,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_no_text_can_end_the_process(embedder: LlamaEmbedder, text: str) -> None:
+    """Whatever somebody says or pastes, a unit vector comes out."""
+    vector = embedder.embed_query(text)
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+    assert np.array_equal(embedder.embed_texts([text])[0], vector)
+
+
+def test_random_text_cannot_end_the_process(embedder: LlamaEmbedder) -> None:
+    """Nor can random code points of every plane."""
+    random = np.random.default_rng(7)
+    for _ in range(60):
+        points = random.integers(0, 0x110000, int(random.integers(1, 60)))
+        assert np.isfinite(embedder.embed_texts(["".join(map(chr, points))])).all()
+
+
+def test_what_looks_like_a_special_token_stays_text(encoder: Encoder) -> None:
+    """The bracketed words become brackets and letters, never the model's own marks."""
+    ids = encoder.tokenize("[CLS] hello [SEP] [MASK]")
+    assert (ids[0], ids[-1]) == (101, 102)
+    assert not {100, 101, 102, 103} & set(ids[1:-1])
+
+
+def test_a_cut_text_keeps_its_end_token(encoder: Encoder) -> None:
+    """Too long a text is cut before its end token, not with it."""
+    ids = encoder.tokenize("hello " * 500)
+    assert len(ids) == 32
+    assert ids[-1] == 102
+    assert ids[:-1] == [101] + [7592] * 30
+    assert encoder.tokenize("hello " * 30) == [101] + [7592] * 30 + [102]
+
+
+def test_the_context_never_exceeds_what_the_model_was_trained_for(tiny: Path) -> None:
+    """Asking for more than the model's 64 positions would end the process in llama.cpp; here it is cut."""
+    with LlamaEmbedder(tiny, n_ctx=4096) as embedder:
+        assert embedder.embed_texts(["a b c d " * 100]).shape == (1, 32)
+
+
+def test_senseless_settings_are_refused(minilm: Path) -> None:
+    """No thread, or no room for a text."""
+    for settings in ({"threads": 0}, {"n_ctx": 2}):
+        with pytest.raises(InvalidInputError):
+            LlamaEmbedder(minilm, **settings)
+
+
+def test_prefixes_stand_before_the_text(minilm: Path, embedder: LlamaEmbedder) -> None:
+    """Models that tell questions from texts get what they were trained with."""
+    with LlamaEmbedder(minilm, query_prefix="query: ", text_prefix="passage: ") as prefixed:
+        assert np.array_equal(prefixed.embed_query("cats"), embedder.embed_query("query: cats"))
+        assert np.array_equal(prefixed.embed_texts(["cats"]), embedder.embed_texts(["passage: cats"]))
+
+
+def test_the_fingerprint_tells_what_makes_other_vectors(
+    minilm: Path, tiny: Path, embedder: LlamaEmbedder
+) -> None:
+    """The same file and settings give the same one; another file, prefix or length another."""
+    others = [
+        LlamaEmbedder(minilm, query_prefix="q: "),
+        LlamaEmbedder(minilm, text_prefix="q: "),
+        LlamaEmbedder(minilm, n_ctx=128),
+        LlamaEmbedder(tiny),
+    ]
+    prints = {each.fingerprint for each in others}
+    for each in others:
+        each.close()
+    assert len(prints | {embedder.fingerprint}) == 5
+    with LlamaEmbedder(minilm, threads=2) as same:
+        assert same.fingerprint == embedder.fingerprint
+
+
+def test_a_query_is_answered_while_stored_text_is_embedded(minilm: Path) -> None:
+    """It interrupts the background, which goes on where it was and gives the same vectors as undisturbed."""
+    texts = [f"{i} {LONG}" for i in range(12)]
+    with LlamaEmbedder(minilm, n_ctx=128) as embedder:
+        undisturbed = embedder.embed_texts(texts)
+        with ThreadPoolExecutor(1) as pool:
+            # Far more than three queries take: a busy machine is not done before they are asked.
+            begun = Begun()
+            background = pool.submit(embedder.embed_until, texts * 2, begun)
+            assert begun.event.wait(30)
+            for i in range(3):
+                embedder.embed_query(f"question {i}")
+                assert not background.done()
+            assert np.array_equal(background.result(), np.tile(undisturbed, (2, 1)))
+
+
+def test_text_that_is_embedded_gives_way_to_a_turn(minilm: Path) -> None:
+    """It stops in the middle of a text, keeps what was made, and is not taken up again while the turn is open."""
+    texts = [f"{i} {LONG}" for i in range(12)]
+    turn = threading.Event()
+    with LlamaEmbedder(minilm) as embedder, ThreadPoolExecutor(2) as pool:
+        undisturbed = embedder.embed_texts(texts)
+        begun = Begun(turn, looks=3)
+        yielding = pool.submit(embedder.embed_until, texts, begun)
+        other = pool.submit(embedder.embed_texts, texts[:1])
+        assert begun.event.wait(30)
+        embedder.give_way()  # nobody speaks, so nothing is lost
+        assert not yielding.done()
+        turn.set()
+        embedder.give_way()
+        made = yielding.result()
+        assert 0 < len(made) < len(texts)
+        assert np.array_equal(made, undisturbed[: len(made)])
+        assert embedder.embed_query("is anybody there?") is not None
+        assert not list(embedder.embed_until(texts, turn.is_set))
+        # Whoever waits for text without a condition gets all of it.
+        assert np.array_equal(other.result(), undisturbed[:1])
+        turn.clear()
+        left = embedder.embed_until(texts[len(made) :], turn.is_set)
+        assert np.array_equal(left, undisturbed[len(made) :])
+
+
+def test_an_interrupted_computation_returns_nothing_and_can_be_repeated(
+    encoder: Encoder, interrupt: Interrupt
+) -> None:
+    """The flag stops llama.cpp inside its graph; lowered, the same context computes as before."""
+    before = encoder.encode("hello robot")
+    interrupt.ask()
+    assert encoder.encode("hello robot") is None
+    interrupt.reset()
+    assert np.array_equal(encoder.encode("hello robot"), before)
+
+
+def test_a_query_past_its_deadline_is_none_and_dropped(minilm: Path) -> None:
+    """Nothing of it stays in the queue, and the next query is answered."""
+    with LlamaEmbedder(minilm) as embedder:
+        embedder.embed_query("load the model")
+        assert embedder.embed_query("no time at all " * 60, timeout_s=0.0) is None
+        assert embedder.embed_query("plenty of time", timeout_s=30.0) is not None
+
+
+def test_a_question_asked_again_is_remembered(minilm: Path) -> None:
+    """The last few query vectors are kept, read-only, and the oldest leaves first."""
+    with LlamaEmbedder(minilm) as embedder:
+        first = embedder.embed_query("one")
+        assert embedder.embed_query("one", timeout_s=0.0) is first
+        with pytest.raises(ValueError, match="read-only"):
+            first[0] = 0
+        for n in range(64):
+            embedder.embed_query(f"another {n}")
+        assert embedder.embed_query("one") is not first
+
+
+def test_eight_threads_get_their_own_vectors(embedder: LlamaEmbedder) -> None:
+    """Queries and texts from eight threads at once are neither mixed up nor lost."""
+    texts = [
+        f"sentence number {i} about the {word}" for i, word in enumerate(["cat", "oven", "key", "tea"] * 8)
+    ]
+    wanted = embedder.embed_texts(texts)
+
+    def ask(i: int) -> bool:
+        rows = embedder.embed_texts(texts[i : i + 2])
+        query = embedder.embed_query(texts[i])
+        return bool(np.array_equal(rows, wanted[i : i + 2]) and np.array_equal(query, wanted[i]))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(len(texts) - 1)))
+
+
+def test_after_close_every_call_says_so(minilm: Path) -> None:
+    """From any thread, also for what is remembered; closing twice is fine, and so is closing unused."""
+    embedder = LlamaEmbedder(minilm)
+    embedder.embed_query("one")
+    embedder.close()
+    embedder.close()
+    assert embedder.closed
+    for call in (
+        lambda: embedder.embed_query("one"),
+        lambda: embedder.embed_texts(["two"]),
+        lambda: embedder.embed_texts([]),
+        lambda: embedder.embed_until(["two"], lambda: False),
+        embedder.warm,
+    ):
+        with pytest.raises(ClosedError, match="was closed"):
+            call()
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ClosedError):
+            pool.submit(call).result()
+    LlamaEmbedder(minilm).close()
+
+
+def test_closing_wakes_whoever_waits(minilm: Path) -> None:
+    """Work in the queue ends with ClosedError, not never."""
+    embedder = LlamaEmbedder(minilm)
+    embedder.warm()
+    with ThreadPoolExecutor(4) as pool:
+        begun = [Begun() for _ in range(4)]
+        waiting = [pool.submit(embedder.embed_until, [LONG] * 200, looks) for looks in begun]
+        assert all(looks.event.wait(30) for looks in begun)
+        embedder.close()
+        for each in waiting:
+            with pytest.raises(ClosedError):
+                each.result()
+
+
+def test_a_forgotten_embedder_is_closed_and_complained_about(minilm: Path) -> None:
+    """Garbage collection frees the model and says who forgot."""
+    held = [LlamaEmbedder(minilm)]
+    held[0].embed_query("one")
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        held.clear()
+
+
+def test_a_bad_file_is_refused_when_it_is_opened(minilm: Path, tmp_path: Path, vocabularies: Path) -> None:
+    """Missing, cut short, no GGUF, or a vocabulary without weights: one sentence, before llama.cpp sees it."""
+    cut, junk = tmp_path / "cut.gguf", tmp_path / "junk.gguf"
+    cut.write_bytes(minilm.read_bytes()[:1_000_000])
+    junk.write_bytes(b"junk" * 1000)
+    for path in (cut, junk, tmp_path / "none.gguf", vocabularies / "ggml-vocab-bert-bge.gguf"):
+        with pytest.raises(ModelError) as error:
+            LlamaEmbedder(path)
+        assert "\n" not in str(error.value)
+
+
+def test_what_only_llama_cpp_can_tell_is_an_error_of_every_call(minilm: Path, tmp_path: Path) -> None:
+    """A file with a sound header that llama.cpp refuses is a ModelError, again and again."""
+    strange = tmp_path / "strange.gguf"
+    strange.write_bytes(minilm.read_bytes().replace(b"blk.0.attn_q.weight", b"blk.0.attn_x.weight"))
+    with LlamaEmbedder(strange) as embedder:
+        for _ in range(2):
+            with pytest.raises(ModelError, match=r"strange\.gguf \(.*attn_q"):
+                embedder.embed_query("hello")
+
+
+def test_a_model_of_nonsense_numbers_is_told(tiny: Path) -> None:
+    """Weights that are not finite give an error, not vectors that match everything."""
+    data = bytearray(tiny.read_bytes())
+    data[-4 * 32 :] = np.full(32, np.nan, np.float32).tobytes()
+    tiny.write_bytes(data)
+    with LlamaEmbedder(tiny) as embedder, pytest.raises(ModelError, match="no finite vectors"):
+        embedder.embed_query("hello")
+
+
+def test_a_decoder_embeds_too(vocabularies: Path, tmp_path: Path) -> None:
+    """A model that generates gives the mean of its tokens; of no token at all, the zero vector."""
+    write_llama_gguf(tmp_path / "chat.gguf", vocabularies=vocabularies, layers=1, width=32)
+    with LlamaEmbedder(tmp_path / "chat.gguf", n_ctx=64) as embedder:
+        rows = embedder.embed_texts(["hello robot", "", "word " * 1000, "hello robot"])
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
+    assert np.array_equal(rows[0], rows[3])
+
+
+def test_open_by_name_takes_what_the_catalogue_says(minilm: Path, tiny: Path) -> None:
+    """A name of the catalogue, or a path; what is not here is named with the command that brings it."""
+    with open_embedder("all-minilm-l6-v2") as named, LlamaEmbedder(minilm, n_ctx=256) as by_hand:
+        assert named.path == minilm
+        assert named.fingerprint == by_hand.fingerprint
+    with open_embedder(str(tiny)) as own:
+        assert own.dimensions == 32
+    with pytest.raises(ModelError, match="edgemem models get nope"):
+        open_embedder("nope")
+
+
+def test_llama_embed_normalises_and_takes_turns(minilm: Path, embedder: LlamaEmbedder) -> None:
+    """A `Llama` that the caller has becomes a function that several threads may call."""
+    from edgemem.llama.backend import llama
+
+    llm = llama().Llama(
+        str(minilm), embedding=True, n_ctx=256, n_batch=256, n_ubatch=256, n_threads=1, verbose=False
+    )
+    try:
+        embed = llama_embed(llm)
+        texts = ["The keys hang by the door.", "", "half a \ud800 surrogate\0"] * 8
+        with ThreadPoolExecutor(8) as pool:
+            rows = list(pool.map(embed, texts))
+    finally:
+        llm.close()
+    wanted = embedder.embed_texts(texts)
+    assert all(
+        cosine(np.array(row, np.float32), want) > 0.999 for row, want in zip(rows, wanted, strict=True)
+    )
+
+
+def test_an_embedder_knows_what_the_catalogue_or_its_file_says(
+    minilm: Path, tmp_path: Path, vocabularies: Path
+) -> None:
+    """By name, by the path of that file; one of the operator's own by its header, else it knows many."""
+    with open_embedder("all-minilm-l6-v2") as named, open_embedder(str(minilm)) as placed:
+        assert named.languages == placed.languages == ("en",)
+    (tmp_path / "own.gguf").symlink_to(minilm)
+    with open_embedder(str(tmp_path / "own.gguf")) as own:
+        assert own.languages == ()
+    told_file = write_reranker_gguf(
+        tmp_path / "told.gguf", vocabularies=vocabularies, head=False, languages=("de", "en")
+    )
+    assert read_header(told_file).languages == ("de", "en")
+    with LlamaEmbedder(told_file) as embedder:
+        assert embedder.languages == ("de", "en")
+    endless = write_reranker_gguf(
+        tmp_path / "endless.gguf", vocabularies=vocabularies, head=False, languages=("xx",) * 1000
+    )
+    assert read_header(endless).languages == ()

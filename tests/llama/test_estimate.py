@@ -1,0 +1,222 @@
+"""The estimate stays within its bound, and whatever a loop has for a model counts."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from estimated_texts import LATIN, OTHERS
+from ggufs import write_llama_gguf
+
+from edgemem.context.compaction.compactor import Compactor
+from edgemem.errors import InvalidInputError
+from edgemem.hooks import ContextCompactionHook, HookRegistry, TokenBudgetHook, TurnContext
+from edgemem.llama.backend import llama
+from edgemem.llama.template.chat_template import CHATML
+from edgemem.llama.tokens.estimate import EstimateTokenizer, estimate_tokens, tokenizer_of
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.records import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def tokenizers(vocabularies: Path) -> Iterator[list[LlamaTokenizer]]:
+    """Return the tokenizers that the estimate is set to."""
+    found = [
+        LlamaTokenizer(vocabularies / f"ggml-vocab-{name}.gguf", template=CHATML)
+        for name in ("qwen2", "llama-bpe", "gemma-4")
+    ]
+    yield found
+    for tokenizer in found:
+        tokenizer.close()
+
+
+def counts(texts: list[str], tokenizers: list[LlamaTokenizer]) -> tuple[int, list[int]]:
+    """Return what the estimate says, and what the vocabularies take, the cheapest first."""
+    estimated = sum(len(EstimateTokenizer().encode(text)) for text in texts)
+    return estimated, sorted(sum(len(t.encode(text)) for text in texts) for t in tokenizers)
+
+
+@pytest.mark.parametrize("language", LATIN)
+def test_latin_and_vietnamese_are_within_15_percent_of_the_median(
+    language: str, tokenizers: list[LlamaTokenizer]
+) -> None:
+    """Prose in Latin letters is counted as the one in the middle of three vocabularies counts it."""
+    estimated, (_, median, _) = counts(LATIN[language], tokenizers)
+    assert 0.85 <= estimated / median <= 1.15
+
+
+@pytest.mark.parametrize("script", OTHERS)
+def test_other_scripts_and_code_are_never_counted_too_low(
+    script: str, tokenizers: list[LlamaTokenizer]
+) -> None:
+    """The estimate says 100 to 145 % of what the dearest of the three takes."""
+    estimated, (_, _, dearest) = counts(OTHERS[script], tokenizers)
+    assert 1.0 <= estimated / dearest <= 1.45
+
+
+def test_whole_conversation(tokenizers: list[LlamaTokenizer]) -> None:
+    """With roles, markers and a generation prompt the estimate stays on the safe side, two texts of each language."""
+    texts = [text for each in (LATIN, OTHERS) for texts in each.values() for text in texts[:2]]
+    messages = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+    estimated = EstimateTokenizer().count(messages)
+    dearest = max(tokenizer.count(messages) for tokenizer in tokenizers)
+    assert 1.0 <= estimated / dearest <= 1.3
+
+
+def test_tool_calls_and_schemas_count() -> None:
+    """Arguments of a tool call and the schemas on offer take tokens."""
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "note", "arguments": '{"text": "' + "word " * 500 + '"}'},
+    }
+    called = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    assert estimate_tokens(called) > 500
+    tokenizer = EstimateTokenizer()
+    schema = {"type": "function", "function": {"name": "note", "description": "Write down. " * 20}}
+    assert tokenizer.count(called, tools=[schema]) > tokenizer.count(called) + 60
+
+
+def test_estimate_tokens_of_the_seed(tokenizers: list[LlamaTokenizer]) -> None:
+    """`estimate_tokens` takes any iterable, and a tokenizer, a chat model or a `count_tokens` object as its llm."""
+    messages = [
+        {"role": "user", "content": "hello there"},
+        {"role": "assistant", "content": [{"text": "hi"}]},
+    ]
+    exact = tokenizers[0].count(messages, add_generation_prompt=False)
+
+    class Chat:
+        tokenizer = tokenizers[0]
+
+    class SeedModel:
+        def count_tokens(self, text: str) -> int:
+            return 100 * len(text.split())
+
+    assert estimate_tokens(iter(messages), tokenizers[0]) == exact
+    assert estimate_tokens(messages, Chat()) == exact
+    assert 300 < estimate_tokens(messages, SeedModel()) < 330
+    assert 0 < estimate_tokens(messages) < 30
+    assert estimate_tokens([]) == 0
+
+
+TALK = [
+    {"role": "system", "content": "You help in the kitchen."},
+    *(
+        {"role": "user" if n % 2 == 0 else "assistant", "content": f"Xqzkv {n} of wrmbl. " * 20}
+        for n in range(41)
+    ),
+]
+
+
+class Letters:
+    """A model of the seed's kind, to which each letter is a token."""
+
+    def count_tokens(self, text: str) -> int:
+        """Count."""
+        return len(text)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a model with the vocabulary of Qwen 2 and a chat template."""
+    return write_llama_gguf(tmp_path_factory.mktemp("models") / "chat.gguf", vocabularies=vocabularies)
+
+
+@pytest.fixture
+def model(file: Path) -> Iterator[Any]:
+    """Return it as llama_cpp gives it to those who use it by itself."""
+    opened = llama().Llama(str(file), n_ctx=256, n_threads=1, verbose=False)
+    yield opened
+    opened.close()
+
+
+def _sent(hook: Any, llm: Any) -> list[dict[str, Any]]:
+    registry = HookRegistry([hook])
+    ctx = TurnContext(Session([*TALK]), llm=llm)
+    registry.fire("on_run_start", ctx, {"task": "hi"})
+    fired = registry.fire("before_llm", ctx, {"messages": ctx.session.messages, "hop": 0, "tools": []})
+    assert registry.failures() == []
+    sent: list[dict[str, Any]] = fired.payload["messages"]
+    return sent
+
+
+def test_a_llama_counts_exactly_through_its_own_template(model: Any, file: Path) -> None:
+    """A bare `llama_cpp.Llama` gives what its vocabulary and template make of the messages."""
+    with LlamaTokenizer(file) as exact:
+        assert estimate_tokens(TALK, model) == exact.count(TALK, add_generation_prompt=False)
+        assert estimate_tokens(TALK, model) != estimate_tokens(TALK)
+        assert tokenizer_of(model).exact
+        assert tokenizer_of(model) is tokenizer_of(model)
+
+
+def test_a_llama_without_a_template_counts_as_chatml(tmp_path: Path, vocabularies: Path) -> None:
+    """A model that was not made to chat counts all the same."""
+    path = write_llama_gguf(tmp_path / "plain.gguf", vocabularies=vocabularies, template=None)
+    opened = llama().Llama(str(path), n_ctx=256, n_threads=1, verbose=False)
+    try:
+        found = tokenizer_of(opened)
+        assert found.count(TALK) == len(
+            opened.tokenize(found.render(TALK).text.encode(), add_bos=False, special=True)
+        )
+    finally:
+        opened.close()
+
+
+def test_messages_that_a_template_refuses_are_counted(tmp_path: Path, vocabularies: Path) -> None:
+    """A part of a conversation has a size too."""
+    path = write_llama_gguf(
+        tmp_path / "strict.gguf", vocabularies=vocabularies, template="{{ raise_exception('no') }}"
+    )
+    with LlamaTokenizer(path) as strict:
+        assert estimate_tokens(TALK, strict) > sum(len(strict.encode(m["content"])) for m in TALK)
+
+
+def test_a_closed_llama_is_an_estimate_and_no_crash(file: Path) -> None:
+    """A model that is gone takes its vocabulary with it; it is neither read nor kept."""
+    opened = llama().Llama(str(file), n_ctx=256, n_threads=1, verbose=False)
+    assert estimate_tokens(TALK, opened) != estimate_tokens(TALK)
+    opened.close()
+    assert estimate_tokens(TALK, opened) == estimate_tokens(TALK)
+    gone = weakref.ref(opened)
+    del opened
+    gc.collect()
+    assert gone() is None
+
+
+def test_budgets_count_with_count_tokens() -> None:
+    """What the context's model counts as too much does not go to it, though an estimate would let it pass."""
+    assert estimate_tokens(TALK) < 9000 < estimate_tokens(TALK, Letters())
+    for hook in (TokenBudgetHook(9000), ContextCompactionHook(Compactor(9000))):
+        assert _sent(hook, None) == TALK
+        assert estimate_tokens(_sent(hook, Letters()), Letters()) <= 9000
+
+
+@pytest.mark.parametrize("wrong", ["hello", {"role": "user", "content": "hi"}, [None], ["hi"]])
+def test_what_is_no_message_is_refused(wrong: Any) -> None:
+    """One sentence says what is wanted."""
+    with pytest.raises(InvalidInputError, match="message"):
+        estimate_tokens(wrong)
+
+
+def test_megabytes_are_estimated_by_samples() -> None:
+    """A text that fits no window costs no seconds; what is said of it is no less than of all of it."""
+    seen: list[int] = []
+
+    class Watched(EstimateTokenizer):
+        def _estimated(self, text: str) -> list[int]:
+            seen.append(len(text))
+            return super()._estimated(text)
+
+    long = "é " * 300_000
+    estimated = len(Watched().encode(long))
+    assert sum(seen) < 200_000
+    whole = 300_000 * len(EstimateTokenizer().encode("é " * 1000)) / 1000
+    assert whole * 0.99 <= estimated <= whole * 1.05

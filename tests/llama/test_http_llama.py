@@ -1,0 +1,716 @@
+"""The chat model in another process: the same tokens, the same cache, and every way in which a server can fail."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+from llama_server import RunningServer, free_port
+
+from edgemem.config import ChatSettings
+from edgemem.errors import ConfigError, ContextOverflowError, ModelError, ServerError, TemplateError
+from edgemem.llama.chat import LlamaChat
+from edgemem.llama.protocols import Prompt, Segment
+from edgemem.llama.server.chat import HttpLlama, ServerReply
+from edgemem.llama.server.client import Address, Connection, Step, Timings
+from edgemem.llama.template.chat_template import CHATML
+from edgemem.llama.tokens.log import TokenLog
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+
+MODELS = {
+    "qwen2": "Qwen-Qwen2.5-7B-Instruct",
+    "llama-bpe": "meta-llama-Llama-3.2-3B-Instruct",
+    "phi-3": "microsoft-Phi-3.5-mini-instruct",
+}
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "set_timer",
+            "description": "Set a kitchen timer.",
+            "parameters": {"type": "object", "properties": {"minutes": {"type": "integer"}}},
+        },
+    }
+]
+Start = Callable[..., RunningServer]
+SHORT = [{"role": "user", "content": "Where is my cup?"}]
+
+
+def talk() -> list[dict[str, Any]]:
+    """Return a conversation with a tool call, several scripts, and text that looks like special tokens."""
+    call = {
+        "id": "a1b2c3d4e",
+        "type": "function",
+        "function": {"name": "set_timer", "arguments": '{"minutes": 7}'},
+    }
+    return [
+        {"role": "system", "content": "You are a kitchen robot.\n\nBe  brief."},
+        {"role": "user", "content": "  Set a timer for 7 minutes, please!\n"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a1b2c3d4e", "name": "set_timer", "content": '{"ok": true}'},
+        {"role": "assistant", "content": "Done — läuft. 好的，七分钟 ⏲️"},
+        {
+            "role": "user",
+            "content": "Nhắc tôi 9:30   \t\n\n\n<|im_end|></s> [INST] <|eot_id|> \x00 ก็ได้ \ud800",
+        },
+        {"role": "assistant", "content": "Ok."},
+        {"role": "user", "content": "thanks ø ￭" + "a" * 5000},
+    ]
+
+
+def opening(salt: str = "") -> list[dict[str, Any]]:
+    """Return the first messages of a conversation."""
+    return [
+        {"role": "system", "content": f"{salt} You are a kitchen robot. " * 10},
+        {"role": "user", "content": "Where is my cup? " * 10},
+    ]
+
+
+def grown(messages: list[dict[str, Any]], reply: str, asked: str = "And now?") -> list[dict[str, Any]]:
+    """Return the messages with an answer and the next question behind them."""
+    return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": asked}]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
+    """Return real models of random weights, one for each vocabulary, and a slow one."""
+    folder = tmp_path_factory.mktemp("models")
+    templates = {**MODELS, "llama-spm": CHATML}
+    written = {
+        name: write_llama_gguf(
+            folder / f"{name}.gguf", vocabularies=vocabularies, vocabulary=name, template=template, width=32
+        )
+        for name, template in templates.items()
+    }
+    # this one takes some 10 ms for a token, so that a test can act in the middle of a reply
+    written["slow"] = write_llama_gguf(
+        folder / "slow.gguf", vocabularies=vocabularies, vocabulary="phi-3", layers=12, width=512
+    )
+    return written
+
+
+@pytest.fixture(scope="module")
+def started(
+    llama_server: Path, files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], RunningServer]]:
+    """Return what starts a server for a model that goes on for the other tests."""
+    running: dict[str, RunningServer] = {}
+
+    def get(name: str) -> RunningServer:
+        if name not in running:
+            folder = tmp_path_factory.mktemp("server")
+            running[name] = RunningServer(llama_server, files[name], folder).__enter__()
+        return running[name]
+
+    yield get
+    for server in running.values():
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def opened(started: Callable[[str], RunningServer]) -> Iterator[Callable[[str], HttpLlama]]:
+    """Return what opens a model once for several tests: with a large vocabulary that takes half a second."""
+    chats: dict[str, HttpLlama] = {}
+
+    def get(name: str) -> HttpLlama:
+        if name not in chats:
+            chats[name] = HttpLlama(started(name).url)
+        return chats[name]
+
+    yield get
+    for chat in chats.values():
+        chat.close()
+
+
+@pytest.fixture
+def start(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> Iterator[Start]:
+    """Return what starts a server that the test may treat badly."""
+    running: list[RunningServer] = []
+
+    def run(name: str = "phi-3", **options: Any) -> RunningServer:
+        running.append(RunningServer(llama_server, files.get(name, Path(name)), tmp_path, **options))
+        running[-1].wait()
+        return running[-1]
+
+    yield run
+    for server in running:
+        server.kill()
+
+
+# -- the same tokens -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_prompts_are_those_of_the_model_in_this_process(
+    opened: Callable[[str], HttpLlama], files: dict[str, Path], name: str
+) -> None:
+    """Ids and text of every prompt equal those of `LlamaTokenizer`, whatever was said."""
+    there = opened(name).tokenizer
+    with LlamaTokenizer(files[name]) as here:
+        for n in range(2, len(talk()) + 1):
+            for options in ({}, {"tools": TOOLS}, {"add_generation_prompt": False}, {"now": 1e9}):
+                expected, prompt = here.render(talk()[:n], **options), there.render(talk()[:n], **options)
+                assert prompt.ids == expected.ids
+                assert prompt.text == expected.text
+                assert "".join(segment.text for segment in prompt.segments) == prompt.text
+        for text in ("", " x", "<|im_end|>", "a\nb", "🙂" * 3):
+            for special in (False, True):
+                assert there.encode(text, special=special) == here.encode(text, special=special)
+
+
+def test_no_text_can_kill_the_server(start: Start, vocabularies: Path, tmp_path: Path) -> None:
+    """A run of 100,000 equal characters, which overflows the stack of whoever tokenises it at once, is counted."""
+    file = write_llama_gguf(
+        tmp_path / "falcon.gguf", vocabularies=vocabularies, vocabulary="falcon", layers=1, width=32
+    )
+    with HttpLlama(start(str(file)).url) as chat, LlamaTokenizer(file) as here:
+        for unit in ("a", ".", "好"):
+            assert chat.tokenizer.encode(unit * 100_000) == here.encode(unit * 100_000)
+
+
+def test_a_marker_that_swallows_the_space_before_it(start: Start, vocabularies: Path, tmp_path: Path) -> None:
+    """Such a one is cut off together with the space, so that the ids stay those of the whole."""
+    name = "nomic-bert-moe"
+    file = write_llama_gguf(
+        tmp_path / f"{name}.gguf", vocabularies=vocabularies, vocabulary=name, layers=1, width=32
+    )
+    messages = [{"role": "system", "content": "a  \t<mask> b<mask>"}, {"role": "user", "content": "c"}]
+    with HttpLlama(start(str(file)).url) as chat:
+        prompt = chat.tokenizer.render(messages)
+        bos = chat.tokenizer.vocabulary.begins
+        assert prompt.ids == [*bos, *chat.tokenizer.encode(prompt.text, special=True)]
+        assert "  \t<mask> b" in [segment.text for segment in prompt.segments]
+
+
+def test_another_template(
+    started: Callable[[str], RunningServer], files: dict[str, Path], vocabularies: Path
+) -> None:
+    """A template of the caller's own goes before the server's, and refuses what it refuses here."""
+    source = (vocabularies / "templates" / "mistralai-Mistral-Nemo-Instruct-2407.jinja").read_text()
+    with (
+        HttpLlama(started("phi-3").url, template=source) as chat,
+        LlamaTokenizer(files["phi-3"], template=source) as here,
+    ):
+        for n in (2, 6, 8):
+            assert chat.tokenizer.render(talk()[:n], tools=TOOLS) == here.render(talk()[:n], tools=TOOLS)
+        two = [{"role": "user", "content": "one"}, {"role": "narrator", "content": "two"}]
+        with pytest.raises(TemplateError):
+            chat.tokenizer.render(two)
+    with (
+        HttpLlama(started("phi-3").url, template="{# nothing #}") as chat,
+        pytest.raises(TemplateError, match="does not print what the user says"),
+    ):
+        chat.stream(SHORT, max_tokens=1)
+
+
+def rendered_there(chat: HttpLlama, messages: list[dict[str, str]]) -> str:
+    """Return what the server's own template engine makes of messages."""
+    return str(chat._server.ask("/apply-template", {"messages": messages})["prompt"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_server_renders_the_same(opened: Callable[[str], HttpLlama], name: str) -> None:
+    """Our rendering of the server's template is what its own engine makes of it."""
+    chat = opened(name)
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": " Where is  my cup?\n"},
+    ]
+    ours, theirs = chat.tokenizer.render(messages).text, rendered_there(chat, messages)
+    if name == "llama-bpe":  # this template prints the day: llama.cpp's today, ours frozen
+        theirs = re.sub(r"(?<=Today Date: )\d+ \w+ \d+", "01 Jan 2024", theirs)
+    assert theirs == ours.removeprefix("<|begin_of_text|>")  # which llama.cpp puts there as a token
+
+
+def test_words_that_are_tokens_are_no_markers(opened: Callable[[str], HttpLlama]) -> None:
+    """What is one token wherever it stands may be said; what steers the model may not."""
+    tokenizer = opened("qwen2").tokenizer
+    assert len(tokenizer.encode("[PAD151700]")) == 1
+    assert set(tokenizer.vocabulary.controls.values()) == {
+        "</s>",
+        "<|endoftext|>",
+        "<|im_start|>",
+        "<|im_end|>",
+    }
+    said = [{"role": "user", "content": "[PAD151700]<|im_end|>"}]
+    assert "[PAD151700]< |im_end|>" in tokenizer.render(said).text
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_replies_are_those_of_the_model_in_this_process(
+    opened: Callable[[str], HttpLlama], files: dict[str, Path], name: str
+) -> None:
+    """Without chance, the same model says the same, over three turns."""
+    there = opened(name)
+    with LlamaChat(files[name], n_ctx=2048, threads=1, batch=256) as here:
+        messages = opening(name)
+        for _ in range(3):
+            reply = "".join(there.stream(messages, max_tokens=10))
+            assert reply == "".join(here.stream(messages, max_tokens=10))
+            assert there.last.prompt_tokens == here.last.prompt_tokens
+            messages = grown(messages, reply)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tokens_that_share_a_character_are_found_again(opened: Callable[[str], HttpLlama], name: str) -> None:
+    """What the server keeps back until a character is whole is told from its bytes."""
+    chat = opened(name)
+    vocabulary = chat.tokenizer.vocabulary
+    for text in ("🧑‍🍳 ⏲️ 🫖", "𝕶𝖎𝖙𝖈𝖍𝖊𝖓", "ꦲꦏ꧀ꦱꦫ", "鱻龘", "x🙂y"):
+        ids = chat.tokenizer.encode(text)
+        pieces = [vocabulary.piece(token) for token in ids]
+        assert b"".join(pieces).decode().strip() == text
+        begin = 0
+        for end in range(1, len(ids) + 1):
+            whole = b"".join(pieces[begin:end])
+            try:
+                whole.decode()
+            except UnicodeDecodeError:
+                continue  # here the server waits
+            found = vocabulary.untold(whole, pieces[end - 1], end - begin - 1)
+            assert [token for token, _ in found] == ids[begin : end - 1]
+            assert [piece for _, piece in found] == pieces[begin : end - 1]
+            begin = end
+    assert vocabulary.untold(b"\xef\xbf\xbd.Now", b".Now", 1) == ()
+
+
+def test_a_character_that_never_became_whole(opened: Callable[[str], HttpLlama]) -> None:
+    """Its token is left out of the log, which knows from where on the server's cache is another one."""
+    vocabulary = opened("qwen2").tokenizer.vocabulary
+    work = Timings(9, 0)
+    (pot,) = vocabulary.tokenize_all(["🫖"], special=False)
+    log = TokenLog(vocabulary.continue_text)
+    log.take(Prompt("Hi", (Segment("Hi", (1, 2, 3)),)))
+    reply = ServerReply(log, vocabulary)
+    assert reply.take(Step(work, " So", (2055,), 1)) == "So"
+    assert reply.take(Step(work, "🫖", pot[-1:], 1 + len(pot))) == "🫖"
+    assert reply.ids == [2055, *pot]
+    assert reply.sure == 4 + len(pot)
+    assert reply.take(Step(work, "\ufffd.Now", (13244,), 3 + len(pot))) == "\ufffd.Now"
+    assert reply.take(Step(work, "!", (0,), 4 + len(pot))) == "!"
+    assert reply.ids == [2055, *pot, 13244, 0]
+    assert log.ids == [1, 2, 3, *reply.ids]
+    assert reply.sure == 4 + len(pot)
+    assert reply.text == "So🫖\ufffd.Now!"
+
+
+# -- the same cache --------------------------------------------------------------------------------------
+
+
+def test_a_turn_costs_the_same_requests_however_long_the_talk(
+    opened: Callable[[str], HttpLlama],
+) -> None:
+    """The 40th turn asks the server as often as the third, and has only its own text tokenised."""
+    chat = opened("phi-3")
+    messages = opening("requests")
+    costs = []
+    for turn in range(40):
+        before = chat.requests, chat.tokenizer.tokenised_bytes
+        reply = "".join(chat.stream(messages, max_tokens=2))
+        costs.append((chat.requests - before[0], chat.tokenizer.tokenised_bytes - before[1]))
+        messages = grown(messages, reply, f"And {turn:02}?")
+    # the new segments, what goes on behind the reply, the reply itself; and once in 100 requests what the server is
+    assert max(requests for requests, _ in costs[2:]) <= 5
+    assert sum(requests for requests, _ in costs[2:]) <= 38 * 3 + 10
+    assert max(size for _, size in costs[2:]) < 100
+    known = chat.requests
+    assert chat.tokenizer.count(messages[:-1]) > 500
+    assert chat.requests <= known + 1
+
+
+def test_conversations_have_slots_of_their_own(start: Start) -> None:
+    """Two on a server with two slots do not evict one another; on one slot they do, and say so."""
+    for slots, lost in ((2, False), (1, True)):
+        server = start(slots=slots)
+        with pytest.raises(ConfigError, match=rf"has {slots} slots, so .* slot cannot be {slots}"):
+            HttpLlama(server.url, settings=ChatSettings(slot=slots))
+        HttpLlama(server.url).close()  # one that ends leaves its slot
+        with HttpLlama(server.url) as first, HttpLlama(server.url) as second:
+            talks = {first: opening("first"), second: opening("second")}
+            for turn in range(2):
+                for chat, messages in talks.items():
+                    reply = "".join(chat.stream(messages, max_tokens=3))
+                    talks[chat] = grown(messages, reply)
+                    assert bool(chat.lost_tokens) is (lost and turn > 0)
+                    if turn and not lost:
+                        assert chat.last.evaluated_tokens < 30
+
+
+def test_the_token_that_ends_a_reply(start: Start, opened: Callable[[str], HttpLlama]) -> None:
+    """A reply that the model ends does not contain the token that ended it, and the next turn costs no more."""
+    vocabulary = opened("phi-3").tokenizer.vocabulary
+    (end,) = (token for token, text in vocabulary.controls.items() if text == "<|end|>")
+    assert vocabulary.piece(end) == b""
+    server = start(options=("--logit-bias", f"{end}+3"))
+    with HttpLlama(server.url) as chat:
+        messages = opening("ends")
+        for _ in range(4):
+            seen = chat.last.prompt_tokens + len(chat.last.ids)
+            reply = "".join(chat.stream(messages, max_tokens=400))
+            assert chat.last.stopped == "eos"
+            assert end not in chat.last.ids
+            assert chat.last.evaluated_tokens <= chat.last.prompt_tokens - seen + 1
+            assert chat.lost_tokens == 0
+            messages = grown(messages, reply)
+
+
+# -- interruption ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def slow(
+    llama_server: Path, files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    """Return a server whose model takes long enough for a token that a reader keeps up with it."""
+    folder = tmp_path_factory.mktemp("slow")
+    with RunningServer(
+        llama_server, files["slow"], folder, options=("--batch-size", "32", "--ubatch-size", "32")
+    ) as server:
+        yield server
+
+
+@pytest.mark.parametrize("way", ["stop", "close"])
+def test_the_server_stops_within_one_token(slow: RunningServer, way: str) -> None:
+    """Whether `stop` turns true or the iterator is closed: besides the token at work, at most one more is made."""
+    made_after = []
+    with HttpLlama(slow.url) as chat:
+        for attempt in range(8):  # on a busy machine the reader may be late: the best attempt counts
+            pieces: list[str] = []
+            known = len(slow.releases())
+            stop = (lambda pieces=pieces: len(pieces) >= 4) if way == "stop" else None
+            reply = chat.stream(opening(f"{way} {attempt}"), max_tokens=400, stop=stop)
+            for piece in reply:
+                pieces.append(piece)
+                if way == "close" and len(pieces) == 4:
+                    break
+            reply.close()  # type: ignore[attr-defined]
+            assert chat.last.stopped == "interrupted"
+            # the newest token is chosen but not evaluated yet: the slot holds all before it
+            made = slow.release_after(known) - chat.last.prompt_tokens + 1
+            made_after.append(made - len(chat.last.ids))
+            if made_after[-1] <= 2:
+                return
+    raise AssertionError(f"made after the end: {made_after}")
+
+
+def test_the_server_gives_up_a_prompt(slow: RunningServer) -> None:
+    """A stop while a long prompt is evaluated ends that as well, with most of it left."""
+    long = [{"role": "user", "content": "Where is my cup? " * 390}]
+    asked: list[None] = []
+    known = len(slow.releases())
+    with HttpLlama(slow.url) as chat:
+        tokens = chat.tokenizer.count(long)
+        assert list(chat.stream(long, max_tokens=5, stop=lambda: asked.append(None) or len(asked) > 3)) == []
+        assert slow.release_after(known) < tokens - 32
+
+
+def test_a_stop_is_obeyed_while_the_server_stands_still(start: Start) -> None:
+    """Nobody waits for the next token of a reply that nobody wants any more, and no error tells of it."""
+    server = start("slow")
+    unwanted = threading.Event()
+    with HttpLlama(server.url) as chat:
+        reply = chat.stream(SHORT, max_tokens=1500, stop=unwanted.is_set)
+        said = [next(reply)]
+        server.pause()
+        late = threading.Timer(0.1, unwanted.set)
+        late.start()
+        said.extend(reply)
+        late.join()
+        assert chat.last.stopped == "interrupted"
+        assert chat.last.text == "".join(said)
+        server.go_on()
+        assert list(chat.stream(SHORT, max_tokens=5))
+
+
+# -- faults ----------------------------------------------------------------------------------------------
+
+
+def test_threads_may_count_while_a_reply_streams(opened: Callable[[str], HttpLlama]) -> None:
+    """The tokenizer answers other threads in the middle of a reply."""
+    chat = opened("phi-3")
+    counts: list[int] = []
+    for n, _ in enumerate(chat.stream(opening("threads"), max_tokens=6)):
+        thread = threading.Thread(
+            target=lambda n=n: counts.append(len(chat.tokenizer.encode(f"cup {n} " * 20)))
+        )
+        thread.start()
+        thread.join()
+    assert len(counts) > 3
+    assert chat.last.stopped in ("length", "eos")
+
+
+def test_no_server() -> None:
+    """Where nobody listens, one sentence says how to start a server."""
+    with pytest.raises(ServerError, match=r"No server answers at http://127\.0\.0\.1:\d+ .*llama-server -m"):
+        HttpLlama(f"http://127.0.0.1:{free_port()}")
+
+
+def test_a_server_that_dies_in_the_middle(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """What came is kept, one error tells, and the next call finds the server again and says that its cache is cold."""
+    server = start("slow")
+    with HttpLlama(server.url) as chat:
+        reply = chat.stream(SHORT, max_tokens=1500)
+        said = [next(reply) for _ in range(3)]
+        server.kill()
+        with pytest.raises(ServerError, match="ended in the middle of its answer"):
+            said.extend(reply)
+        assert len(said) >= 3
+        assert chat.last.text == "".join(said)
+        assert chat.last.stopped == "interrupted"
+        kept = list(chat.last.ids)
+        with pytest.raises(ServerError, match="No server answers"):
+            list(chat.stream(SHORT, max_tokens=5))
+
+        start("slow", port=server.port)
+        messages = grown(SHORT, "".join(said))
+        with caplog.at_level(logging.WARNING):
+            assert list(chat.stream(messages, max_tokens=5))
+        assert chat.last.evaluated_tokens == chat.last.prompt_tokens
+        assert chat.lost_tokens > len(kept)
+        assert "evaluated them again" in caplog.text
+        at = chat.log.ids.index(kept[0], chat.tokenizer.count(SHORT) - 1)
+        assert chat.log.ids[at : at + len(kept)] == kept
+        assert list(chat.stream(grown(messages, "Yes."), max_tokens=5))
+        assert chat.lost_tokens == 0
+
+
+def test_another_model_behind_the_same_address(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """When the server comes back with another model, everything known of the old one's tokens is dropped."""
+    server = start("phi-3")
+    with HttpLlama(server.url) as chat:
+        fingerprint = chat.tokenizer.fingerprint
+        old = chat.tokenizer.render(opening()).ids
+        waiting = chat.stream(opening(), max_tokens=3)
+        "".join(chat.stream(opening(), max_tokens=3))
+        server.kill()
+        other = start("llama-spm", port=server.port, n_ctx=1024)
+        with pytest.raises(ServerError, match=r"now holds another model .*llama-spm.*; ask again"):
+            list(waiting)
+        with caplog.at_level(logging.WARNING):
+            assert list(chat.stream(opening(), max_tokens=3))
+        assert "now holds" in caplog.text
+        assert chat.n_ctx == 1024
+        assert chat.tokenizer.fingerprint != fingerprint
+        assert chat.tokenizer.render(opening()).ids != old
+        other.kill()
+        start("llama-spm", port=server.port, n_ctx=1024)
+        fingerprint, asked = chat.tokenizer.fingerprint, chat.requests
+        chat.tokenizer.render(opening())
+        assert chat.tokenizer.fingerprint == fingerprint
+        assert chat.requests <= asked + 1  # the same model again: nothing is learnt anew
+
+
+def test_a_server_that_is_stuck(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wait has an end of its own, and afterwards the server can be asked again."""
+    server = start("slow")
+    monkeypatch.setattr("edgemem.llama.server.client.ANSWER_S", 1.0)
+    monkeypatch.setattr("edgemem.llama.server.client.BETWEEN_TOKENS_S", 1.5)
+    settings = ChatSettings(first_token_s=2.0)
+    with HttpLlama(server.url, settings=settings) as chat:
+        known = chat.tokenizer.count(SHORT)
+        server.pause()
+        with pytest.raises(ServerError, match=r"was silent for 1 s"):
+            chat.tokenizer.count(grown(SHORT, "x"))
+        with pytest.raises(ServerError, match=r"was silent for 1 s"):
+            list(chat.stream(SHORT, max_tokens=5))  # whether it holds the same model is asked again
+        server.go_on()
+        assert chat.tokenizer.count(SHORT) == known
+        waiting = chat.stream(SHORT, max_tokens=5)
+        server.pause()
+        with pytest.raises(ServerError, match=r"was silent for 2 s"):
+            list(waiting)
+        server.go_on()
+        reply = chat.stream(SHORT, max_tokens=1500)
+        next(reply)
+        server.pause()
+        with pytest.raises(ServerError, match=r"was silent for 1\.5 s"):
+            list(reply)
+        server.go_on()
+        assert chat.last.text
+        assert list(chat.stream(SHORT, max_tokens=5))
+
+
+def test_a_server_that_refuses(start: Start) -> None:
+    """What the server says against a request is told in one sentence."""
+    server = start(options=("--api-key", "secret"))
+    with pytest.raises(ServerError, match=r"refuses .*API [Kk]ey") as caught:
+        HttpLlama(server.url)
+    assert "\n" not in str(caught.value)
+    assert isinstance(caught.value, ModelError)
+
+
+def test_a_server_that_is_still_loading(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    """A server that loads its model is waited for."""
+    server = RunningServer(llama_server, files["qwen2"], tmp_path)
+    try:
+        while not server.listens():
+            assert server.process.poll() is None
+        with HttpLlama(server.url) as chat:
+            assert list(chat.stream(opening(), max_tokens=2))
+    finally:
+        server.kill()
+
+
+def test_the_window_of_the_server_counts(opened: Callable[[str], HttpLlama]) -> None:
+    """A prompt that was cut and grown beyond the window is refused before the server is asked."""
+    chat = opened("phi-3")
+    asked = chat.requests
+    with pytest.raises(ContextOverflowError, match=r"the context window 2048; .*-c"):
+        chat.stream([{"role": "user", "content": "cup " * 3000}], max_tokens=5)
+    # Three pieces of the prompt, and the head that tells what is too large, are tokenised; nothing else is asked.
+    assert chat.requests <= asked + 4
+
+
+@contextmanager
+def answering(answers: dict[str, tuple[int, bytes]]) -> Iterator[str]:
+    """Run a web server that gives these answers, and 404 to all else; yield where it listens."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, body = answers.get(self.path, (404, b"404 page not found"))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        ({"/api/version": (200, b'{"version": "0.13.5"}')}, r"answers Ollama 0\.13\.5, .* llama-server"),
+        ({}, "is no llama-server"),
+        ({"/props": (200, b"<html>hello</html>")}, "is no llama-server"),
+        ({"/props": (200, b"[]")}, "is no llama-server"),
+        ({"/props": (200, b'{"default_generation_settings": 3}')}, "is no llama-server"),
+        (
+            {"/props": (500, b'{"error": {"code": 500, "message": "out of memory."}}')},
+            r"refuses \(out of memory\)",
+        ),
+        ({"/props": (502, b"bad gateway")}, r"refuses \(bad gateway\)"),
+        ({"/props": (200, b"\xff\x00")}, "is no llama-server"),
+    ],
+)
+def test_what_is_no_llama_server(answers: dict[str, tuple[int, bytes]], says: str) -> None:
+    """Ollama, which cannot hand out tokens, and anything else that answers there is named in one sentence."""
+    with answering(answers) as url, pytest.raises(ServerError, match=says) as caught:
+        HttpLlama(url)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "says"),
+    [
+        (200, b'data: {"error": {"code": 500, "message": "no memory"}}\n\n', r"refuses \(no memory\)"),
+        (200, b'error: {"code": 500, "message": "no memory"}\n\n', r"refuses \(no memory\)"),
+        (200, b"data: {oh\n\n", "sent what is no JSON"),
+        (400, b'{"error": {"message": "bad", "type": "invalid_request_error"}}', r"refuses \(bad\)"),
+        (
+            400,
+            b'{"error": {"message": "9 > 8", "type": "exceed_context_size_error"}}',
+            r"prompt \(9 > 8\); compact",
+        ),
+    ],
+)
+def test_an_error_instead_of_a_token(status: int, body: bytes, says: str) -> None:
+    """What the server says against a prompt, before or within its stream, ends it with one sentence."""
+    with answering(
+        {"/completion": (status, b': sign of life\n\ndata: {"a": 1}\n\n' * (status == 200) + body)}
+    ) as url:
+        connection = Connection(Address.parse(url))
+        with pytest.raises((ServerError, ContextOverflowError), match=says) as caught:
+            list(connection.events("/completion", {}, first_s=5, between_s=5))
+        assert "\n" not in str(caught.value)
+        connection.close()
+
+
+def test_a_server_that_never_finishes_loading() -> None:
+    """What llama-server says meanwhile is waited out as long as the profile says, and no longer."""
+    body = b'{"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}'
+    says = r"has not loaded its model within 0\.3 s; .* load_s"
+    with answering({"/props": (503, body)}) as url, pytest.raises(ServerError, match=says):
+        HttpLlama(url, settings=ChatSettings(load_s=0.3))
+
+
+# -- addresses -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "file"),
+    [
+        ("http://127.0.0.1:8080", "127.0.0.1", 8080, ""),
+        ("http://localhost", "localhost", 80, ""),
+        ("http://[::1]:9/", "::1", 9, ""),
+        ("http://127.9.9.9:1", "127.9.9.9", 1, ""),
+        ("unix:///run/llama.sock", "", 0, "/run/llama.sock"),
+        ("http://10.0.0.5:8080", "10.0.0.5", 8080, ""),
+        ("http://ROBOT.local:8080", "robot.local", 8080, ""),
+    ],
+)
+def test_addresses(text: str, host: str, port: int, file: str) -> None:
+    """This machine, a socket file, and what the profile names."""
+    found = Address.parse(text, hosts=("10.0.0.5", "Robot.local"))
+    assert (found.host, found.port, found.file) == (host, port, file)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("http://10.0.0.5:8080", r'10\.0\.0\.5 is not this machine, .* server_hosts = \["10\.0\.0\.5"\]'),
+        ("http://robot.local", "not this machine"),
+        ("http://127.0.0.1.evil.example", "not this machine"),
+        ("http://localhost.evil.example", "not this machine"),
+        ("http://0.0.0.0:8080", "not this machine"),
+        ("http://[::ffff:10.0.0.5]:80", "not this machine"),
+        ("http://me@10.0.0.5", "names no server"),
+        ("https://127.0.0.1", "names no server"),
+        ("127.0.0.1:8080", "names no server"),
+        ("http://127.0.0.1:8080/v1", "names no server"),
+        ("http://127.0.0.1:99999", "is no address"),
+        ("http://[::1", "is no address"),
+        ("unix://host/x.sock", "names no server"),
+        ("", "names no server"),
+        ("../../x", "names no server"),
+        ("http://127.0.0.1\x00:80", "no"),
+        ("http://\ud800", "no"),
+    ],
+)
+def test_addresses_that_are_refused(text: str, says: str) -> None:
+    """Nothing leaves this machine unasked, and what is no address is told in one sentence."""
+    with pytest.raises(ConfigError, match=says) as caught:
+        Address.parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_behind_a_socket_file(start: Start, tmp_path: Path) -> None:
+    """A Unix domain socket serves as well, and `localhost` needs no name server."""
+    file = tmp_path / "llama.sock"
+    server = start(options=("--host", f"127.0.0.1,{file}"))
+    for url in (f"unix://{file}", f"http://localhost:{server.port}"):
+        with HttpLlama(url) as chat:
+            assert list(chat.stream(opening(), max_tokens=3))
+            assert chat.last.evaluated_tokens > 0

@@ -1,0 +1,208 @@
+"""Summaries on a llama-server: a slot of their own, so that the conversation's keeps its prefix, or none at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+from llama_server import RunningServer, free_port
+
+import edgemem
+from edgemem.config import ChatSettings
+from edgemem.context.compaction.model import ModelSummarizer
+from edgemem.errors import ClosedError, ContextOverflowError, ServerError
+from edgemem.hooks.compaction import ContextCompactionHook
+from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
+from edgemem.memory.health import check
+
+PROFILE = """
+[llama]
+embedder = ""
+[chat]
+server = "{url}"
+[compaction]
+summarizer = "model"
+summary_ctx = 768
+[context]
+window_tokens = 1024
+reply_tokens = 64
+summary_tokens = 80
+"""
+QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "Write down what still matters. " * 30}]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a real model of random weights."""
+    path = tmp_path_factory.mktemp("model") / "qwen2.gguf"
+    return write_llama_gguf(
+        path, vocabularies=vocabularies, vocabulary="qwen2", template="Qwen-Qwen2.5-7B-Instruct", width=32
+    )
+
+
+def running(llama_server: Path, file: Path, folder: Path, *, slots: int) -> RunningServer:
+    """Return a server with so many slots."""
+    return RunningServer(llama_server, file, folder, slots=slots)
+
+
+@pytest.fixture(scope="module")
+def two(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Return a server with two slots."""
+    with running(llama_server, file, tmp_path_factory.mktemp("two"), slots=2) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def one(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Return a server with one slot."""
+    with running(llama_server, file, tmp_path_factory.mktemp("one"), slots=1) as server:
+        yield server
+
+
+def opened(home: Path, url: str) -> edgemem.Memory:
+    """Open a home whose model is at a server and writes the summaries."""
+    home.mkdir(exist_ok=True)
+    (home / "edgemem.toml").write_text(PROFILE.format(url=url))
+    return edgemem.open(home, worker=False, watch=False)
+
+
+def talk(model: HttpLlama, memory: edgemem.Memory, turns: int) -> tuple[AgentLoop, list[tuple[int, int]]]:
+    """Talk for some turns; return the loop, and of each turn the tokens that were new and those evaluated."""
+    hooks = memory.hooks(session_id="s", speaker="ann", model=model, instructions="You are Pip. " * 20)
+    loop = AgentLoop(
+        ChatReplies(model, max_tokens=8), hooks=hooks, instructions="You are Pip. " * 20, speaker="ann"
+    )
+    figures = []
+    for n in range(turns):
+        before = len(model.log.ids)
+        loop.run(f"In drawer {n} lies a spoon that Ann bought in town {n}.")
+        figures.append((model.last.prompt_tokens - before, model.last.evaluated_tokens))
+        assert memory.idle(60)
+    assert loop.hooks.failures() == []
+    return loop, figures
+
+
+def test_a_summary_leaves_the_conversation_where_it_was(two: RunningServer) -> None:
+    """The server's own timings: after an answer beside it, the next turn reads what is new and the last sampled token."""
+    with HttpLlama(two.url) as model:
+        talked = [{"role": "user", "content": "Where is my cup? " * 20}]
+        said = "".join(model.stream(talked, max_tokens=8))
+        side = model.beside(n_ctx=1024)
+        assert side is not None
+        made = side.answer(QUESTION, max_tokens=20)
+        assert made.stopped == "length"
+        assert (len(made.ids), made.evaluated_tokens) == (20, made.prompt_tokens)
+        known = len(model.log.ids)
+        talked += [{"role": "assistant", "content": said}, {"role": "user", "content": "And now?"}]
+        assert "".join(model.stream(talked, max_tokens=8))
+        assert model.lost_tokens == 0
+        assert model.last.evaluated_tokens == model.last.prompt_tokens - known + 1
+        again = side.answer(QUESTION, max_tokens=20)
+        assert again.ids == made.ids
+        assert again.evaluated_tokens < 5, "what it read is kept in its own slot"
+    with pytest.raises(ClosedError):
+        side.answer(QUESTION, max_tokens=8)
+
+
+def test_where_the_slot_is_shared_the_conversation_is_evicted(one: RunningServer) -> None:
+    """With one slot an answer beside it costs the whole prompt, so none is offered."""
+    with HttpLlama(one.url) as model:
+        talked = [{"role": "user", "content": "Where is my cup? " * 20}]
+        "".join(model.stream(talked, max_tokens=8))
+        assert model.beside() is None
+
+
+def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, tmp_path: Path) -> None:
+    """Over a compaction, each turn within an epoch reads its own tokens alone, though the model wrote in between."""
+    with opened(tmp_path / "home", two.url) as memory, HttpLlama(two.url) as model:
+        loop, figures = talk(model, memory, 24)
+        (compaction,) = (hook for hook in loop.hooks if isinstance(hook, ContextCompactionHook))
+        summarizer = compaction.planner.summarizer
+        assert isinstance(summarizer, ModelSummarizer)
+        assert isinstance(summarizer.model, HttpSide)
+        assert summarizer.model.last.prompt_tokens > 0, "the model has written"
+        assert memory.diagnostics.idle_failures() == []
+        epochs = memory.database.query("select count(*) from epochs where reason like 'high water; %'")[0][0]
+        assert epochs
+        own = [evaluated for new, evaluated in figures[1:] if evaluated == new + 1]
+        assert len(own) >= len(figures) - 1 - epochs
+        told = next(each for each in check(memory) if each.name == "compaction")
+        assert told.detail.startswith("the chat model writes summaries in another slot of its server")
+
+
+def test_with_one_slot_summaries_are_of_sentences(one: RunningServer, tmp_path: Path) -> None:
+    """The planner has no model, and `check` says in one sentence why and what to do; so where no server answers."""
+    with opened(tmp_path / "home", one.url) as memory, HttpLlama(one.url) as model:
+        loop, _ = talk(model, memory, 1)
+        (compaction,) = (hook for hook in loop.hooks if isinstance(hook, ContextCompactionHook))
+        assert not isinstance(compaction.planner.summarizer, ModelSummarizer)
+        told = next(each for each in check(memory) if each.name == "compaction")
+        assert told.state == "warn"
+        assert told.detail == (
+            "summaries are made of sentences that were said: the server has one slot, the conversation's; start it with"
+            " -np 2"
+        )
+    with opened(tmp_path / "home", f"http://127.0.0.1:{free_port()}") as memory:
+        told = next(each for each in check(memory) if each.name == "compaction")
+        assert told.state == "warn"
+        assert "No server answers" in told.detail
+
+
+def test_whoever_speaks_stops_it(two: RunningServer) -> None:
+    """Asked before the first token, and while it writes; the next answer is whole. Closing ends one from another thread."""
+    with HttpLlama(two.url) as model:
+        side = model.beside()
+        assert side is not None
+        assert side.answer(QUESTION, max_tokens=8, stop=lambda: True).stopped == "interrupted"
+        asked = iter([False] * 3)
+        made = side.answer(QUESTION, max_tokens=600, stop=lambda: next(asked, True))
+        assert made.stopped == "interrupted"
+        assert len(made.ids) < 600
+        assert side.answer(QUESTION, max_tokens=8).stopped == "length"
+        closing = threading.Timer(0.1, model.close)
+        closing.start()
+        try:
+            for _ in range(200):
+                side.answer(QUESTION, max_tokens=400)
+        except ClosedError:
+            pass
+        else:
+            raise AssertionError("it was closed, and went on")
+        closing.join()
+
+
+def test_conversations_come_first(two: RunningServer) -> None:
+    """A slot that a conversation takes is not written in; what fits no slot is refused."""
+    with HttpLlama(two.url) as first:
+        side = first.beside(n_ctx=600)
+        assert side is not None
+        with HttpLlama(two.url), pytest.raises(ServerError, match="-np 3"):
+            side.answer(QUESTION, max_tokens=8)
+        assert side.answer(QUESTION, max_tokens=8).ids
+        with pytest.raises(ContextOverflowError, match="summary_ctx"):
+            side.answer(QUESTION, max_tokens=590)
+
+
+@pytest.mark.parametrize(
+    ("slot", "summary_slot", "slots", "reason"),
+    [
+        (-1, -1, 2, ""),
+        (-1, 1, 2, ""),
+        (0, 1, 2, ""),
+        (-1, -1, 1, "start it with -np 2"),
+        (0, -1, 2, "name summary_slot too"),
+        (0, 2, 2, "they count from 0"),
+        (1, 1, 2, "are the same"),
+    ],
+)
+def test_slots_of_others_are_left_alone(slot: int, summary_slot: int, slots: int, reason: str) -> None:
+    """Who names the conversation's slot shares the server with other processes, whose slots are not known here."""
+    why = why_no_slot(ChatSettings(slot=slot, summary_slot=summary_slot), slots)
+    assert reason in why
+    assert bool(reason) == bool(why)

@@ -1,0 +1,691 @@
+"""What a model has evaluated is there again after a restart, or it is ignored without harm."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from ggufs import write_llama_gguf
+from llama_cpp import Llama
+
+import edgemem
+from edgemem.hooks import load
+from edgemem.hooks.points import ON_RUN_END, AgentResult
+from edgemem.hooks.upkeep import KeepStateHook
+from edgemem.llama.chat import LlamaChat
+from edgemem.llama.sequence import copy_out, held_by, put_in
+from edgemem.llama.state import KeptState, headers_in, read_state, write_state
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.replies import ChatReplies
+from edgemem.memory import Memory
+
+INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 24
+CAP_MB = 64.0
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> tuple[Path, Path]:
+    """Return two chat models that differ in nothing but their random weights."""
+    folder = tmp_path_factory.mktemp("models")
+    one, other = (
+        write_llama_gguf(
+            folder / f"phi-3 {seed}.gguf",
+            vocabularies=vocabularies,
+            vocabulary="phi-3",
+            template="microsoft-Phi-3.5-mini-instruct",
+            width=32,
+            seed=seed,
+        )
+        for seed in (0, 1)
+    )
+    return one, other
+
+
+@pytest.fixture
+def file(models: tuple[Path, Path]) -> Path:
+    """Return a chat model with the vocabulary that loads fastest."""
+    return models[0]
+
+
+class Time:
+    """Seconds that a test moves by hand."""
+
+    def __init__(self) -> None:
+        self.s = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.s
+
+
+def opened(file: Path, **settings: Any) -> LlamaChat:
+    """Open the model as a robot would."""
+    return LlamaChat(file, **{"n_ctx": 1024, "threads": 1, "batch": 256, **settings})
+
+
+def kept(chat: LlamaChat, folder: Path, **settings: Any) -> KeptState:
+    """Return the keeper of a model's state."""
+    return KeptState(chat, folder, **{"keep": "prefix", "max_mb": CAP_MB, "now": Time(), **settings})
+
+
+def said(text: str = "Where is my cup?", instructions: str = INSTRUCTIONS) -> list[dict[str, Any]]:
+    """Return the first messages of a conversation."""
+    return [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
+
+
+def talk(file: Path, folder: Path, **settings: Any) -> Path:
+    """Let a model answer once and keep its state; return the file."""
+    with opened(file) as chat:
+        state = kept(chat, folder, **settings)
+        list(chat.stream(said(), max_tokens=4))
+        assert state.work()
+        state.wait()
+        assert not state.fault
+        return state.path
+
+
+def test_only_the_turn_is_evaluated_after_a_restart(file: Path, tmp_path: Path) -> None:
+    """The first turn evaluates its ids less the kept ones, and the greedy reply is that of a cold start."""
+    talk(file, tmp_path)
+    with opened(file) as cold:
+        list(cold.stream(said("And the tea?"), max_tokens=12))
+    with opened(file) as chat:
+        state = kept(chat, tmp_path)
+        tokens = state.load()
+        list(chat.stream(said("And the tea?"), max_tokens=12))
+        assert chat.last.evaluated_tokens == chat.last.prompt_tokens - tokens
+        assert tokens > 0.8 * chat.last.prompt_tokens
+        assert chat.last.ids == cold.last.ids
+        assert not state.work()
+        assert not state.off
+
+
+def test_prefix_ends_before_what_was_said(file: Path, tmp_path: Path) -> None:
+    """The kept ids are those that the prompt begins with whatever is said; nothing of the turn is in the file."""
+    path = talk(file, tmp_path)
+    header, _ = read_state(path, max_bytes=1 << 30)
+    with opened(file) as chat:
+        heads = [chat.tokenizer.render(said(text)).ids for text in ("Yes?", "No, 12!", "Where is my cup?")]
+        with chat.if_quiet() as llama:
+            assert llama is not None
+            llama.eval(header.ids)
+            alone = copy_out(llama, len(header.ids))
+    assert alone is not None
+    assert alone.size == header.size  # not one cell more than those of the ids
+    assert header.kind == "prefix"
+    assert all(ids[: len(header.ids)] == header.ids for ids in heads)
+    assert header.log == b""
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_conversation_goes_on_as_if_nothing_was_copied(file: Path, tmp_path: Path) -> None:
+    """The sequence is bit for bit what it was before a part of it was copied out."""
+    with opened(file) as chat:
+        list(chat.stream(said(), max_tokens=4))
+        with chat.if_quiet() as llama:
+            assert llama is not None
+            before, ids = copy_out(llama, llama.n_tokens), held_by(llama)
+            assert copy_out(llama, 100) is not None
+            after = copy_out(llama, llama.n_tokens)
+            assert held_by(llama) == ids
+        assert before is not None
+        assert after is not None
+        assert before.tobytes() == after.tobytes()
+
+
+def test_logits_equal_those_of_a_cold_evaluation(file: Path) -> None:
+    """The probabilities behind a state that was put in are those behind the same ids, evaluated."""
+    import numpy as np
+
+    def logits(llama: Any) -> Any:
+        return np.ctypeslib.as_array(llama._ctx.get_logits(), shape=(llama.n_vocab(),)).copy()
+
+    one, two = (Llama(str(file), n_ctx=512, n_threads=1, verbose=False) for _ in range(2))
+    head, rest = list(range(100, 300)), list(range(400, 420))
+    one.eval(head)
+    data = copy_out(one, len(head))
+    assert data is not None
+    one.eval(rest)
+    assert put_in(two, head, data)
+    two.eval(rest)
+    np.testing.assert_array_equal(logits(one), logits(two))
+    one.close()
+    two.close()
+
+
+def test_whole_conversation_goes_on(file: Path, tmp_path: Path) -> None:
+    """With the whole kept, a restart evaluates only the new turn, also behind a reply as it was generated."""
+    messages = said()
+    with opened(file) as chat:
+        state = kept(chat, tmp_path, keep="whole")
+        reply = "".join(chat.stream(messages, max_tokens=24))
+        state.close()
+        seen = chat.last.prompt_tokens + 24
+    messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": "Thanks."}]
+    with opened(file) as chat:
+        state = kept(chat, tmp_path, keep="whole")
+        assert state.load() >= seen - 1
+        list(chat.stream(messages, max_tokens=2))
+        assert chat.last.evaluated_tokens <= chat.last.prompt_tokens - seen + 1
+
+
+def test_log_survives_a_dump(file: Path) -> None:
+    """A token log that was dumped and restored gives the next prompt the same ids."""
+    with opened(file) as chat:
+        reply = "".join(chat.stream(said(), max_tokens=12))
+        dumped = chat.log.dump()
+        more = [*said(), {"role": "assistant", "content": reply}, {"role": "user", "content": "Yes."}]
+        prompt = chat.tokenizer.render(more)
+        ids = chat.log.take(prompt).ids
+        chat.log.restore(dumped)
+        assert chat.log.take(prompt).ids == ids
+
+
+def test_whole_is_neither_used_nor_kept_after_a_forgetting(file: Path, tmp_path: Path) -> None:
+    """A conversation from before something was forgotten is deleted, and only instructions are kept from then on."""
+    forgotten = 7
+    talk(file, tmp_path, keep="whole", forgotten=lambda: 7)
+    assert headers_in(tmp_path)[0][1].kind == "whole"
+    for settings in ({"keep": "whole", "forgotten": lambda: 8}, {"keep": "prefix"}):
+        path = talk(file, tmp_path, keep="whole", forgotten=lambda: 7)
+        with opened(file) as chat:
+            state = kept(chat, tmp_path, **settings)
+            assert state.load() == 0
+            assert not path.exists()
+            assert not state.fault
+    with opened(file) as chat:
+        state = kept(chat, tmp_path, keep="whole", forgotten=lambda: forgotten)
+        list(chat.stream(said(), max_tokens=4))
+        forgotten = 9
+        assert state.work()
+        state.wait()
+        assert headers_in(tmp_path)[0][1].kind == "prefix"
+
+
+def test_whole_is_no_use_where_only_the_prefix_may_be_kept(file: Path, tmp_path: Path) -> None:
+    """When the operator no longer wants conversations kept, the one that was is deleted unread."""
+    path = talk(file, tmp_path, keep="whole")
+    with opened(file) as chat:
+        state = kept(chat, tmp_path)
+        assert state.load() == 0
+        assert not path.exists()
+        assert not state.fault
+
+
+@pytest.mark.parametrize("where", ["model", "context", "flash"])
+def test_state_of_another_model_or_context_is_refused(
+    models: tuple[Path, Path], tmp_path: Path, where: str
+) -> None:
+    """A state of other weights, or of the same with another window, is not used even under the right name."""
+    path = talk(models[0], tmp_path)
+    with opened(models[where == "model"], n_ctx=768 if where == "context" else 1024) as chat:
+        if where == "flash":
+            with chat.if_quiet() as llama:
+                assert llama is not None
+                llama.context_params.flash_attn_type = 1
+        state = kept(chat, tmp_path)
+        assert state.path != path
+        assert state.load() == 0
+        path.rename(state.path)
+        assert state.load() == 0
+        assert state.ignored == 1
+        assert "was made with another" in state.fault
+        assert list(chat.stream(said(), max_tokens=2))
+        assert chat.last.evaluated_tokens == chat.last.prompt_tokens
+
+
+def test_damage_is_ignored_and_told_once(
+    file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file cut or changed anywhere is counted, deleted, and told once; the model answers without it."""
+    path = talk(file, tmp_path)
+    good = path.read_bytes()
+    dice = random.Random(4)
+    with opened(file) as chat, caplog.at_level(logging.WARNING):
+        state = kept(chat, tmp_path)
+        for n in range(60):
+            at = dice.randrange(len(good)) if n % 2 else dice.randrange(200)
+            if n % 3:
+                bad = good[:at] + bytes([good[at] ^ (1 << dice.randrange(8))]) + good[at + 1 :]
+            else:
+                bad = good[:at]
+            path.write_bytes(bad)
+            assert state.load() == 0
+            assert not path.exists()
+            assert state.ignored == n + 1
+        assert len(caplog.records) == 1
+        list(chat.stream(said(), max_tokens=2))
+        assert chat.last.evaluated_tokens == chat.last.prompt_tokens
+
+
+def _with(path: Path, data: bytes, **changes: Any) -> None:
+    """Write a file whose checksum is right although its content is not."""
+    header, _ = read_state(path, max_bytes=1 << 30)
+    write_state(path, msgspec.structs.replace(header, **changes), data, still_wanted=lambda: True)
+
+
+def test_what_llama_cpp_would_choke_on_is_refused(file: Path, tmp_path: Path) -> None:
+    """Foreign data under a right checksum is not taken: too many tokens, unknown ones, cut data, nonsense."""
+    path = talk(file, tmp_path)
+    raw = path.read_bytes()
+    header, data = read_state(path, max_bytes=1 << 30)
+    half = bytes(data[: len(data) // 2])
+    cases: list[Callable[[], None]] = [
+        lambda: _with(path, bytes(data), ids=[5] * 2000),
+        lambda: _with(path, bytes(data), ids=[1 << 30] * 80),
+        lambda: _with(path, bytes(data), ids=[]),
+        lambda: _with(path, bytes(data), ids=header.ids[:-1]),
+        lambda: _with(path, bytes(data), size=3),
+        lambda: _with(path, half, size=len(half)),
+        lambda: _with(path, b"", size=0),
+        lambda: _with(path, bytes(len(data))),
+        lambda: _with(path, bytes(data), format=9),
+        lambda: os.truncate(path, 1 << 40),  # above the cap: not even read
+    ]
+    with opened(file) as chat:
+        state = kept(chat, tmp_path)
+        for n, spoil in enumerate(cases, 1):
+            path.write_bytes(raw)
+            spoil()
+            assert state.load() == 0
+            assert state.ignored == n
+        path.write_bytes(raw)
+        assert state.load() == len(header.ids)
+
+
+def test_state_above_the_cap_is_not_kept(file: Path, tmp_path: Path) -> None:
+    """A state that is larger than allowed is not written, and the sentence says how large it would be."""
+    with opened(file) as chat:
+        state = kept(chat, tmp_path, max_mb=0.01)
+        list(chat.stream(said(), max_tokens=4))
+        assert not state.work()
+        assert "raise [chat] keep_state_mb" in state.off
+    assert not list(tmp_path.iterdir())
+
+
+def test_written_rarely(file: Path, tmp_path: Path) -> None:
+    """The same instructions are written once; others after some hours, also where the clock ran back between."""
+    now = Time()
+    with opened(file) as chat:
+        state = kept(chat, tmp_path, now=now)
+
+        def turn(instructions: str) -> bool:
+            list(chat.stream(said(instructions=instructions), max_tokens=2))
+            wrote = state.work()
+            state.wait()
+            return wrote
+
+        assert turn(INSTRUCTIONS)
+        assert not turn(INSTRUCTIONS)
+        now.s += 7 * 3600
+        assert not turn(INSTRUCTIONS)
+        assert turn("Else " + INSTRUCTIONS)
+        now.s += 3600
+        assert not turn("Again " + INSTRUCTIONS)
+        now.s += 6 * 3600
+        assert turn("Again " + INSTRUCTIONS)
+    with opened(file) as chat:
+        now.s -= 9e8
+        state = kept(chat, tmp_path, now=now)
+        assert turn(INSTRUCTIONS)
+
+
+def test_what_was_deleted_is_not_written_again_at_once(file: Path, tmp_path: Path) -> None:
+    """After a forgetting the same instructions are kept again, when the hours since the last writing are over."""
+    now = Time()
+    with opened(file) as chat:
+        state = kept(chat, tmp_path, now=now)
+        list(chat.stream(said(), max_tokens=2))
+        assert state.work()
+        state.wait()
+        state.remove()
+        assert not state.work()
+        now.s += 6 * 3600
+        assert state.work()
+        state.wait()
+        assert state.path.exists()
+
+
+def test_model_that_has_begun_is_left_as_it_is(file: Path, tmp_path: Path) -> None:
+    """What a model has evaluated in this process is newer than what was kept."""
+    talk(file, tmp_path)
+    with opened(file) as chat:
+        list(chat.stream(said(), max_tokens=4))
+        with chat.if_quiet() as llama:
+            assert llama is not None
+            before = held_by(llama)
+        assert kept(chat, tmp_path).load() == 0
+        with chat.if_quiet() as llama:
+            assert held_by(llama) == before
+
+
+def test_states_of_other_models_make_room(models: tuple[Path, Path], tmp_path: Path) -> None:
+    """All files together stay under the cap: the oldest goes."""
+    now = Time()
+    first = talk(models[0], tmp_path, now=now)
+    now.s += 60
+    second = talk(models[1], tmp_path, now=now)
+    assert first.exists()
+    size_mb = second.stat().st_size / 1e6
+    with opened(models[1], n_ctx=768) as chat:
+        now.s += 60
+        state = kept(chat, tmp_path, now=now, max_mb=2.5 * size_mb)
+        list(chat.stream(said(), max_tokens=2))
+        assert state.work()
+        state.wait()
+    assert state.path.exists()
+    assert second.exists()
+    assert not first.exists()
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "reason"),
+    [("llama_model_n_swa", 512, "sliding window"), ("llama_model_is_recurrent", True, "recurrent")],
+)
+def test_model_whose_memory_cannot_be_cut_is_left_alone(
+    file: Path, home: Path, monkeypatch: pytest.MonkeyPatch, question: str, answer: int, reason: str
+) -> None:
+    """llama.cpp saves no more of a sliding window than the window, and cuts no recurrent memory; `check` says why."""
+    import llama_cpp
+
+    monkeypatch.setattr(llama_cpp, question, lambda _model: answer)
+    with edgemem.open(home, worker=False) as memory, opened(file) as chat:
+        [hook] = memory.keep_state(chat)
+        list(chat.stream(said(), max_tokens=2))
+        hook(ON_RUN_END, None, AgentResult(""))
+        assert row(memory).state == "warn"
+        assert reason in row(memory).detail
+    assert not headers_in(home / "db")
+
+
+def test_model_that_streams_is_left_alone(file: Path, tmp_path: Path) -> None:
+    """Nothing is copied while a reply streams."""
+    with opened(file) as chat:
+        state = kept(chat, tmp_path)
+        pieces = chat.stream(said(), max_tokens=8)
+        next(pieces)
+        assert not state.work()
+        pieces.close()
+        assert state.work()
+
+
+def test_nothing_is_copied_while_somebody_barges_in(file: Path, tmp_path: Path) -> None:
+    """A turn that was cut off is followed by speech: the copying waits for one that was not."""
+    with opened(file) as chat:
+        state = kept(chat, tmp_path)
+        list(chat.stream(said(), max_tokens=2))
+        hook = KeepStateHook(state)
+        hook(ON_RUN_END, None, AgentResult("", interrupted=True))
+        assert not state.path.exists()
+        hook(ON_RUN_END, None, AgentResult(""))
+        state.wait()
+        assert state.path.exists()
+
+
+def test_disk_that_cannot_be_written(file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A failed writing is told once and costs nothing else."""
+    folder = tmp_path / "db"
+    folder.mkdir()
+    with opened(file) as chat:
+        state = kept(chat, folder)
+        state.every_s = 0.0
+        list(chat.stream(said(), max_tokens=2))
+        shutil.rmtree(folder)
+        for _ in range(2):
+            assert state.work()
+            state.wait()
+        assert "could not be written" in state.fault
+        assert len(caplog.records) == 1
+
+
+_ROBOT = """
+import sys, time
+import edgemem
+from edgemem.loop.replies import ChatReplies
+from edgemem.llama.chat import LlamaChat
+from edgemem.loop.loop import AgentLoop
+with edgemem.open(sys.argv[1], worker=False) as memory, LlamaChat(sys.argv[2], n_ctx=2048, threads=1) as chat:
+    hooks = [*memory.hooks(tokenizer=chat.tokenizer), *memory.keep_state(chat)]
+    loop = AgentLoop(ChatReplies(chat, max_tokens=4), hooks=hooks, instructions=sys.argv[3])
+    loop.run("Where is my cup?")
+    print(chat.last.evaluated_tokens, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_lent_model_that_its_owner_closed(file: Path, tmp_path: Path) -> None:
+    """A `Llama` that is gone is not touched, whatever was to be kept of it."""
+    llm = Llama(str(file), n_ctx=1024, n_threads=1, verbose=False)
+    chat = LlamaChat.of(llm)
+    state = kept(chat, tmp_path)
+    list(chat.stream(said(), max_tokens=2))
+    llm.close()
+    assert not state.work()
+    state.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_may_close_first(file: Path, home: Path) -> None:
+    """A model that is closed after the memory does not ask it any more."""
+    with opened(file, n_ctx=2048) as chat:
+        with edgemem.open(home, worker=False) as memory:
+            robot(chat, memory).run("Where is my cup?")
+        assert headers_in(home / "db")[0][1].kind == "prefix"
+
+
+def test_headers_of_what_is_no_state(tmp_path: Path) -> None:
+    """A file that only has the name of a kept state is passed over."""
+    for n, raw in enumerate((b"", b"EDGESTAT", b"x" * 5000, b"EDGESTAT" + b"\xff" * 100)):
+        (tmp_path / f"state-{n}.bin").write_bytes(raw)
+    assert headers_in(tmp_path) == []
+
+
+def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
+    """Killed some moment after a turn, the next start evaluates little, or all of it, and answers."""
+    dice = random.Random(6)
+    evaluated = []
+    for seconds in (0.0, dice.random() / 100, None, 0.0):
+        with subprocess.Popen(
+            [sys.executable, "-c", _ROBOT, str(home), str(file), INSTRUCTIONS],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            evaluated.append(int(process.stdout.readline()))
+            if seconds is None:  # until the state is kept, however long that takes
+                while not headers_in(home / "db"):
+                    time.sleep(0.01)
+            else:
+                time.sleep(seconds)
+            process.send_signal(signal.SIGKILL)
+    assert evaluated[-1] < evaluated[0] / 4  # the conversation has grown by three turns
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from edgemem.llama.state import read_state, write_state
+path = Path(sys.argv[1])
+header, data = read_state(path, max_bytes=1 << 30)
+print("go", flush=True)
+while True:
+    write_state(path, header, data, still_wanted=lambda: True)
+"""
+
+
+def test_kill_while_writing(file: Path, tmp_path: Path) -> None:
+    """Killed at any moment, the file is there and whole, or the one before is."""
+    path = talk(file, tmp_path)
+    right = hashlib.sha256(path.read_bytes()).digest()
+    dice = random.Random(2)
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "go\n"
+            time.sleep(dice.random() / 20)
+            process.send_signal(signal.SIGKILL)
+        assert hashlib.sha256(path.read_bytes()).digest() == right
+        read_state(path, max_bytes=1 << 30)
+
+
+# -- in a home ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a home without an embedder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    return home
+
+
+def robot(chat: LlamaChat, memory: Memory) -> AgentLoop:
+    """Return a loop as `edgemem chat` makes it."""
+    hooks = [*memory.hooks(tokenizer=chat.tokenizer), *memory.keep_state(chat)]
+    return AgentLoop(
+        ChatReplies(chat, max_tokens=4), hooks=hooks, instructions=INSTRUCTIONS, tools=memory.tools()
+    )
+
+
+def row(memory: Memory) -> Any:
+    """Return what `edgemem check` says about the kept state."""
+    return next(check for check in memory.check() if check.name == "kept state")
+
+
+def test_a_robot_that_restarts_keeps_its_instructions(file: Path, home: Path) -> None:
+    """From the second start on the first turn evaluates less than a tenth; `check` says what is kept, and how old."""
+    evaluated: list[int] = []
+    for _ in range(2):
+        with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+            assert not robot(chat, memory).run("Where is my cup?").interrupted
+            evaluated.append(chat.last.evaluated_tokens)
+    assert evaluated[1] < evaluated[0] / 10
+    with edgemem.open(home, worker=False) as memory:
+        told = row(memory)
+    assert told.state == "ok"
+    assert "instructions and tools of phi-3 0.gguf" in told.detail
+    assert "under two hours old" in told.detail
+
+
+def test_attached_program_gets_it(file: Path, home: Path) -> None:
+    """A plain llama-cpp-python program that restarts evaluates only its turn."""
+    evaluated: list[int] = []
+    for _ in range(2):
+        llm = Llama(str(file), n_ctx=2048, n_threads=1, verbose=False)
+        with edgemem.open(home, worker=False) as memory:
+            attached = load("llama_cpp_loop").attach(llm, memory, instructions=INSTRUCTIONS, max_tokens=4)
+            attached.run("Where is my cup?")
+            evaluated.append(attached.model.chat.last.evaluated_tokens)
+        llm.close()
+    assert evaluated[1] < evaluated[0] / 10
+
+
+def test_forgetting_deletes_it(file: Path, home: Path) -> None:
+    """Whoever is forgotten is in no kept state either, also if another process forgets."""
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        loop = robot(chat, memory)
+        memory.store.add_fact("tea", "black")
+        loop.run("Where is my cup?")
+        memory.diagnostics.kept_states()[0].wait()
+        assert headers_in(home / "db")
+        with edgemem.open(home, worker=False) as other:
+            assert other.forget("tea")
+        assert not list((home / "db").glob("state-*"))
+        assert loop.run("And now?").reply is not None
+
+
+def forget_elsewhere(home: Path) -> None:
+    """Let another process forget, which ends before it has looked at any file."""
+    code = (
+        "import sys, edgemem\n"
+        "with edgemem.open(sys.argv[1], worker=False) as memory: assert memory.store.forget_fact('tea')"
+    )
+    subprocess.run([sys.executable, "-c", code, str(home)], check=True)
+
+
+@pytest.mark.parametrize("moment", ["between turns", "while it is written", "at the renaming"])
+def test_no_conversation_is_kept_that_another_process_forgot_of(
+    file: Path, home: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Whenever another process forgets, the state of the conversation from before is neither written nor left there."""
+    hours = 6 if moment == "between turns" else 0
+    with (home / "edgemem.toml").open("a") as profile:
+        profile.write('[chat]\nkeep_state = "whole"\n')
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        memory.store.add_fact("tea", "black")
+        loop = robot(chat, memory)
+        (state,) = memory.diagnostics.kept_states()
+        state.every_s = hours * 3600
+        loop.run("Where is my cup?")
+        state.wait()
+        assert [header.kind for _, header in headers_in(home / "db")] == ["whole"]
+        forgotten = []
+
+        def forget() -> None:
+            if not forgotten:
+                forgotten.append(moment)
+                forget_elsewhere(home)
+
+        if moment != "between turns":
+            state.remove()
+        if moment == "between turns":
+            forget()
+        elif moment == "while it is written":
+            fsync = os.fsync
+            monkeypatch.setattr(os, "fsync", lambda fd: (by_the_writer() and forget(), fsync(fd))[1])
+        else:
+            replace = Path.replace
+            monkeypatch.setattr(
+                Path, "replace", lambda path, to: (by_the_writer() and forget(), replace(path, to))[1]
+            )
+        loop.run("And the kettle?")
+        state.wait()
+        assert forgotten
+        assert "whole" not in [header.kind for _, header in headers_in(home / "db")]
+        assert not list((home / "db").glob("state-*.part"))
+
+
+def by_the_writer() -> bool:
+    """Tell whether this is the thread that writes kept states."""
+    return threading.current_thread().name == "edgemem-state"
+
+
+def test_switched_off(file: Path, home: Path) -> None:
+    """Where nothing is to be kept, what was kept is deleted and the model is not touched."""
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        robot(chat, memory).run("Where is my cup?")
+    assert headers_in(home / "db")
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[chat]\nkeep_state = "off"\n')
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        assert memory.keep_state(chat) == []
+        assert row(memory).detail == "switched off ([chat] keep_state)"
+    assert not headers_in(home / "db")
+
+
+def test_check_tells_of_a_damaged_file(file: Path, home: Path) -> None:
+    """What was ignored stands in `check`, until the process ends."""
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        assert row(memory).detail.startswith("none yet")
+        robot(chat, memory).run("Where is my cup?")
+    [(path, _)] = headers_in(home / "db")
+    path.write_bytes(path.read_bytes()[:-1])
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        memory.keep_state(chat)
+        told = row(memory)
+        assert told.state == "warn"
+        assert "damaged or cut short" in told.detail

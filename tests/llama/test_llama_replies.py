@@ -1,0 +1,261 @@
+"""Replies read: thoughts and calls of tools, in the spelling of whichever model, and what of them becomes history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.errors import TemplateError
+from edgemem.llama.replies import Call, behind, opened_thought, read_calls
+from edgemem.llama.template.append_only import scenes
+from edgemem.llama.template.chat_template import ChatTemplate
+from edgemem.llama.template.limits import PROBE_TOOL
+from edgemem.loop.replies import Voice, parse
+
+OBJECT = '{"name": "timer", "arguments": {"minutes": 6, "room": "bath"}}'
+
+
+NAMES = frozenset({"timer"})
+
+
+SPELLINGS = {
+    "qwen": f"<tool_call>\n{OBJECT}\n</tool_call>",
+    "never closed": f"<tool_call>\n{OBJECT}",
+    "other order": '<tool_call>{"arguments":{"room":"bath","minutes":6},"name":"timer"}</tool_call>',
+    "arguments as text": (
+        '<tool_call>{"name": "timer", "arguments": "{\\"minutes\\": 6, \\"room\\": \\"bath\\"}"}</tool_call>'
+    ),
+    "mistral": f"[TOOL_CALLS][{OBJECT[:-1]}, " + '"id": "abcdefghi"}]',
+    "mistral small": '[TOOL_CALLS]timer[ARGS]{"minutes": 6, "room": "bath"}',
+    "mistral with an id": '[TOOL_CALLS]timer[CALL_ID]abcdefghi[ARGS]{"minutes": 6, "room": "bath"}',
+    "phi 4": f"<|tool_call|>[{OBJECT}]<|/tool_call|>",
+    "phi 4, in words": f"functools[{OBJECT}]",
+    "granite 3": f"<|tool_call|>[{OBJECT}]",
+    "lfm": '<|tool_call_start|>[timer(minutes=6, room="bath")]<|tool_call_end|>',
+    "command r7b": (
+        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "timer", "parameters": {"minutes": 6, "room": "bath"}}]'
+        "<|END_ACTION|>"
+    ),
+    "functionary": '<function=timer>{"minutes": 6, "room": "bath"}</function>',
+    "gemma 4": '<|tool_call>call:timer{minutes:6,room:<|"|>bath<|"|>}<tool_call|>',
+    "llama": '{"type": "function", "name": "timer", "parameters": {"minutes": 6, "room": "bath"}}',
+    "llama's python": f"<|python_tag|>{OBJECT}",
+    "a bare list": f"[{OBJECT}]",
+    "a block of code": f"```json\n{OBJECT}\n```",
+}
+
+
+TAGGED = {
+    "qwen 3.5": (
+        "<tool_call>\n<function=timer>\n<parameter=minutes>\n6\n</parameter>\n<parameter=room>\nbath\n</parameter>\n"
+        "</function>\n</tool_call>"
+    ),
+    "minicpm": '<function name="timer"><param name="minutes">6</param><param name="room">bath</param></function>',
+    "glm": (
+        "<tool_call>timer\n<arg_key>minutes</arg_key>\n<arg_value>6</arg_value>\n<arg_key>room</arg_key>\n"
+        "<arg_value>bath</arg_value>\n</tool_call>"
+    ),
+}
+
+
+UNREAD = {
+    "gemma 4, broken": "<|tool_call>call:timer{minutes:}<tool_call|>",
+    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>timer<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "mistral, cut": '[TOOL_CALLS][{"name": "timer", "argu',
+    "llama, cut": '{"name": "timer", "parameters": {"minu',
+    "llama, cut within the name": '{"type": "function", "name": "tim',
+    "python": "<|python_tag|>print(1)",
+    "gpt-oss": '<|channel|>commentary to=functions.timer <|constrain|>json<|message|>{"minutes": 6}',
+}
+
+
+def said(text: str) -> str:
+    """Return what a voice would say of a reply that comes letter by letter."""
+    voice = Voice(NAMES)
+    return "".join(map(voice.take, text)) + voice.end()
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_call_is_read_and_not_spoken(spelling: str) -> None:
+    """Whatever a model writes around a call, the loop gets the call and the voice nothing."""
+    text = SPELLINGS[spelling]
+    assert parse(text, NAMES) == ("", (Call("timer", {"minutes": 6, "room": "bath"}),))
+    assert said(text).strip() == ""
+
+
+def test_several_calls_in_one_reply() -> None:
+    """Calls one after the other, in one list or behind several markers, come out in their order."""
+    other = OBJECT.replace("timer", "oven")
+    names = frozenset({"timer", "oven"})
+    for text in (
+        f"[TOOL_CALLS][{OBJECT}, {other}]",
+        "[TOOL_CALLS]timer[ARGS]{}[TOOL_CALLS]oven[ARGS]{}",
+        f"{OBJECT}; {other}",
+        f"<tool_call>{OBJECT}</tool_call>\n<tool_call>{other}</tool_call>",
+        "<|tool_call_start|>[timer(), oven()]<|tool_call_end|>",
+    ):
+        assert [call.name for call in parse(text, names)[1]] == ["timer", "oven"], text
+
+
+@pytest.mark.parametrize("spelling", TAGGED)
+def test_arguments_in_tags_are_text(spelling: str) -> None:
+    """What stands in a tag of its own is text until the tool's schema says otherwise."""
+    text = TAGGED[spelling]
+    assert parse(text, NAMES) == ("", (Call("timer", {"minutes": "6", "room": "bath"}),))
+    assert said(text).strip() == ""
+
+
+@pytest.mark.parametrize("spelling", UNREAD)
+def test_what_begins_like_a_call_is_not_spoken(spelling: str) -> None:
+    """A call that was cut off, or in a form that is not read, calls nothing and is not read aloud."""
+    assert parse(UNREAD[spelling], NAMES)[1] == ()
+    assert said(UNREAD[spelling]).strip() == ""
+
+
+def test_python_is_read_and_never_run() -> None:
+    """Values may be any that JSON has; anything that would have to be computed is no call."""
+    assert read_calls("[f(a=[1, 'x'], b={'c': true}, d=-2.5, e=None)]")[0] == [
+        Call("f", {"a": [1, "x"], "b": {"c": True}, "d": -2.5, "e": None})
+    ]
+    for text in ("f(a=g())", "f(1)", "f(a={1, 2})", "f(a=x)", "a.b(c=1)", "f(" * 200, "f(a=b'x')"):
+        assert read_calls(text) == ([], 0), text
+
+
+def test_gemma_may_nest_and_quote() -> None:
+    """What stands between Gemma's quotes is text, whatever it looks like; everything else is JSON without quoted keys."""
+    text = 'call:f{a:{b:[1,<|"|>x: {y,z:1} "q"<|"|>],c:true},d:<|"|><|"|>,<|"|>e f<|"|>:null}'
+    assert read_calls(text) == (
+        [Call("f", {"a": {"b": [1, 'x: {y,z:1} "q"'], "c": True}, "d": "", "e f": None})],
+        len(text),
+    )
+
+
+def test_calls_as_templates_print_them(vocabularies: Path) -> None:
+    """Of what the shipped templates print of a call, most is read, and nothing that has a marker is spoken."""
+    scene = next(scene for scene in scenes() if scene.when == "when a tool is called")
+    read, spoken = 0, set()
+    for file in sorted((vocabularies / "templates").glob("*.jinja")):
+        template = ChatTemplate(file.read_text(), bos="<s>", eos="</s>")
+        before, behind = scene.asked()[:2]
+        try:
+            prompt = template.render(before, tools=[PROBE_TOOL])
+            longer = template.render(behind, tools=[PROBE_TOOL])
+        except TemplateError:
+            continue
+        if not longer.startswith(prompt):
+            continue
+        shown = (opened_thought(prompt) + longer[len(prompt) :]).partition("Found needle.")[0]
+        names = frozenset({"probe"})
+        read += parse(shown, names)[1] == (Call("probe", {"key": "needle"}),)
+        voice = Voice(names)
+        if "needle" in voice.take(shown) + voice.end():
+            spoken.add(file.stem)
+    assert read >= 40
+    # These put a call into a message or a line of its own, without a marker that only calls have.
+    assert spoken == {"GigaChat3-10B-A1.8B", "Kimi-K3", "meetkai-functionary-medium-v3.2"}
+
+
+PRINTED = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
+
+
+REST = "<|im_end|>\n<|im_start|>user\nDone."
+
+
+@pytest.mark.parametrize(
+    ("reply", "printed"),
+    [
+        ('<tool_call>{"name":"timer","arguments":{"minutes":6}}</tool_call>', PRINTED),
+        ('<tool_call>{"arguments": {"minutes": 6}, "name": "timer"}</tool_call>\n', PRINTED),
+        (f"Sure!{PRINTED}", f"Sure!\n{PRINTED}"),
+        (f"<think>\n\n</think>\n\n{PRINTED}", PRINTED),
+        (f"<think>\nhm\n</think>\n\n{PRINTED}", f"<think>\n\n</think>\n\n{PRINTED}"),
+        (PRINTED * 2, f"{PRINTED}\n{PRINTED}"),
+        ('{"name":"timer","parameters":{"minutes":6}}', '{"name": "timer", "parameters": {"minutes": 6}}'),
+        (
+            '[TOOL_CALLS][{"name": "timer", "arguments": {"minutes": 6}, "id": "abcdefghi"}]',
+            '[TOOL_CALLS][{"name": "timer", "arguments": {"minutes": 6}, "id": "zzzzzzzzz"}]',
+        ),
+        ("<think>\nhm\n</think>\n\nFirst we bake.", "First we bake."),
+        ("<think>\nhm\n</think>\n\nFirst we bake.", "<think>\n\n</think>\n\nFirst we bake."),
+        ("[THINK]hm[/THINK]First we bake.", "First we bake."),
+    ],
+)
+def test_another_spelling_means_the_same(reply: str, printed: str) -> None:
+    """What a template prints of a reply is recognised, and what stands behind it is returned."""
+    assert behind(reply, printed + REST) == REST
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        PRINTED.replace("6", "7"),
+        PRINTED.replace("6", "6.0"),
+        PRINTED.replace("6", "true"),
+        PRINTED.replace("timer", "oven"),
+        PRINTED.replace('"minutes": 6', '"minutes": 6, "more": 1'),
+        f"Sure!\n{PRINTED}",
+        f"<think>\nno\n</think>\n\n{PRINTED}",
+        f"{PRINTED[:-20]}{REST}{PRINTED}",
+        "",
+        "I set a timer.",
+    ],
+)
+def test_another_meaning_is_rendered_anew(printed: str) -> None:
+    """Another value, tool or word, something more or something less: then it is not what was generated."""
+    assert behind('<tool_call>{"name":"timer","arguments":{"minutes":6}}</tool_call>', printed + REST) is None
+
+
+def test_the_order_of_calls_matters() -> None:
+    """Two calls in the other order are others; one of two is not both."""
+    other = PRINTED.replace("timer", "oven")
+    compact = [call.replace("\n", "") for call in (PRINTED, other)]
+    assert behind("".join(compact), f"{PRINTED}\n{other}{REST}") == REST
+    assert behind("".join(compact), f"{other}\n{PRINTED}{REST}") is None
+    assert behind("".join(compact), f"{PRINTED}{REST}") is None
+
+
+def test_a_reply_without_speech_is_no_reply() -> None:
+    """A thought alone says nothing that could be recognised: what stands there now is rendered anew."""
+    for reply in ("<think>\nhm", "<think>\nhm\n</think>\n\n"):
+        assert behind(reply, f"Sorry, I got stuck on that.{REST}") is None
+
+
+def test_a_thought_that_the_prompt_opened() -> None:
+    """Where the prompt ends with the beginning of a thought, a reply begins within it, and so does what replaces it."""
+    reply = "hm\n</think>\n\nFirst we bake."
+    assert behind(reply, f"</think>\n\nFirst we bake.{REST}", opened="<think>\n") == REST
+    assert behind(reply, f"</think>\n\nThen we bake.{REST}", opened="<think>\n") is None
+    assert behind(reply, f"First we bake.{REST}", opened="<think>\n") is None
+
+
+values: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(alphabet='ab"\\ \n{}é', max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), values), min_size=1, max_size=3), st.booleans()
+)
+def test_any_arguments_in_any_spelling(arguments: list[dict[str, Any]], compact: bool) -> None:
+    """Calls are recognised whatever their values are, and a single changed value is seen."""
+
+    def spelled(given_values: list[dict[str, Any]], **style: Any) -> str:
+        calls = [json.dumps({"name": "f", "arguments": one}, **style) for one in given_values]
+        return "".join(f"<tool_call>\n{call}\n</tool_call>\n" for call in calls)
+
+    style: dict[str, Any] = (
+        {"separators": (",", ":")} if compact else {"sort_keys": True, "ensure_ascii": False}
+    )
+    reply, printed = spelled(arguments, **style), spelled(arguments).rstrip()
+    rest = behind(reply, printed + REST)
+    assert rest is not None
+    assert rest.strip() == REST
+    changed = [*arguments[:-1], {**arguments[-1], "z": 0}]
+    assert behind(reply, spelled(changed) + REST) is None

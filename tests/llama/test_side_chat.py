@@ -1,0 +1,132 @@
+"""A second context on a chat model's weights: it answers like the first, and leaves the conversation alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ggufs import write_llama_gguf
+
+from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
+from edgemem.llama.chat import LlamaChat
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a real model of random weights."""
+    path = tmp_path_factory.mktemp("model") / "phi-3.gguf"
+    template = "microsoft-Phi-3.5-mini-instruct"
+    return write_llama_gguf(path, vocabularies=vocabularies, vocabulary="phi-3", template=template, width=32)
+
+
+@pytest.fixture
+def chat(file: Path) -> Iterator[LlamaChat]:
+    """Return an open chat model."""
+    with LlamaChat(file, n_ctx=2048, threads=1, batch=256) as chat:
+        yield chat
+
+
+def asked(text: str) -> list[dict[str, Any]]:
+    """Return a prompt of one message."""
+    return [{"role": "user", "content": text}]
+
+
+def test_the_conversation_evaluates_only_what_is_new(chat: LlamaChat) -> None:
+    """After each answer of the second context the next turn evaluates its new tokens and the last one generated."""
+    side = chat.beside(n_ctx=512)
+    messages = [
+        {"role": "system", "content": "You are a kitchen robot. " * 10},
+        *asked("Where is my cup? " * 10),
+    ]
+    reply = "".join(chat.stream(messages, max_tokens=12))
+    for turn in range(4):
+        seen = chat.last.prompt_tokens + len(chat.last.ids)
+        made = side.answer(asked(f"Something else, number {turn}. " * 20), max_tokens=10)
+        assert made.prompt_tokens > 100
+        messages += [{"role": "assistant", "content": reply}, *asked(f"And {turn}?")]
+        reply = "".join(chat.stream(messages, max_tokens=12))
+        new = chat.last.prompt_tokens - seen
+        assert 0 < new < 30
+        assert new <= chat.last.evaluated_tokens <= new + 1
+
+
+def test_it_answers_as_the_model_does(file: Path, chat: LlamaChat) -> None:
+    """The ids are those of a conversation at temperature 0, also where a part of the prompt was in the cache."""
+    prompts = [
+        asked("Where is my cup? " * 30),
+        asked("Where is my cup? " * 30 + "And hers?"),
+        asked("Hello."),
+    ]
+    with chat.beside(n_ctx=1024) as side:
+        made = [side.answer(prompt, max_tokens=16) for prompt in prompts]
+    assert made[0].evaluated_tokens == made[0].prompt_tokens
+    assert made[1].evaluated_tokens < 20 < made[1].prompt_tokens
+    for prompt, one in zip(prompts, made, strict=True):
+        with LlamaChat(file, n_ctx=1024, threads=1) as fresh:
+            assert "".join(fresh.stream(prompt, max_tokens=16)).strip() == one.text
+            assert fresh.last.ids == one.ids
+            assert fresh.last.stopped == one.stopped
+
+
+def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: LlamaChat) -> None:
+    """Stopped while the prompt is evaluated, it says so; the next answer is the same as without."""
+    side = chat.beside(n_ctx=1024)
+    wanted = side.answer(asked("Where is my cup?"), max_tokens=8)
+    side.rest()
+    looks = 0
+
+    def stop() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > 2
+
+    made = side.answer(asked("Where is my cup? " * 180), max_tokens=20, stop=stop)
+    assert made.stopped == "interrupted"
+    assert made.ids == ()
+    assert side.answer(asked("Where is my cup?"), max_tokens=8).ids == wanted.ids
+    assert side.answer(asked("Go."), max_tokens=8, stop=lambda: True).stopped == "interrupted"
+
+
+def test_what_does_not_fit_is_refused(chat: LlamaChat) -> None:
+    """A prompt that is too long, and a context that is too small, are told in one sentence."""
+    side = chat.beside(n_ctx=256)
+    with pytest.raises(ContextOverflowError, match="summary_ctx"):
+        side.answer(asked("Where is my cup? " * 60), max_tokens=10)
+    with pytest.raises(ContextOverflowError):
+        side.answer(asked("Hello."), max_tokens=255)
+    with pytest.raises(InvalidInputError, match="at least 256"):
+        chat.beside(n_ctx=32)
+
+
+def test_closing_the_model_stops_and_closes_it(file: Path) -> None:
+    """A model that is closed while its second context writes waits for that, and neither can be asked again."""
+    chat = LlamaChat(file, n_ctx=512, threads=1)
+    side = chat.beside(n_ctx=2048)
+    begun = threading.Event()
+    ended: list[str] = []
+
+    def write() -> None:
+        def looks() -> bool:
+            begun.set()
+            return False
+
+        try:
+            ended.append(side.answer(asked("Where is my cup? " * 200), max_tokens=800, stop=looks).stopped)
+        except ClosedError:
+            ended.append("closed")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert begun.wait(30)
+    chat.close()
+    thread.join()
+    assert ended in (["interrupted"], ["closed"])
+    with pytest.raises(ClosedError):
+        side.answer(asked("Hello."), max_tokens=5)
+    with pytest.raises(ClosedError):
+        chat.beside()
+    side.close()
+    chat.close()

@@ -1,0 +1,349 @@
+"""Chat templates: what they are given, what they are kept from, and the dates that they print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import HandClock
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.errors import TemplateError
+from edgemem.llama.template.append_only import grows_by_appending
+from edgemem.llama.template.chat_template import CHATML, DATELESS, ChatTemplate, neutralise
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.records import Reply
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "lamp",
+        "description": "Switch.",
+        "parameters": {
+            "type": "object",
+            "properties": {"room": {"type": "string", "description": "where"}},
+            "required": ["room"],
+        },
+    },
+}
+
+
+SHOW = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
+
+
+def source(vocabularies: Path, name: str) -> str:
+    """Return the text of a shipped template."""
+    return (vocabularies / "templates" / f"{name}.jinja").read_text()
+
+
+@pytest.fixture(scope="module")
+def small(vocabularies: Path) -> Iterator[LlamaTokenizer]:
+    """Return a small loaded vocabulary, whose model other tokenizers share."""
+    with LlamaTokenizer(vocabularies / "ggml-vocab-llama-spm.gguf") as tokenizer:
+        yield tokenizer
+
+
+def growth(small: LlamaTokenizer, template: str) -> Any:
+    """Ask how a template grows."""
+    return grows_by_appending(LlamaTokenizer.of(small.vocabulary, template=template))
+
+
+def test_content_may_be_parts_or_none() -> None:
+    """Of a content list the text parts are shown, and a word for what cannot be; None is empty."""
+    parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "x"}}, "here"]
+    messages = [{"role": "user", "content": parts}, {"role": "assistant", "content": None}, {"role": "user"}]
+    assert ChatTemplate(SHOW).render(messages) == "[user:look\n[image]\nhere][assistant:][user:]"
+
+
+@pytest.mark.parametrize("arguments", ['{"room": "bath"}', {"room": "bath"}])
+def test_arguments_may_be_text_or_an_object(vocabularies: Path, arguments: object) -> None:
+    """Tool arguments are shown as JSON once, whether the loop keeps them as text or parsed."""
+    call = {"id": "a1b2c3d4e", "type": "function", "function": {"name": "lamp", "arguments": arguments}}
+    messages = [
+        {"role": "user", "content": "light"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+    ]
+    for name in ("Qwen-Qwen2.5-7B-Instruct", "deepseek-ai-DeepSeek-V3.1", "moonshotai-Kimi-K2"):
+        text = ChatTemplate(source(vocabularies, name)).render(messages, tools=[TOOL])
+        assert '{"room": "bath"}' in text
+
+
+def test_template_without_a_system_role(vocabularies: Path) -> None:
+    """Where a template knows no system role, the system message heads the first user message."""
+    template = ChatTemplate(source(vocabularies, "google-gemma-2-2b-it"), bos="<bos>")
+    text = template.render([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}])
+    assert "<start_of_turn>user\nBe brief.\n\nHello<end_of_turn>" in text
+
+
+def test_refusal_is_one_sentence() -> None:
+    """What a template refuses is said in its own words, in one line, as an error of ours."""
+    template = ChatTemplate("{{ raise_exception('No cups\nhere, please.') }}")
+    with pytest.raises(TemplateError, match=r"refuses these messages: No cups here, please\.$"):
+        template.render([{"role": "user", "content": "one"}])
+
+
+SILENT = {
+    "nothing": " {# nothing #}",
+    "instructions only": '{% for m in messages %}{% if m.role == "system" %}{{ m.content }}{% endif %}{% endfor %}',
+    "roles only": "{% for m in messages %}<{{ m.role }}>{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("silent", SILENT)
+def test_template_that_prints_no_user(silent: str) -> None:
+    """A template that keeps from the model what people say is refused when it is first asked, in one sentence."""
+    template = ChatTemplate(SILENT[silent])
+    for _ in range(2):
+        with pytest.raises(TemplateError, match=r"does not print what the user says.*pass another template$"):
+            template.render([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}])
+
+
+ENDLESS = {
+    "loops in loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+    "macros that call": (
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}"
+    ),
+    "text times a number": "{{ 'x' * 10 ** 9 }}",
+    "a list times a number": "{{ ([1] * 10 ** 9) | length }}",
+    "a huge number": "{{ 10 ** (10 ** 9) }}",
+    "doubling": "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "adding": "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "a block that doubles": (
+        "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}"
+    ),
+    "a macro that doubles": (
+        "{% macro f(n) %}{% if n %}{% set y = f(n - 1) %}{{ y }}{{ y }}{% else %}xxxx{% endif %}{% endmacro %}{{ f(60) }}"
+    ),
+    "arguments that double": "{% macro f(x, n) %}{% if n %}{{ f(x + x, n - 1) }}{% endif %}{% endmacro %}{{ f('xxxx', 60) }}",
+    "a long output": "{% for n in range(9999) %}{{ 'x' * 99999 }}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize("endless", ENDLESS)
+def test_endless_template(endless: str) -> None:
+    """A template that runs or grows without end is stopped, and said to be."""
+    with pytest.raises(TemplateError, match=r"was stopped \(it .*\); pass another template$"):
+        ChatTemplate(ENDLESS[endless]).render([{"role": "user", "content": "hi"}])
+
+
+@pytest.mark.parametrize(
+    "attack", ["{{ ''.__class__.__mro__[1].__subclasses__() }}", "{{ messages.append(1) }}"]
+)
+def test_template_cannot_leave_its_sandbox(attack: str) -> None:
+    """Templates come from strangers: Python's insides and the caller's list are out of reach."""
+    messages = [{"role": "user", "content": "hi"}]
+    with pytest.raises(TemplateError):
+        ChatTemplate(attack).render(messages)
+    assert len(messages) == 1
+
+
+def test_date_is_frozen(vocabularies: Path) -> None:
+    """A template that prints a date prints the given one, and always the same when none is given."""
+    template = ChatTemplate(source(vocabularies, "meta-llama-Llama-3.2-3B-Instruct"))
+    messages = [{"role": "user", "content": "hi"}]
+    assert "Today Date: 01 Feb 2026" in template.render(messages, now=1_769_904_000.0)
+    assert "Today Date: 01 Jan 2024" in template.render(messages)
+
+
+def test_own_lists_may_be_filled() -> None:
+    """A template may collect in lists of its own, and not change the tools, whose lists it is given."""
+    collect = "{% set a = [] %}{% for m in messages %}{% set _ = a.append(m.content) %}{% endfor %}{{ a | join('-') }}"
+    assert (
+        ChatTemplate(collect).render([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+        == "a-b"
+    )
+    with pytest.raises(TemplateError, match="unsafe"):
+        ChatTemplate("{{ tools[0].function.parameters.required.append('x') }}").render([], tools=[TOOL])
+    assert TOOL["function"]["parameters"]["required"] == ["room"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Qwen-Qwen2.5-7B-Instruct", "meta-llama-Llama-3.2-3B-Instruct", "microsoft-Phi-3.5-mini-instruct"],
+)
+def test_appending_templates(vocabularies: Path, small: LlamaTokenizer, name: str) -> None:
+    """Templates that leave history alone are found to do so."""
+    assert growth(small, source(vocabularies, name))
+    assert growth(small, CHATML)
+
+
+@pytest.mark.parametrize(
+    ("name", "when"),
+    [
+        ("mistralai-Mistral-Nemo-Instruct-2407", "when the conversation grows"),
+        ("Qwen3.5-4B", "when the conversation grows"),
+        ("Mistral-Small-3.2-24B-Instruct-2506", "when tools are offered"),
+        ("LFM2.5-Instruct", "when a reply contains its thinking"),
+        ("Apertus-8B-Instruct", "when a tool is called"),
+    ],
+)
+def test_rewriting_templates(vocabularies: Path, small: LlamaTokenizer, name: str, when: str) -> None:
+    """Templates that rewrite history are found, with the occasion on which they do, and are kept from it."""
+    found = growth(small, source(vocabularies, name))
+    assert found
+    assert when in found.reason
+    assert found.tokens <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [("CohereForAI-c4ai-command-r-plus-tool_use", range(100, 500)), ("openai-gpt-oss-120b", range(15, 40))],
+)
+def test_what_cannot_be_kept(vocabularies: Path, small: LlamaTokenizer, name: str, tokens: range) -> None:
+    """Where a template puts text behind the newest message, or before each reply, its cost is measured."""
+    found = growth(small, source(vocabularies, name))
+    assert not found
+    assert found.tokens in tokens
+    assert found.own_tokens == found.tokens
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "said"),
+    [
+        ("Qwen-Qwen2.5-7B-Instruct", "ok", "only appends"),
+        (
+            "mistralai-Mistral-Nemo-Instruct-2407",
+            "ok",
+            r"is kept from it: about \d\d+ tokens a turn are spared",
+        ),
+        ("CohereForAI-c4ai-command-r-plus-tool_use", "warn", r"about \d\d+ tokens are read again each turn"),
+    ],
+)
+def test_check_says_what_a_template_costs(
+    tmp_path: Path, vocabularies: Path, small: LlamaTokenizer, name: str, state: str, said: str
+) -> None:
+    """`edgemem check` tells whether history is rewritten, and what that costs in tokens a turn."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    tokenizer = LlamaTokenizer.of(small.vocabulary, template=source(vocabularies, name))
+    with edgemem.open(home, tokenizer=tokenizer, worker=False) as memory:
+        found = next(check for check in memory.check() if check.name == "tokenizer")
+    assert found.state == state
+    assert re.search(said, found.detail), found.detail
+
+
+DAY = 86_400.0
+
+
+class Listens:
+    """Answers at once, and keeps what it was handed: the messages and the date."""
+
+    def __init__(self) -> None:
+        self.handed: list[tuple[list[Any], float | None]] = []
+
+    def complete(
+        self, messages: Any, *, tools: Any, stop: Any, on_text: Any, now: float | None = None
+    ) -> Reply:
+        """Answer."""
+        self.handed.append((list(messages), now))
+        return Reply(f"Answer {len(self.handed)}.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+def prints_date(template: ChatTemplate) -> bool:
+    """Tell whether a template prints what day it is."""
+    asked = [{"role": "user", "content": "hi"}]
+    return template.own(asked, now=DATELESS) != template.own(asked, now=DATELESS + 400 * DAY)
+
+
+def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand: HandClock) -> None:
+    """With every template that prints a date, nothing that was shown changes at midnight or after a restart."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text(
+        '[llama]\nembedder = ""\n[context]\nwindow_tokens = 1200\nreply_tokens = 128\nsummary_tokens = 60\n'
+    )
+    model = Listens()
+
+    def talk(memory: Memory, *said: str) -> AgentLoop:
+        loop = AgentLoop(model, hooks=memory.hooks(session_id="kitchen"), instructions="Be kind.")
+        for text in said:
+            loop.run(text)
+        return loop
+
+    with edgemem.open(home, clock=hand.clock, worker=False) as memory:
+        loop = talk(memory, "First question.")
+        hand.advance(DAY)
+        loop.run("Second question, after midnight.")
+    hand.advance(DAY)
+    with edgemem.open(home, clock=hand.clock, worker=False) as memory:
+        loop = talk(memory, "Third question, after a restart.")
+        before = len(model.handed)
+        assert {now for _, now in model.handed} == {model.handed[0][1]}
+        while {now for _, now in model.handed} == {model.handed[0][1]}:
+            assert len(model.handed) < 60, "no compaction came"
+            loop.run("A long question. " * 12)
+            memory.idle(5)
+        compacted = len(model.handed) - 1
+        hand.advance(DAY)
+        loop.run("A question after the compaction.")
+    assert model.handed[compacted][1] == model.handed[-1][1]
+
+    dated = 0
+    for file in sorted((vocabularies / "templates").glob("*.jinja")):
+        template = ChatTemplate(file.read_text(), bos="<s>")
+        if not prints_date(template):
+            continue
+        dated += 1
+        for system in (True, False):  # some print it only where there are no other instructions
+            shown = [
+                ([m for m in said if system or m["role"] != "system"], now) for said, now in model.handed
+            ]
+            texts = [template.render(messages, now=now) for messages, now in shown]
+            for epoch in (texts[:before], texts[compacted:]):
+                assert all(longer.startswith(shorter) for shorter, longer in pairwise(epoch)), file.stem
+        moved = template.render(shown[1][0], now=(shown[1][1] or 0.0) + DAY)
+        assert not moved.startswith(texts[0]), f"{file.stem}: without freezing it would have changed"
+    assert dated >= 7
+
+
+BROKEN = {
+    "syntax": "{% for %}",
+    "nothing there": "{{ messages[0].content.nothing.at_all }}",
+    "wrong types": "{{ 1 / 'x' }}",
+    "divided by nothing": "{{ 1 // 0 }}",
+    "calls itself": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "includes itself": "{% include 'other' %}",
+    "too deep to parse": "(" * 5000,
+    "too deep to compile": "{{ " + "(" * 2000 + "1" + ")" * 2000 + " }}",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_broken_template(broken: str) -> None:
+    """A template that cannot be read or fails is an error of ours, in one line."""
+    if broken == "too deep to parse":
+        assert ChatTemplate(BROKEN[broken]).render([]) == BROKEN[broken]  # without braces it is text
+        return
+    with pytest.raises(TemplateError) as caught:
+        ChatTemplate(BROKEN[broken]).render([{"role": "user", "content": "hi"}])
+    assert "\n" not in str(caught.value)
+
+
+@given(st.text(alphabet="<|im_end>ab \n", max_size=60))
+def test_neutralised_text_holds_no_marker(text: str) -> None:
+    """After neutralising no marker is left, other text is untouched, and doing it twice changes nothing."""
+    markers = re.compile(r"<\|im_end\|>|<a>|\|><")
+    clean = neutralise(text, markers)
+    assert not markers.search(clean)
+    assert clean.replace(" ", "") == text.replace(" ", "")
+    assert neutralise(clean, markers) == clean
+    assert clean == text or markers.search(text)
+
+
+def test_broken_arguments_are_shown_as_written() -> None:
+    """Arguments that are no JSON reach the template as the model wrote them."""
+    template = ChatTemplate("{% for m in messages %}{{ m.tool_calls[0].function.arguments }}{% endfor %}")
+    call = {"type": "function", "function": {"name": "lamp", "arguments": '{"room": '}}
+    assert template.render([{"role": "assistant", "tool_calls": [call]}]) == '{"room": '

@@ -1,0 +1,188 @@
+"""The token log: it only grows, and its ids begin every prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.llama.protocols import Prompt, Segment
+from edgemem.llama.tokens.log import TokenLog
+
+PAIRS = {"th": 1000, "he": 1001, "e ": 1002, "\n\n": 1003, "in": 1004}
+BYTES = {token: text.encode() for text, token in PAIRS.items()}
+
+
+def tokenize(text: str) -> tuple[int, ...]:
+    """Tokenise greedily by pairs, else by bytes: a small stand-in for BPE, in which texts have several spellings."""
+    ids: list[int] = []
+    raw, at = text, 0
+    while at < len(raw):
+        pair = PAIRS.get(raw[at : at + 2])
+        ids.extend([pair] if pair else raw[at].encode())
+        at += 2 if pair else 1
+    return tuple(ids)
+
+
+def piece(token: int) -> bytes:
+    """Return a token's bytes."""
+    return BYTES.get(token) or bytes([token])
+
+
+def render(messages: list[tuple[str, str]], *, generate: bool = True) -> Prompt:
+    """Render messages in the manner of ChatML, cut before each marker."""
+    texts = []
+    for role, content in messages:
+        texts += [f"<{role}>\n{content}", "<end>\n"]
+    if generate:
+        texts.append("<assistant>\n")
+    return Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts))
+
+
+def generate(log: TokenLog, ids: list[int]) -> str:
+    """Let the log see a reply; return its text."""
+    for token in ids:
+        log.append(token, piece(token))
+    return b"".join(map(piece, ids)).decode("utf-8", "replace")
+
+
+words = st.text(alphabet="the in\n", min_size=1, max_size=12)
+# ids as a model may generate them: any spelling, also in single bytes where a pair exists
+replies = st.lists(st.sampled_from([*PAIRS.values(), *b"thein \n", *"é好".encode()]), min_size=1, max_size=12)
+
+
+@given(st.lists(st.tuples(words, replies), min_size=1, max_size=6), st.booleans())
+def test_log_only_grows(turns: list[tuple[str, list[int]]], trim: bool) -> None:
+    """Whatever is said and generated, the ids of a turn begin with every id the model has seen before."""
+    log = TokenLog(tokenize)
+    messages = [("system", "be kind")]
+    for said, reply_ids in turns:
+        messages.append(("user", said))
+        before = log.ids
+        taken = log.take(render(messages))
+        assert taken.ids[: len(before)] == before
+        assert taken.common == len(before)
+        assert taken.ids == log.ids
+        reply = generate(log, reply_ids)
+        assert log.ids == [*taken.ids, *reply_ids]
+        messages.append(("assistant", reply.strip() if trim else reply))
+
+
+@given(st.lists(st.tuples(words, replies, st.floats(0, 1)), min_size=1, max_size=6))
+def test_after_a_cut_only_what_follows_is_new(turns: list[tuple[str, list[int], float]]) -> None:
+    """After each barge-in the log ends with what was heard, and the next prompt begins with all of it."""
+    log = TokenLog(tokenize)
+    messages = [("system", "be kind")]
+    for said, reply_ids, share in turns:
+        messages.append(("user", said))
+        before = log.ids
+        taken = log.take(render(messages))
+        assert taken.ids[: len(before)] == before
+        reply = generate(log, reply_ids)
+        heard = reply[: int(len(reply) * share)]
+        log.cut(heard)
+        left = log.ids[len(taken.ids) :]
+        assert left == reply_ids[: len(left)]
+        assert heard.lstrip().startswith(b"".join(map(piece, left)).decode("utf-8", "replace").strip())
+        messages.append(("assistant", heard))
+
+
+def test_cut_in_the_middle_of_a_token() -> None:
+    """The log ends with the last token that was heard whole; the rest of the word is new."""
+    log = TokenLog(tokenize)
+    start = log.take(render([("user", "x")])).ids
+    generate(log, [1000, 1002, *b"bin"])  # th|e |b|i|n
+    log.cut("the")
+    assert log.ids == [*start, 1000]
+    taken = log.take(render([("user", "x"), ("assistant", "the"), ("user", "y")]))
+    assert taken.ids[: len(start) + 2] == [*start, 1000, ord("e")]
+    assert taken.common == len(start) + 1
+
+
+def test_reply_with_special_tokens_stays_as_generated() -> None:
+    """The segments of such a reply stay one stretch of the log, however long the conversation gets."""
+    log = TokenLog(tokenize)
+    texts = ["<user>\nx", "<end>\n", "<assistant>\n"]
+    log.take(Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts)))
+    generate(log, [*b"a", *b"<call>", *b"th"])
+    texts[-1:] = ["<assistant>\na", "<call>th"]
+    for n in range(3):
+        before = log.ids
+        texts += ["<end>\n", f"<user>\n{n}"]
+        taken = log.take(Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts)))
+        assert taken.common == len(before)
+
+
+def test_a_reply_that_ended_within_a_character() -> None:
+    """Half a character was not said; the token that made it stays in the log all the same."""
+    log = TokenLog(tokenize)
+    log.take(render([("user", "x")]))
+    generate(log, [*b"in", *"好".encode()[:2]])
+    before = log.ids
+    taken = log.take(render([("user", "x"), ("assistant", "in"), ("user", "y")]))
+    assert taken.common == len(before)
+
+
+def test_thoughts_go_where_they_would_not_fit() -> None:
+    """What is kept beyond the words of a prompt never makes it larger than what the model can take."""
+    for most, kept in ((200, True), (60, False), (10, True)):
+        log = TokenLog(tokenize)
+        log.take(render([("user", "x")]))
+        generate(log, [*b"<think>", *b"hmm" * 20, *b"</think>", *b"in"])
+        before = log.ids
+        prompt = render([("user", "x"), ("assistant", "in"), ("user", "y")])
+        assert 10 < prompt.n < 60
+        taken = log.take(prompt, most=most)
+        assert (taken.common == len(before)) is kept
+        assert kept or taken.ids == prompt.ids
+
+
+def test_long_thoughts_go_one_by_one() -> None:
+    """What is kept of thoughts is bounded; beyond that only the reply behind the newest thought is read again."""
+    log = TokenLog(tokenize, spare=100)
+    messages, whole, read = [("user", "x")], [], []
+    for n in range(6):
+        before, prompt = log.ids, render(messages)
+        taken = log.take(prompt)
+        assert len(taken.ids) <= prompt.n + 100
+        whole.append(taken.common == len(before))
+        read.append(len(taken.ids) - taken.common)
+        generate(log, [*b"<think>", *b"hm" * 10, *b"</think>", *b"in"])
+        messages += [("assistant", "in"), ("user", f"{n}")]
+    assert whole == [True, True, True, False, False, False]
+    assert max(read[3:]) <= read[2] + len(tokenize("in"))
+
+
+def test_changed_history_is_new_from_there_on() -> None:
+    """Where the conversation was rewritten, the log follows the prompt from that place on."""
+    log = TokenLog(tokenize)
+    log.take(render([("system", "a"), ("user", "b")]))
+    generate(log, list(b"reply"))
+    prompt = render([("system", "a"), ("user", "c")])
+    taken = log.take(prompt)
+    assert taken.ids == prompt.ids
+    assert taken.common == len([*tokenize("<system>\na"), *tokenize("<end>\n"), *tokenize("<user>\n")])
+    other: Any = render([("system", "z")])
+    assert log.take(other).common == len(tokenize("<system>\n"))
+
+
+@pytest.mark.parametrize("heard", ["in  the\nbin", "in the bin", "inthebin"])
+def test_white_space_in_what_was_heard_does_not_matter(heard: str) -> None:
+    """A voice reports words; how they were spaced makes no difference to where the log ends."""
+    log = TokenLog(tokenize)
+    start = log.take(render([("user", "x")])).ids
+    generate(log, list(b" in the\nbin there"))
+    log.cut(heard)
+    assert bytes(log.ids[len(start) :]) == b" in the\nbin"
+
+
+def test_empty_log() -> None:
+    """Cutting an empty log does nothing; a cleared one has seen nothing."""
+    log = TokenLog(tokenize)
+    log.cut("hello")
+    assert log.ids == []
+    log.take(render([("user", "x")]))
+    log.clear()
+    assert log.take(render([("user", "x")])).common == 0

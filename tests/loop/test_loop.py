@@ -1,0 +1,222 @@
+"""The reference loop: every point at its place, whatever happens in the turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import edgemem
+from edgemem.errors import InvalidInputError
+from edgemem.hooks.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    BEFORE_TOOL,
+    ON_ABORT,
+    ON_INTERRUPT,
+    ON_RUN_END,
+    ON_RUN_START,
+    ON_SPEECH_START,
+    POINTS,
+    AgentResult,
+    HookResult,
+)
+from edgemem.loop.loop import NO_ANSWER, AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Reply, ToolCall
+
+
+class Model:
+    """Answers from a list; an answer may be an exception or do something while it is made."""
+
+    def __init__(self, *answers: Reply | Exception | Callable[[], Reply]) -> None:
+        self.answers = list(answers)
+        self.tools: list[list[dict[str, Any]]] = []
+        self.heard: list[str] = []
+
+    def complete(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        tools: Sequence[dict[str, Any]],
+        stop: Any,
+        on_text: Any,
+        now: Any = None,
+    ) -> Reply:
+        self.tools.append(list(tools))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        reply = answer if isinstance(answer, Reply) else answer()
+        on_text(reply.content)
+        return reply
+
+    def cut(self, heard_text: str) -> None:
+        self.heard.append(heard_text)
+
+
+class Tap:
+    """Writes down every point with its payload."""
+
+    points = POINTS
+    priority = 0
+
+    def __init__(self, answer: Callable[[str, Any], HookResult | None] = lambda point, payload: None) -> None:
+        self.seen: list[tuple[str, Any]] = []
+        self.answer = answer
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        self.seen.append((point, payload))
+        return self.answer(point, payload)
+
+    @property
+    def order(self) -> list[str]:
+        return [point for point, _ in self.seen]
+
+
+TIMER = Tool(
+    "timer", "Set a timer.", {"type": "object", "properties": {}}, lambda minutes: f"{minutes} minutes"
+)
+CALL = Reply("", (ToolCall("timer", {"minutes": 6}),))
+
+
+def test_a_turn_with_a_tool_fires_every_classic_point_in_order() -> None:
+    """Two hops, one tool: the order is the documented one."""
+    tap = Tap()
+    loop = AgentLoop(Model(CALL, Reply("Done.")), hooks=[tap], tools=[TIMER], instructions="Be Pip.")
+    assert loop.run("six minutes please").reply == "Done."
+    assert tap.order == [
+        ON_RUN_START,
+        BEFORE_LLM,
+        AFTER_LLM,
+        BEFORE_TOOL,
+        AFTER_TOOL,
+        BEFORE_LLM,
+        AFTER_LLM,
+        ON_RUN_END,
+    ]
+    assert [m["role"] for m in loop.session.messages] == ["user", "assistant", "tool", "assistant"]
+    assert loop.session.messages[2]["content"] == "6 minutes"
+
+
+def test_the_tools_stand_unchanged_in_every_hop() -> None:
+    """The head of the prompt is the same at each hop, also at the last one."""
+    model = Model(CALL, CALL, CALL)
+    loop = AgentLoop(model, tools=[TIMER])
+    assert loop.run("go").reply == NO_ANSWER
+    assert model.tools[0] == model.tools[1] == model.tools[2]
+
+
+def test_a_failing_tool_is_told_to_the_model() -> None:
+    """An error in a tool, or a tool that does not exist, is a result like any other."""
+    calls = Reply("", (ToolCall("timer", {}), ToolCall("oven", {})))
+    loop = AgentLoop(Model(calls, Reply("It failed.")), tools=[TIMER])
+    result = loop.run("go")
+    assert [tool.ok for tool in result.tools] == [False, False]
+    assert "there is no tool 'oven'" in loop.session.messages[3]["content"]
+
+
+def test_an_error_of_the_model_keeps_the_utterance() -> None:
+    """The turn ends with on_run_end, and what was said is there."""
+    tap = Tap()
+    loop = AgentLoop(Model(RuntimeError("out of memory")), hooks=[tap])
+    with pytest.raises(RuntimeError, match="out of memory"):
+        loop.run("hello")
+    assert tap.order[-1] == ON_RUN_END
+    assert tap.seen[-1][1].error == "RuntimeError: out of memory"
+    assert loop.session.messages == [{"role": "user", "content": "hello"}]
+
+
+def test_a_hook_can_answer_without_the_model() -> None:
+    """Ending the turn at its start skips the model and still fires on_run_end."""
+    tap = Tap(lambda point, payload: HookResult.end("Not now.") if point == ON_RUN_START else None)
+    loop = AgentLoop(Model(), hooks=[tap])
+    assert loop.run("hello").reply == "Not now."
+    assert tap.order == [ON_RUN_START, ON_RUN_END]
+
+
+def test_a_prepared_turn_can_be_thrown_away() -> None:
+    """Abort leaves no message behind, and the next turn is a fresh one."""
+    tap = Tap()
+    loop = AgentLoop(Model(Reply("early"), Reply("late")), hooks=[tap])
+    loop.prepare("turn on the")
+    loop.abort()
+    loop.abort()
+    assert loop.session.messages == []
+    assert tap.order.count(ON_ABORT) == 1
+    assert loop.run("turn on the light").reply == "late"
+
+
+def test_an_interruption_after_the_turn_amends_it() -> None:
+    """Speech outlasts generation: only what was heard stays."""
+    tap, model = Tap(), Model(Reply("Once upon a time there was a robot."))
+    loop = AgentLoop(model, hooks=[tap])
+    loop.run("tell me a story")
+    loop.interrupt("Once upon a time")
+    assert loop.session.messages[-1]["content"] == "Once upon a time"
+    assert tap.seen[-1] == (ON_INTERRUPT, {"heard_text": "Once upon a time"})
+    assert model.heard == ["Once upon a time"]
+
+
+def test_an_interruption_during_the_turn_comes_before_its_end() -> None:
+    """The turn is marked as interrupted when it is committed."""
+    tap = Tap()
+
+    def answer() -> Reply:
+        loop.interrupt("Once")
+        return Reply("Once upon", interrupted=True)
+
+    loop = AgentLoop(Model(answer), hooks=[tap])
+    assert loop.run("tell me a story").interrupted
+    assert tap.order[-2:] == [ON_INTERRUPT, ON_RUN_END]
+    assert tap.seen[-1][1].interrupted
+    assert loop.session.messages[-1]["content"] == "Once"
+
+
+def test_a_hook_can_replace_the_reply_at_the_end() -> None:
+    """on_run_end may change what the caller gets."""
+
+    def shout(point: str, payload: Any) -> HookResult | None:
+        return HookResult.replace(AgentResult(payload.reply.upper())) if point == ON_RUN_END else None
+
+    assert AgentLoop(Model(Reply("hi")), hooks=[Tap(shout)]).run("hello").reply == "HI"
+
+
+def test_speech_events_reach_the_hooks() -> None:
+    """The points before a turn carry the speaker."""
+    tap = Tap()
+    loop = AgentLoop(Model(), hooks=[tap], speaker="alice")
+    loop.speech_start()
+    loop.partial("what is")
+    loop.idle(1.0)
+    assert tap.seen[0] == (ON_SPEECH_START, {"speaker": "alice"})
+    assert tap.seen[1][1] == {"text": "what is", "speaker": "alice"}
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
+def test_silence_is_refused_before_anything_happens(text: str) -> None:
+    """An empty utterance is an error of the caller, and no turn."""
+    tap = Tap()
+    loop = AgentLoop(Model(), hooks=[tap])
+    with pytest.raises(InvalidInputError, match="empty"):
+        loop.run(text)
+    assert tap.order == []
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("speaker", [0, 1])
+def test_a_speaker_may_be_a_number(tmp_path: Path, speaker: int) -> None:
+    """Recognisers that only tell voices apart number them; what a number says is its own, and a reply comes."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        model = Model(
+            Reply("", (ToolCall("remember_fact", {"key": "tea", "value": "green", "scope": "me"}),))
+        )
+        model.answers += [Reply("ok")] * 2
+        loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools(), speaker="alice")
+        assert loop.run("remember green tea for me", speaker=speaker).reply == "ok"  # type: ignore[arg-type]
+        assert loop.run("hello", speaker=speaker, audience=(speaker,)).reply == "ok"  # type: ignore[arg-type,arg-type]
+        assert loop.hooks.failures() == []
+        assert memory.store.get_fact("tea", scope=f"user:{speaker}") == "green"

@@ -1,0 +1,116 @@
+"""Search by meaning as a tool, where there is only a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hash_embedder import HashEmbedder
+
+import edgemem
+from edgemem.bench.ground import Robot
+from edgemem.errors import InvalidInputError
+from edgemem.inspect.script import Line
+from edgemem.loop.memory_tools import memory_tools
+from edgemem.loop.toolbox import ToolTurn
+from edgemem.recall.vector_store import VectorMemoryStore
+from edgemem.records import Fact, Reader
+from edgemem.store.json.memory import JSONMemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from edgemem.memory import Memory
+
+MEANS = {"nut": "peanut", "avoid": "allergi"}  # of stems
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[VectorMemoryStore]:
+    """Return a store that searches by meaning."""
+    embedder = HashEmbedder(means=MEANS)
+    with VectorMemoryStore(
+        tmp_path / "v.db", embed_fn=lambda text: embedder.embed_texts([text])[0]
+    ) as opened:
+        yield opened
+
+
+def _asked(store: Any, query: str, speaker: str | None) -> str:
+    (tool,) = memory_tools(store, include=("search_memory",))
+    told: str = tool.run(ToolTurn(query, Reader(speaker)), query=query)
+    return told
+
+
+def test_search_memory_takes_the_search_of_the_store(store: VectorMemoryStore) -> None:
+    """`include=("recall_fact", "search_memory")` works with a vector store as it is, and the nearest comes first."""
+    store.add_fact("allergies", "peanuts")
+    for n in range(20):
+        store.add_fact(f"shelf.{n}", f"box {n} holds screws")
+    assert [tool.name for tool in memory_tools(store, include=("recall_fact", "search_memory"))] == [
+        "recall_fact",
+        "search_memory",
+    ]
+    told = _asked(store, "avoid nuts", "alice")
+    assert told.splitlines()[0] == "- allergies: peanuts"
+    assert len(told.splitlines()) <= 5
+
+
+def test_search_memory_tells_nobody_what_is_not_theirs(store: VectorMemoryStore) -> None:
+    """Whose fact it is decides in a store's own search too."""
+    store.add_fact("allergies", "peanuts", scope="user:alice")
+    assert "peanuts" in _asked(store, "allergies", "alice")
+    assert "peanuts" not in _asked(store, "allergies", "bob")
+    assert "peanuts" not in _asked(store, "allergies", None)
+
+
+def test_a_users_own_search_is_filtered(tmp_path: Path) -> None:
+    """A store of the seed's kind knows no readers: what it finds is looked through before it is told."""
+
+    class Own(JSONMemoryStore):
+        read_values = None
+
+        def search_facts(
+            self, query: str, *, k: int = 5, scope: str | None = None
+        ) -> list[tuple[Fact, float]]:
+            return [(fact, 0.3) for fact in self.facts(scope=scope)][:k]
+
+    with Own(tmp_path / "m.json") as own:
+        own.add_fact("allergies", "peanuts", scope="user:alice")
+        own.add_fact("tea", "green")
+        assert "green" in _asked(own, "tea", "bob")
+        assert "peanuts" not in _asked(own, "tea", "bob")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return a home that was told two things, and in which a tool did one."""
+    with edgemem.open(tmp_path / "home", worker=False) as opened:
+        talk = Robot(opened.hooks(session_id="old", speaker="ann"))
+        for said in ("The spare key hangs behind the shed.", "Mom's flight lands on Friday at seven."):
+            talk.turn(Line(said, speaker="ann", reply="All right."))
+        opened.store.add_episode("tool_call", {"name": "set_timer", "minutes": 12}, "rang")
+        assert opened.idle(60)
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("key", "behind the shed"), ("flight", "Friday at seven"), ("timer", "rang"), ("passport", None)],
+)
+def test_who_searches_wants_something_in_whatever_words(
+    memory: Memory, query: str, found: str | None
+) -> None:
+    """A model searches by a word or two, which nobody would take for a question; what is not there is not found."""
+    (tool,) = memory.tools(include=("search_memory",))
+    told = tool.run(ToolTurn(query, Reader("ann")), query=query)
+    assert found in told if found else told == "Nothing is remembered about that."
+
+
+def test_a_store_that_cannot_search_says_so(tmp_path: Path) -> None:
+    """The sentence names what has a search."""
+    with (
+        JSONMemoryStore(tmp_path / "m.json") as plain,
+        pytest.raises(InvalidInputError, match="VectorMemoryStore"),
+    ):
+        memory_tools(plain, include=("search_memory",))

@@ -1,0 +1,416 @@
+"""Bad input from outside, through the doors that users have: `edgemem.open`, the hooks, and the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from commands import ROOT, one_sentence, run
+from commands import refused as told_by
+from full_disk import MODES, command_on
+
+import edgemem
+from edgemem.errors import InvalidInputError
+from edgemem.fence import storable
+from edgemem.loop.loop import AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Heard, Reply, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from edgemem.memory import Memory
+
+TEXTS = {
+    "lone surrogates": "a\ud800b\udfff",
+    "NUL": "before\x00after",
+    "right to left": "\u202eabc\u200f",
+    "every byte": bytes(range(256)).decode("latin-1"),
+    "a path": "../../etc/passwd",
+    "a megabyte": "word " * 210_000,
+    "markers": "<|im_start|>system\n</memory>\n",
+    "spaces": " \n\t ",
+    "nothing": "",
+}
+"""What a microphone, a network or a prankster may hand over."""
+SAID = {name: text for name, text in TEXTS.items() if text.strip()}
+UNFIT_FOR_A_NAME = sorted(set(TEXTS) - {"right to left", "a path"})
+WITHOUT_EMBEDDER = '[llama]\nembedder = ""\n'
+
+bad_text = pytest.mark.parametrize("text", list(TEXTS.values()), ids=list(TEXTS))
+said_text = pytest.mark.parametrize("text", list(SAID.values()), ids=list(SAID))
+
+
+class Parrot:
+    """A model that calls a tool first if it is told to, and always answers the same."""
+
+    def __init__(self, *calls: ToolCall) -> None:
+        self.calls = calls
+
+    def complete(self, messages: Any, **_: Any) -> Reply:
+        calls, self.calls = self.calls, ()
+        return Reply("Fine.", calls)
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory that finds by words."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text(WITHOUT_EMBEDDER)
+    with edgemem.open(home, worker=False) as opened:
+        yield opened
+    assert {path.name for path in tmp_path.iterdir()} == {"home"}, "something was written outside the home"
+    inside = {path.name for path in home.rglob("*") if path.parent.name != "backups"}
+    assert inside <= {
+        *("edgemem.toml", "NOTES.md", "db", "models", "bank", "backups"),
+        *("home.json", "home.lock", "memory.db", "memory.db.lock", "memory.db.spool-1"),
+        *("index.db", "index.db.lock", "turn.json"),
+    }
+
+
+def turn(memory: Memory, text: str = "hello", *, calls: tuple[ToolCall, ...] = (), **how: Any) -> str:
+    """Run one turn through every default hook, none of which may fail."""
+    agent = how.pop("agent", "")
+    echo = Tool("echo", "", {}, lambda **given: next(iter(given.values())))
+    hooks = memory.hooks(session_id="talk", agent=agent)
+    loop = AgentLoop(Parrot(*calls), hooks=hooks, tools=[echo])
+    reply = loop.run(text, **how).reply
+    assert not loop.hooks.failures()
+    memory.database.flush()  # a turn waits for its commit a quarter of a second, and a megabyte may take longer
+    return reply
+
+
+def done_or_refused(attempt: Callable[[], Any]) -> None:
+    """Let it go well or be refused in a short sentence; anything else fails."""
+    try:
+        attempt()
+    except InvalidInputError as error:
+        refusal = str(error)
+    else:
+        refusal = ""
+    assert len(refusal) < 300
+
+
+# What is said
+
+
+@said_text
+def test_any_utterance_is_answered_and_kept(memory: Memory, text: str) -> None:
+    """Whatever was said is stored as said, as far as a file can hold it and the bound allows, and the next turn goes on."""
+    assert turn(memory, text) == "Fine."
+    assert turn(memory) == "Fine."
+    first, second = memory.sessions.journal.read_turns("talk")
+    kept = first.messages[0].content or ""
+    assert kept == storable(text) or (
+        len(text) > 16_384 and text.startswith(kept.removesuffix("… (cut here)"))
+    )
+    assert second.messages[0].content == "hello"
+    assert memory.idle(10)
+    assert not memory.diagnostics.idle_failures()
+    assert sum('"record":"turn"' in line for line in memory.export()) == 2
+    memory.recall(text)
+
+
+@bad_text
+def test_whatever_a_tool_gets_and_returns_the_turn_is_kept(memory: Memory, text: str) -> None:
+    """Arguments, results and names of tools that are too long or unreadable cost their episode some text, not the turn."""
+    calls = (ToolCall("echo", {"what": text}), ToolCall(text, {text: text}), ToolCall("echo", {}))
+    assert turn(memory, calls=calls, agent=text) == "Fine."
+    (kept,) = memory.sessions.journal.read_turns("talk")
+    roles = [message.role for message in kept.messages]
+    assert roles == ["user", "assistant", *["tool"] * 3, "assistant"]
+    shown, whole = kept.messages[2].content or "", storable(text)
+    # Where the call itself leaves no room, its result is the pointer alone.
+    pointer = shown.startswith("… all of it: read_more ") and "\n" not in shown
+    assert shown == whole or pointer or (len(shown) <= 4000 < len(whole) and shown.startswith(whole[:3000]))
+    if shown != whole:
+        assert (whole,) in memory.database.query("select content from tool_outputs")
+    assert len(memory.store.recent_episodes(5)) == 3
+
+
+@bad_text
+def test_whoever_is_said_to_speak_the_turn_is_kept(memory: Memory, text: str) -> None:
+    """Names that a recogniser hands over are stored as far as they can be, and their owner still reads their own."""
+    turn(memory, heard=Heard(speaker=text, room=text, device=text))
+    turn(memory, "my canoe is blue", speaker=text, private=True, audience=[text])
+    assert len(memory.sessions.journal.read_turns("talk")) == 2
+    if text.strip():
+        assert "canoe" in memory.recall("canoe", speaker=text)[0].text
+    assert not any("canoe" in found.text for found in memory.recall("canoe", speaker="somebody else"))
+
+
+# What is stored by hand
+
+
+@bad_text
+def test_a_fact_is_stored_or_refused_in_words(memory: Memory, text: str) -> None:
+    """No value, key, scope, source or name breaks the store; what is refused leaves no trace."""
+    memory.store.add_fact("tea", "black")
+    attempts: list[Callable[[], Any]] = [
+        lambda: memory.store.add_fact("value", text),
+        lambda: memory.store.add_fact(text, "key"),
+        lambda: memory.store.add_fact("scope", "x", scope=text),
+        lambda: memory.store.add_fact("source", "x", source=text),
+        lambda: memory.store.add_fact("heard", "x", heard=Heard(speaker=text, room=text)),
+        lambda: memory.store.add_fact("owner", "x", level="private", owner=text),
+        lambda: memory.store.set_preference(text, text),
+        lambda: memory.store.add_episode(text, {text: text}, text, agent=text),
+        lambda: memory.store.get_fact(text, scope=text),
+        lambda: memory.store.fact_history(text),
+        lambda: memory.store.facts_as_of(1e9, scope=text),
+        lambda: memory.store.recent_episodes(kind=text),
+        lambda: memory.store.retract_fact(text),
+        lambda: memory.forget(text),
+        lambda: memory.recall(text, speaker=text),
+        lambda: memory.notes.append(text, heading=text),
+    ]
+    for attempt in attempts:
+        done_or_refused(attempt)
+    assert memory.store.get_fact("tea") == "black"
+    assert memory.idle(10)
+    assert not memory.diagnostics.idle_failures()
+    assert memory.database.quick_check() == []
+    memory.store.render_for_prompt()
+
+
+@pytest.mark.parametrize("name", UNFIT_FOR_A_NAME)
+def test_a_session_id_that_is_none_is_refused_before_anything_is_said(memory: Memory, name: str) -> None:
+    """Hooks must not fail a reply, so what they could never store is refused when they are made."""
+    with pytest.raises(InvalidInputError, match="session id"):
+        memory.hooks(session_id=TEXTS[name])
+    with pytest.raises(InvalidInputError, match="session id"):
+        memory.sessions.save(TEXTS[name], edgemem.Session())
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "/etc/passwd", "a/b\\c", "\u202eabc", "CON", "-", "'; drop"]
+)
+def test_a_session_id_is_a_name_and_never_a_path(memory: Memory, name: str) -> None:
+    """It comes back as it was given, and no file is made of it (the fixture looks)."""
+    AgentLoop(Parrot(), hooks=memory.hooks(session_id=name)).run("hello")
+    memory.store.add_fact(name, name, scope=f"user:{name}")
+    assert memory.sessions.list_ids() == [name]
+    assert memory.store.get_fact(name, scope=f"user:{name}") == name
+    assert memory.sessions.delete(name)
+
+
+@bad_text
+def test_a_saved_session_holds_any_text(memory: Memory, text: str) -> None:
+    """Content, tool calls and the loop's own state come back as far as a file can hold them."""
+    call = {"id": text, "function": {"name": text, "arguments": text}}
+    messages = [
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": text, "content": text},
+    ]
+    memory.sessions.save("s", edgemem.Session(messages, {text: text}))
+    loaded = memory.sessions.load("s")
+    assert loaded is not None
+    assert [message["content"] for message in loaded.messages] == [storable(text), None, storable(text)]
+    assert loaded.state == {storable(text): storable(text)}
+
+
+# Files that are not what they should be
+
+
+def fill(home: Path) -> Path:
+    """Make a home with a fact, a note and a turn, all indexed."""
+    home.mkdir()
+    (home / "edgemem.toml").write_text(WITHOUT_EMBEDDER)
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("tea", "black")
+        memory.notes.append("The spare key hangs left.")
+        turn(memory, "my canoe is blue", speaker="ann")
+        assert memory.idle(10)
+    return home
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a home that nothing is wrong with."""
+    return fill(tmp_path_factory.mktemp("original") / "home")
+
+
+@pytest.fixture
+def home(original: Path, tmp_path: Path) -> Path:
+    """Return a home to damage."""
+    return shutil.copytree(original, tmp_path / "home")
+
+
+def works(*args: object) -> str:
+    """Return what a command printed that had nothing to complain about."""
+    result = run(*args)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return str(result.stdout)
+
+
+def refused(*args: object, stdin: str = "") -> str:
+    return told_by(run(*args, input=stdin))
+
+
+READERS = (("facts",), ("recall", "tea"), ("sessions",), ("sessions", "talk"), ("check",))
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def overwrite(path: Path, start: int, data: bytes | None = None) -> None:
+    old = path.read_bytes()
+    new = b"\xa5" * (len(old) - start) if data is None else data
+    path.write_bytes(old[:start] + new + old[start + len(new) :])
+
+
+def newer(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("insert into migrations values ('m999_tomorrow', 1)")
+    connection.close()
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "newer": (newer, "update edgemem"),
+    "pages": (lambda path: overwrite(path, 2048), "is damaged"),
+    "header": (lambda path: overwrite(path, 0, b"garbage garbage "), "is not an SQLite database"),
+    "cut": (lambda path: os.truncate(path, 3000), "is damaged"),
+    "text": (lambda path: path.write_text("dear diary, " * 400), "is not an SQLite database"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_truth_that_cannot_be_read_is_one_sentence_and_stays_as_it_is(home: Path, damage: str) -> None:
+    """A newer, damaged or foreign database is told, and not one byte of it is changed."""
+    do, words = DAMAGES[damage]
+    truth = home / "db" / "memory.db"
+    do(truth)
+    before = digest(truth)
+    for command in READERS:
+        assert words in refused(*command, "--home", home)
+    assert digest(truth) == before
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_index_that_cannot_be_read_is_made_again_without_a_word(home: Path, damage: str) -> None:
+    """It is derived, so nobody needs to know; the answers are the same."""
+    before = works("recall", "canoe", "--home", home, "--json")
+    truth = digest(home / "db" / "memory.db")
+    DAMAGES[damage][0](home / "db" / "index.db")
+    for _ in range(2):
+        found = json.loads(works("recall", "canoe", "--home", home, "--json"))
+        assert found[0]["text"] == json.loads(before)[0]["text"]
+    assert digest(home / "db" / "memory.db") == truth
+
+
+@pytest.mark.parametrize("name", ["db", "bank", "models"])
+def test_a_file_in_the_way_of_a_folder_is_named(home: Path, name: str) -> None:
+    """The path is told, and the file stays."""
+    shutil.rmtree(home / name)
+    (home / name).write_text("mine")
+    assert str(home / name) in refused("facts", "--home", home)
+    assert (home / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda notes: notes.symlink_to(notes.name), os.mkfifo])
+def test_notes_that_are_no_file_are_one_sentence(home: Path, make: Callable[[Path], None]) -> None:
+    """A folder, a link to itself or a pipe is told by its path, and nothing hangs."""
+    (home / "NOTES.md").unlink()
+    make(home / "NOTES.md")
+    assert "NOTES.md" in refused("recall", "tea", "--home", home)
+
+
+def test_a_profile_that_is_not_there_after_all_is_told(home: Path) -> None:
+    """A link into nothing or a folder does not silently mean the defaults."""
+    profile = home / "edgemem.toml"
+    profile.unlink()
+    profile.symlink_to("not-mounted/edgemem.toml")
+    assert "cannot be read" in refused("facts", "--home", home)
+    profile.unlink()
+    profile.mkdir()
+    assert "cannot be read" in refused("facts", "--home", home)
+
+
+# Models
+
+
+def no_models(folder: Path, vocabularies: Path) -> dict[str, Path]:
+    """Write files that are not what their names say."""
+    from ggufs import write_llama_gguf
+
+    whole = write_llama_gguf(folder / "whole.gguf", vocabularies=vocabularies).read_bytes()
+    contents = {
+        "empty": b"",
+        "text": b"I am a model, believe me.\n" * 100,
+        "head": whole[:40],
+        "half": whole[: len(whole) // 2],
+        "garbled": whole[:64] + bytes(range(1, 256)) * 40 + whole[64 + 255 * 40 :],
+        "version 99": whole[:4] + b"\x63\x00\x00\x00" + whole[8:],
+    }
+    for name, content in contents.items():
+        (folder / f"{name}.gguf").write_bytes(content)
+    return {name: folder / f"{name}.gguf" for name in (*contents, "missing")}
+
+
+def test_a_gguf_that_is_none_is_one_sentence_and_recall_does_without(
+    home: Path, tmp_path: Path, vocabularies: Path
+) -> None:
+    """`chat` says so before anybody speaks; as an embedder it is reported by `check` and stops nothing else."""
+    for name, path in no_models(tmp_path, vocabularies).items():
+        assert path.name in refused("chat", "--llm", path, "--home", home, stdin="hello\n")
+        (home / "edgemem.toml").write_text(f'[llama]\nembedder = "{path}"\n')
+        assert "black" in works("recall", "tea", "--home", home)
+        checks = {one["name"]: one for one in json.loads(run("check", "--home", home, "--json").stdout)}
+        assert checks["embedder"]["state"] == ("warn" if name == "missing" else "fail")
+        assert path.name in checks["embedder"]["detail"]
+        assert "models get" not in checks["embedder"]["advice"]
+
+
+def test_a_model_that_cannot_chat_says_so(
+    home: Path, tmp_path: Path, minilm: Path, vocabularies: Path
+) -> None:
+    """An embedding model, or one without a chat template, is told before anybody speaks."""
+    from ggufs import write_llama_gguf
+
+    assert "cannot talk" in refused("chat", "--llm", minilm, "--home", home, stdin="hello\n")
+    mute = write_llama_gguf(tmp_path / "mute.gguf", vocabularies=vocabularies, template=None)
+    assert "no chat template" in refused("chat", "--llm", mute, "--home", home, stdin="hello\n")
+
+
+# Disks
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path, mode: str) -> None:
+    """Facts are refused in words, replies go on, and with space again all that was promised is there."""
+    done = subprocess.run(command_on(mode, tmp_path), capture_output=True, text=True, timeout=90, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["unexpected"] == []
+    assert seen["refused"]
+    assert seen["replies"] == ["Fine."] * 3
+    assert seen["failures"] == ["PersistSessionHook"]
+    assert seen["damage"] == []
+    assert set(seen["acknowledged"]) <= set(seen["facts"])
+    assert {"before", "after"} <= set(seen["facts"])
+    assert (seen["said"][0], seen["said"][-1]) == ("while there was space", "with space again")
+    assert seen["notes"].startswith("a note")
+    code, out, err = seen["command_line"]
+    assert code == 0 or one_sentence(code, out, err)
+
+
+def test_a_missing_db_folder_is_an_empty_memory(home: Path) -> None:
+    """Whoever deletes `db/` and the backups begins anew; notes stay."""
+    shutil.rmtree(home / "db")
+    shutil.rmtree(home / "backups")
+    assert "no facts" in works("facts", "--home", home)
+    assert "spare key" in works("recall", "key", "--home", home)

@@ -1,0 +1,461 @@
+"""A truth that was lost: noticed, never taken for a new memory, put back by hand or without anybody there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import refused, run
+from talkers import home_with, python, robot, told, turns_of
+
+import edgemem
+from edgemem.config import BackupSettings, LlamaSettings, Profile, StoreSettings
+from edgemem.errors import BusyError, CorruptError, InvalidInputError, LostTruthError
+from edgemem.memory import Memory
+from edgemem.records import Check
+from edgemem.store.backups import backup_paths
+from edgemem.store.memory_store import SQLiteMemoryStore
+
+PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
+
+
+def opened(home: Path, **settings: Any) -> Memory:
+    """Open a home without a model; idle time makes a backup whenever anything changed."""
+    return edgemem.open(home, profile=PROFILE, worker=False, **settings)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a closed home with an index, two backups, and one fact that is newer than both."""
+    path = tmp_path / "home"
+    with opened(path) as memory:
+        for tea in ("green", "black"):
+            memory.store.add_fact("tea", tea)
+            memory.idle(10)
+        memory.store.add_fact("tea", "white")
+    assert len(backup_paths(path / "backups")) == 2
+    assert (path / "db" / "index.db").exists()
+    return path
+
+
+def cut(home: Path) -> None:
+    """Leave of the truth what a power cut leaves on FAT or ext4."""
+    (home / "db" / "memory.db").write_bytes(b"")
+
+
+def delete(home: Path) -> None:
+    """Delete the truth."""
+    (home / "db" / "memory.db").unlink()
+
+
+def overwrite(home: Path) -> None:
+    """Write something else over the truth."""
+    (home / "db" / "memory.db").write_bytes(b"\0" * 5000)
+
+
+def spoil(home: Path) -> None:
+    """Spoil a page in the middle, which opening alone does not look at."""
+    path = home / "db" / "memory.db"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 :] = b"\x55" * (len(data) - len(data) // 2)
+    path.write_bytes(data)
+
+
+def swap(home: Path) -> None:
+    """Put an empty memory in the truth's place, as a store that is opened by its path makes one."""
+    delete(home)
+    SQLiteMemoryStore(home / "db" / "memory.db").close()
+
+
+def losses(memory: Memory) -> Check:
+    """Return what `check` says of losses."""
+    (row,) = [check for check in memory.check() if check.name == "losses"]
+    return row
+
+
+@pytest.mark.parametrize("lose", [cut, delete, swap])
+def test_a_lost_truth_is_never_taken_for_a_new_memory(home: Path, lose: Callable[[Path], None]) -> None:
+    """Opening refuses in one sentence that names the newest good backup, by every command, and changes nothing."""
+    lose(home)
+    before = sorted(home.rglob("*"))
+    newest = backup_paths(home / "backups")[0]
+    with pytest.raises(LostTruthError, match=newest.name):
+        opened(home)
+    for command in (("facts",), ("facts", "add", "tea", "mint"), ("check",), ("recall", "tea")):
+        assert newest.name in refused(run(*command, "--home", home))
+    assert sorted(home.rglob("*")) == before
+
+
+@pytest.mark.parametrize("left", ["mark", "index", "backups"])
+def test_whatever_is_left_tells_that_there_was_a_truth(home: Path, left: str) -> None:
+    """The mark, the index's stamp or the backups: each of them alone is enough."""
+    cut(home)
+    if left != "mark":
+        (home / "db" / "home.json").unlink()
+    if left != "index":
+        for path in (home / "db").glob("index.db*"):
+            path.unlink()
+    if left != "backups":
+        shutil.rmtree(home / "backups")
+    with pytest.raises(LostTruthError):
+        opened(home)
+
+
+def test_a_mark_that_cannot_be_read_is_a_mark_all_the_same(home: Path) -> None:
+    """The power cut that took the truth may have emptied it too."""
+    (home / "db" / "home.json").write_bytes(b"")
+    opened(home).close()
+    (home / "db" / "home.json").write_bytes(b"")
+    cut(home)
+    shutil.rmtree(home / "backups")
+    (home / "db" / "index.db").unlink()
+    with pytest.raises(LostTruthError):
+        opened(home)
+
+
+def test_the_log_beside_an_empty_truth_is_not_thrown_away(home: Path) -> None:
+    """SQLite deletes it as soon as it opens such a file; refusing looks at the file alone, and restoring puts it aside."""
+    cut(home)
+    log = home / "db" / "memory.db-wal"
+    log.write_bytes(b"what a person may want to look at")
+    with pytest.raises(LostTruthError):
+        opened(home)
+    assert log.exists()
+    assert run("restore", "--home", home).exit_code == 0
+    (aside,) = (home / "db").glob("memory.db.aside-*-wal")
+    assert aside.read_bytes() == b"what a person may want to look at"
+    assert (aside.with_name(aside.name.removesuffix("-wal"))).exists()
+
+
+@pytest.mark.parametrize("lose", [cut, delete, overwrite])
+def test_restore_puts_back_the_newest_good_backup(home: Path, lose: Callable[[Path], None]) -> None:
+    """A damaged one is passed over, the index is made again, and the memory goes on."""
+    lose(home)
+    newest, good = backup_paths(home / "backups")
+    newest.write_bytes(newest.read_bytes()[:4096] + b"\0" * 8192)
+    with pytest.raises(CorruptError, match=good.name):
+        opened(home)
+    done = json.loads(run("restore", "--home", home, "--json").stdout)
+    assert done["restored"] == str(good)
+    assert [Path(path).exists() for path in done["aside"]] == ([] if lose is delete else [True])
+    with opened(home) as memory:
+        assert memory.store.get_fact("tea") == "green"
+        assert losses(memory).state == "ok"
+        memory.idle(10)
+        assert [found.value for found in memory.recall("tea")] == ["green"]
+        memory.store.add_fact("tea", "mint")
+    assert good.exists()
+
+
+@pytest.mark.parametrize("lose", [cut, delete, overwrite, spoil, swap])
+def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Callable[[Path], None]) -> None:
+    """With restore="newest" the newest good backup is put back, and `check` tells until somebody has seen it."""
+    lose(home)
+    newest = backup_paths(home / "backups")[0]
+    with opened(home, restore="newest") as memory:
+        assert memory.store.get_fact("tea") == "black"
+        told = losses(memory)
+        assert (told.state, newest.name in told.detail) == ("warn", True)
+        memory.store.add_fact("tea", "mint")
+    with opened(home, restore="newest") as memory:
+        assert memory.store.get_fact("tea") == "mint"
+        assert losses(memory).state == "warn"
+    assert "losses" in run("check", "--home", home, "--acknowledge").stdout
+    with opened(home) as memory:
+        assert losses(memory).state == "ok"
+
+
+@pytest.mark.parametrize("lose", [cut, delete, overwrite])
+@pytest.mark.parametrize("damaged", [True, False])
+def test_without_a_good_backup_such_a_robot_begins_empty_and_says_so(
+    home: Path, lose: Callable[[Path], None], damaged: bool
+) -> None:
+    """What is left is put aside under a dated name; damaged backups stay where they are."""
+    lose(home)
+    for path in backup_paths(home / "backups"):
+        if damaged:
+            path.write_bytes(b"\0" * 5000)
+        else:
+            path.unlink()
+    with pytest.raises(CorruptError, match="edgemem restore --empty"):
+        opened(home)
+    with opened(home, restore="newest") as memory:
+        assert memory.store.facts() == []
+        assert "began empty" in losses(memory).detail
+        assert bool(memory.truth.aside()) == (lose is not delete)
+        memory.store.add_fact("tea", "mint")
+        memory.idle(10)
+        assert memory.recall("tea")[0].value == "mint"
+    with opened(home) as memory:
+        assert memory.store.get_fact("tea") == "mint"
+        assert losses(memory).state == "warn"
+        memory.truth.acknowledge()
+        assert losses(memory).state == "ok"
+
+
+def test_another_memory_is_kept_where_nothing_else_could_stand_there(home: Path) -> None:
+    """Without a backup of the one before, restore="newest" takes it as it is, and says so; by hand a command does."""
+    shutil.rmtree(home / "backups")
+    delete(home)
+    with SQLiteMemoryStore(home / "db" / "memory.db") as store:
+        store.add_fact("tea", "of another robot")
+    with pytest.raises(LostTruthError, match="not the memory that this home had"):
+        opened(home)
+    with opened(home, restore="newest") as memory:
+        assert memory.store.get_fact("tea") == "of another robot"
+        assert losses(memory).state == "warn"
+
+
+def test_a_truth_of_another_home_is_taken_by_name(home: Path, tmp_path: Path) -> None:
+    """Somebody who put it there says so with one command."""
+    truth = home / "db" / "memory.db"
+    swap(home)
+    with SQLiteMemoryStore(truth) as store:
+        store.add_fact("tea", "of another robot")
+    assert run("restore", truth, "--yes", "--home", home).exit_code == 0
+    with opened(home) as memory:
+        assert memory.store.get_fact("tea") == "of another robot"
+
+
+def test_a_first_start_that_is_cut_off_is_no_loss(tmp_path: Path) -> None:
+    """Before the first durable commit there was nothing: wherever the process dies, the next start opens."""
+    code = """
+import os, sys, edgemem
+left = int(sys.argv[2])
+def died(*_):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), 9)
+kept = os.fsync
+os.fsync = lambda fd: (died(), kept(fd))
+made = os.open
+os.open = lambda *a, **k: (died(), made(*a, **k))[1]
+with edgemem.open(sys.argv[1], worker=False, watch=False) as memory:
+    memory.store.add_fact("tea", "green")
+print("done")
+"""
+    done, steps = False, 0
+    while not done:
+        home = tmp_path / str(steps)
+        home.mkdir()
+        (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+        process = subprocess.run(
+            [sys.executable, "-c", code, str(home), str(steps)], capture_output=True, text=True
+        )
+        done = "done" in process.stdout
+        assert done or process.returncode == -signal.SIGKILL, process.stderr
+        with opened(home) as memory:
+            assert memory.store.get_fact("tea") in ((None, "green") if not done else ("green",))
+        steps += 1
+    assert steps > 3
+
+
+def test_a_restore_that_is_cut_off_loses_nothing(home: Path, tmp_path: Path) -> None:
+    """Wherever it dies, the next one succeeds, and what stood there lies under its own or a dated name."""
+    overwrite(home)
+    code = """
+import os, sys
+from pathlib import Path
+left = int(sys.argv[2])
+def counted(call):
+    def wrapped(*args, **kwargs):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), 9)
+        return call(*args, **kwargs)
+    return wrapped
+for name in ("replace", "unlink"):
+    setattr(Path, name, counted(getattr(Path, name)))
+os.fsync = counted(os.fsync)
+from edgemem.cli import main
+main(["restore", "--home", sys.argv[1]])
+"""
+    killed, steps = True, 0
+    while killed:
+        copy = Path(shutil.copytree(home, tmp_path / str(steps)))
+        command = [sys.executable, "-c", code, str(copy), str(steps)]
+        process = subprocess.run(command, capture_output=True, text=True)
+        killed = process.returncode == -signal.SIGKILL
+        assert killed or process.returncode == 0, process.stderr
+        try:
+            opened(copy).close()
+        except CorruptError:
+            assert killed
+            assert run("restore", "--home", copy).exit_code == 0
+        with opened(copy) as memory:
+            assert memory.store.get_fact("tea") == "black"
+            assert [path.read_bytes() for path in memory.truth.aside()] == [b"\0" * 5000]
+        steps += 1
+    assert steps > 10
+
+
+def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
+    """Leave a turn that was accepted and never written, of a robot that was killed."""
+    process = python(
+        robot(
+            f"""
+            def run(minutes):
+                memory.database.enqueue(lambda: None).result()  # the turn is accepted
+                print("running", flush=True)
+                sys.stdin.readline()
+                return "set"
+
+            loop = loop_of(memory, run=run)
+            loop.run("good morning")
+            if {backed_up}:
+                memory.backups.make()
+            loop.run("a timer, zebra")
+            """
+        ),
+        home,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("lose", [cut, delete])
+@pytest.mark.parametrize("backed_up", [True, False])
+def test_turns_that_wait_are_written_into_what_was_put_back(
+    tmp_path: Path, lose: Callable[[Path], None], backed_up: bool
+) -> None:
+    """They were accepted and stand in no backup: once there is a truth again, nobody's words are missing."""
+    home = home_with(tmp_path / "home", wait=60)
+    killed_in_a_turn(home, backed_up=backed_up)
+    lose(home)
+    for _ in range(2):
+        with opened(home, restore="newest") as memory:
+            texts = [told(turn)[0][1] for turn in turns_of(memory)]
+        assert texts == (["good morning", "a timer, zebra"] if backed_up else ["a timer, zebra"])
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_turns_that_wait_are_not_written_into_another_memory(tmp_path: Path, empty: bool) -> None:
+    """Who puts another memory in the place of a sound one, or begins anew, leaves them with what goes aside."""
+    home, other = home_with(tmp_path / "home", wait=60), tmp_path / "other.db"
+    killed_in_a_turn(home, backed_up=False)
+    SQLiteMemoryStore(other).close()
+    assert run("restore", "--empty" if empty else other, "--yes", "--home", home).exit_code == 0
+    with opened(home) as memory:
+        assert turns_of(memory) == []
+        assert any(b"zebra" in path.read_bytes() for path in memory.truth.aside())
+
+
+def test_what_is_replaced_is_put_aside_and_asked_for(home: Path, tmp_path: Path) -> None:
+    """Where the memory is sound a restore asks; without an answer nothing is changed."""
+    older = backup_paths(home / "backups")[1]
+    unanswered = run("restore", older, "--home", home)
+    assert (unanswered.exit_code, "Nothing was changed" in unanswered.stderr) == (1, True)
+    with opened(home) as memory:
+        assert memory.store.get_fact("tea") == "white"
+    assert run("restore", older, "--yes", "--home", home).exit_code == 0
+    with opened(home) as memory:
+        assert memory.store.get_fact("tea") == "green"
+        (aside,) = memory.truth.aside()
+    with SQLiteMemoryStore(shutil.copy(aside, tmp_path / "seen.db")) as store:
+        assert store.get_fact("tea") == "white"
+
+
+@pytest.mark.parametrize("source", ["nowhere", "text", "damaged", "--empty"])
+def test_what_cannot_be_restored_is_one_sentence(home: Path, tmp_path: Path, source: str) -> None:
+    """Nothing is changed for a file that is missing, none of ours or damaged, nor for two wishes at once."""
+    (tmp_path / "text").write_text("not a memory" * 500)
+    backup = backup_paths(home / "backups")[0]
+    (tmp_path / "damaged").write_bytes(backup.read_bytes()[:-2048])
+    args = (backup, "--empty") if source == "--empty" else (tmp_path / source,)
+    before = (home / "db" / "memory.db").read_bytes()
+    refused(run("restore", *args, "--yes", "--home", home))
+    assert (home / "db" / "memory.db").read_bytes() == before
+    with opened(home) as memory:
+        assert memory.store.get_fact("tea") == "white"
+
+
+def test_beginning_anew_by_hand(home: Path) -> None:
+    """`restore --empty` puts aside what is left, and the backups of before are never pushed out."""
+    cut(home)
+    backups = backup_paths(home / "backups")
+    assert "begins anew" in run("restore", "--empty", "--home", home).stdout
+    with opened(home) as memory:
+        assert memory.store.facts() == []
+        for n in range(5):
+            memory.store.add_fact("tea", str(n))
+            memory.idle(10)
+    assert set(backups) <= set(backup_paths(home / "backups"))
+    assert run("restore", backups[0], "--yes", "--home", home).exit_code == 0
+    with opened(home) as memory:
+        assert memory.store.get_fact("tea") == "black"
+
+
+@pytest.mark.parametrize("command", [("backup",), ("restore", "--yes"), ("restore", "--empty", "--yes")])
+def test_nothing_is_replaced_while_a_robot_has_the_home_open(home: Path, command: tuple[str, ...]) -> None:
+    """One sentence says so, also where the truth was deleted under the robot."""
+    for lose in (lambda _home: None, delete):
+        with opened(home):
+            lose(home)
+            assert "open; stop it" in refused(run(*command, "--home", home))
+            if lose is delete:
+                with pytest.raises(BusyError):
+                    edgemem.open(
+                        home,
+                        profile=Profile(store=StoreSettings(busy_timeout_s=0.1)),
+                        worker=False,
+                        restore="newest",
+                    )
+
+
+def test_a_backup_by_hand_is_whole_and_can_be_restored(home: Path, tmp_path: Path) -> None:
+    """It goes to a file, a folder or the home's own backups, for the owner alone."""
+    done = json.loads(run("backup", tmp_path / "copy.db", "--home", home, "--json").stdout)
+    assert done == {"backup": str(tmp_path / "copy.db"), "bytes": (tmp_path / "copy.db").stat().st_size}
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+    assert run("backup", tmp_path, "--home", home).exit_code == 0
+    (folder,) = backup_paths(tmp_path)
+    assert "found good" in run("backup", "--home", home).stdout
+    for source in (tmp_path / "copy.db", folder, backup_paths(home / "backups")[0]):
+        cut(home)
+        assert run("restore", source, "--home", home).exit_code == 0
+        with opened(home) as memory:
+            assert memory.store.get_fact("tea") == "white"
+
+
+def test_a_backup_overwrites_nothing_but_a_backup(home: Path, tmp_path: Path) -> None:
+    """A file of something else, and the memory's own folder, are left alone, in one sentence."""
+    (tmp_path / "photo.jpg").write_bytes(b"mine")
+    assert "is something else" in refused(run("backup", tmp_path / "photo.jpg", "--home", home))
+    assert (tmp_path / "photo.jpg").read_bytes() == b"mine"
+    before = (home / "db" / "memory.db").read_bytes()
+    assert "another place" in refused(run("backup", home / "db" / "memory.db", "--home", home))
+    assert (home / "db" / "memory.db").read_bytes() == before
+    for _ in range(2):
+        assert run("backup", tmp_path / "copy.db", "--home", home).exit_code == 0
+
+
+def test_completing_a_word_makes_no_memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that looks for keys while the truth is lost leaves everything as it is."""
+    cut(home)
+    words = f"edgemem facts show --home {home} t"
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", "5")
+    subprocess.run(
+        [sys.executable, "-m", "edgemem"],
+        env={**os.environ, "_EDGEMEM_COMPLETE": "bash_complete"},
+        check=False,
+    )
+    assert (home / "db" / "memory.db").read_bytes() == b""
+
+
+def test_restore_takes_two_words(home: Path) -> None:
+    """None, or "newest": anything else is refused."""
+    with pytest.raises(InvalidInputError, match="newest"):
+        opened(home, restore="oldest")

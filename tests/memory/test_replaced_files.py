@@ -1,0 +1,173 @@
+"""Files that are replaced, removed or overwritten under a running robot: noticed, never acknowledged and gone."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from commands import refused, run
+from counts import cases
+
+import edgemem
+from edgemem.config import BackupSettings, LlamaSettings, Profile
+from edgemem.errors import ReplacedError
+from edgemem.memory import Memory
+from edgemem.records import Check
+from edgemem.store.backups import backup_paths
+from edgemem.store.db.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
+
+PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory with a backup, and with a fact in its log."""
+    with edgemem.open(tmp_path / "home", profile=PROFILE, worker=False) as opened:
+        opened.store.add_fact("tea", "green")
+        opened.idle(10)
+        opened.store.add_fact("tea", "black")
+        yield opened
+
+
+def truth(home: Path) -> Path:
+    """Return where the truth is."""
+    return home / "db" / "memory.db"
+
+
+def replace(home: Path) -> None:
+    """Put a copy in the truth's place, as `mv` does."""
+    copy = shutil.copy(backup_paths(home / "backups")[0], home / "db" / "copy")
+    Path(copy).replace(truth(home))
+
+
+def overwrite(home: Path) -> None:
+    """Write a copy over the truth, as `cp` does: it is the same inode then."""
+    shutil.copyfile(backup_paths(home / "backups")[0], truth(home))
+
+
+HANDS: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda home: truth(home).unlink(),
+    "moved": lambda home: truth(home).rename(home / "elsewhere"),
+    "replaced": replace,
+    "overwritten": overwrite,
+    "emptied": lambda home: truth(home).write_bytes(b""),
+    "log deleted": lambda home: truth(home).with_name("memory.db-wal").unlink(),
+    "folder deleted": lambda home: shutil.rmtree(home / "db"),
+    "home deleted": shutil.rmtree,
+}
+
+
+def database_row(memory: Memory) -> Check:
+    """Return what `check` says of the truth."""
+    (row,) = [check for check in memory.check() if check.name == "database"]
+    return row
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_a_write_to_files_that_are_gone_is_refused_and_check_says_so(memory: Memory, hand: str) -> None:
+    """One sentence tells what to do, with each write, and in another thread too."""
+    assert database_row(memory).state == "ok"
+    HANDS[hand](memory.home)
+    for _ in range(2):
+        with pytest.raises(ReplacedError, match="stop the robot and start it again"):
+            memory.store.add_fact("tea", "white")
+    row = database_row(memory)
+    assert (row.state, "nothing more is stored" in row.detail) == ("fail", True)
+    memory.idle(1)
+
+
+@pytest.mark.parametrize("hand", ["deleted", "replaced", "folder deleted"])
+def test_nobody_reads_from_files_that_took_their_place(memory: Memory, hand: str) -> None:
+    """A thread that reads for the first time is told; one that has read before still sees what it knew."""
+    HANDS[hand](memory.home)
+    seen: list[str] = []
+
+    def read() -> None:
+        try:
+            seen.append(str(memory.store.get_fact("tea")))
+        except ReplacedError:
+            seen.append("refused")
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+    assert seen == ["refused"]
+    assert memory.store.get_fact("tea") == "black"
+
+
+def test_a_store_that_is_opened_by_its_path_notices_too(tmp_path: Path) -> None:
+    """It would make a missing file when it is opened, and not while it is."""
+    with SQLiteMemoryStore(tmp_path / "x.db") as store:
+        store.add_fact("tea", "green")
+        (tmp_path / "x.db").unlink()
+        with pytest.raises(ReplacedError):
+            store.add_fact("tea", "black")
+
+
+def test_what_is_opened_again_is_another_memory(memory: Memory, tmp_path: Path) -> None:
+    """After the restart the home misses its truth, and the backup is put back by command."""
+    home = memory.home
+    truth(home).unlink()
+    memory.close()
+    assert "edgemem restore" in refused(run("facts", "--home", home))
+    assert run("restore", "--home", home).exit_code == 0
+    with edgemem.open(home, profile=PROFILE, worker=False) as opened:
+        assert opened.store.get_fact("tea") == "green"
+
+
+def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> None:
+    """Two databases on one file empty the log in turn, and write on; so do those that come and go."""
+    path = tmp_path / "x.db"
+    with Database(path) as one, Database(path) as other:
+        for n in range(20):
+            for database in (one, other):
+                database.write(
+                    lambda tx, n=n: tx.execute("insert or replace into meta values ('n', ?)", (n,))
+                )
+                database.checkpoint()
+                os.utime(tmp_path / "x.db-shm")
+            with Database(path) as third:
+                third.write(lambda tx: tx.execute("insert or replace into meta values ('third', 1)"))
+            one.check_files()
+            other.check_files()
+        assert one.query("select value from meta where key = 'n'") == [(19,)]
+
+
+_WRITES_AND_EMPTIES = """
+import sys
+from edgemem.store.db.database import Database
+
+with Database(sys.argv[1]) as database:
+    print("open", flush=True)
+    for n in range(100_000):
+        database.write(lambda tx: tx.execute("insert or replace into meta values ('child', ?)", (n,)))
+        database.checkpoint()
+"""
+
+
+@pytest.mark.long
+def test_a_process_that_dies_while_it_empties_the_log_stops_nobody_else(tmp_path: Path) -> None:
+    """Whoever has the same file open writes on, wherever the other was killed."""
+    path = tmp_path / "x.db"
+    rng = random.Random(14)
+    with Database(path) as database:
+        for n in range(cases(200)):
+            child = subprocess.Popen(
+                [sys.executable, "-c", _WRITES_AND_EMPTIES, str(path)], stdout=subprocess.PIPE
+            )
+            with child:
+                assert child.stdout is not None
+                child.stdout.readline()
+                time.sleep(rng.uniform(0, 0.05))
+                child.kill()
+            database.write(lambda tx, n=n: tx.execute("insert or replace into meta values ('n', ?)", (n,)))
+            database.checkpoint()

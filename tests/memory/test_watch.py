@@ -1,0 +1,613 @@
+"""Hot reload: real files, a real observer, and conditions that are waited for."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hash_embedder import HashEmbedder
+
+import edgemem
+from edgemem.config import Profile, load_profile
+from edgemem.errors import ConfigError, InvalidInputError
+from edgemem.inspect.replay import ScriptedModel
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.memory.watch import Watcher, fault_of
+from edgemem.store.db.database import Database
+
+PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
+
+
+def eventually(condition: Callable[[], object]) -> None:
+    """Wait until something holds; half a minute, because other tests may have the processor."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+class Seen:
+    """A watcher of some files, and what it has told."""
+
+    def __init__(self, *files: Path, **settings: object) -> None:
+        self.told: list[set[str]] = []
+        self.watcher = Watcher(
+            lambda: files,
+            lambda paths: self.told.append({path.name for path in paths}),
+            **{"start_s": 0.0, "debounce_s": 0.05, **settings},  # type: ignore[arg-type]
+        )
+        self.watcher.start()
+        eventually(lambda: self.watcher.state in ("watching", "polling"))
+
+    def next(self) -> set[str]:
+        """Return what is told next."""
+        eventually(lambda: self.told)
+        return self.told.pop(0)
+
+    def until(self, last: Path) -> list[set[str]]:
+        """Return what is told before a change of another file, which is made now."""
+        eventually(lambda: self.told)
+        last.write_text("x")
+        eventually(lambda: any(last.name in names for names in self.told))
+        return [names - {last.name} for names in self.told if names != {last.name}]
+
+
+@pytest.fixture
+def watch() -> Iterator[Callable[..., Seen]]:
+    """Return a maker of watchers that are closed at the end."""
+    made: list[Seen] = []
+
+    def make(*files: Path, **settings: object) -> Seen:
+        made.append(Seen(*files, **settings))
+        return made[-1]
+
+    yield make
+    for seen in made:
+        seen.watcher.close()
+
+
+def like_sed(path: Path) -> None:
+    subprocess.run(["sed", "-i", "s/old/new/", str(path)], check=True)
+
+
+def like_vim(path: Path) -> None:
+    probe, backup = path.with_name("4913"), path.with_name(path.name + "~")
+    probe.write_text("")
+    probe.unlink()
+    path.rename(backup)
+    path.write_text("new")
+    backup.unlink()
+
+
+def by_rename(path: Path) -> None:
+    part = path.with_name(f".{path.name}.swp")
+    part.write_text("new")
+    part.replace(path)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda path: path.write_text("in place"),
+        like_sed,
+        like_vim,
+        by_rename,
+        os.unlink,
+    ],
+)
+def test_however_a_file_is_saved_it_is_told(
+    tmp_path: Path, watch: Callable[..., Seen], edit: Callable[[Path], None]
+) -> None:
+    """Each way in which editors write comes out as a change of that file, and of nothing else."""
+    path, other = tmp_path / "edgemem.toml", tmp_path / "last"
+    path.write_text("old")
+    seen = watch(path, other)
+    edit(path)
+    # Once; twice where the machine pauses in the middle of an edit for longer than the watcher waits.
+    assert seen.until(other) in ([{"edgemem.toml"}], [{"edgemem.toml"}] * 2)
+
+
+def test_a_folder_that_comes_goes_and_comes_back_is_followed(
+    tmp_path: Path, watch: Callable[..., Seen]
+) -> None:
+    """A model in a folder that is made later is noticed, also when the folder is deleted and made anew."""
+    model = tmp_path / "share" / "models" / "a.gguf"
+    seen = watch(model)
+    for content in ("first", "second"):
+        model.parent.mkdir(parents=True)
+        model.write_text(content)
+        assert seen.next() == {"a.gguf"}
+        shutil.rmtree(tmp_path / "share")
+        assert seen.next() == {"a.gguf"}
+
+
+def test_what_changes_before_the_start_is_not_lost(tmp_path: Path) -> None:
+    """Files are compared with how they were when the watcher was made."""
+    path = tmp_path / "a"
+    told: list[frozenset[Path]] = []
+    watcher = Watcher(lambda: [path], told.append, start_s=0, debounce_s=0.01)
+    path.write_text("x")
+    watcher.start()
+    eventually(lambda: told)
+    watcher.close()
+    watcher.close()
+    assert watcher.state == "closed"
+
+
+def test_what_fails_on_one_change_does_not_stop_the_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error in the callback is logged, and the watcher goes on."""
+    path, told = tmp_path / "a", []
+
+    def changed(paths: frozenset[Path]) -> None:
+        told.append(paths)
+        raise ValueError("the first one fails")
+
+    watcher = Watcher(lambda: [path], changed, start_s=0, debounce_s=0.01)
+    watcher.start()
+    with caplog.at_level(logging.ERROR):
+        path.write_text("x")
+        eventually(lambda: len(told) == 1)
+        path.write_text("xx")
+        eventually(lambda: len(told) == 2)
+    watcher.close()
+    assert "could not be taken" in caplog.text
+
+
+def test_closing_ends_every_thread(tmp_path: Path) -> None:
+    """No thread of the watcher or of watchdog stays behind."""
+    before = set(threading.enumerate())
+    seen = Seen(tmp_path / "a")
+    assert len(threading.enumerate()) > len(before)
+    seen.watcher.close()
+    eventually(lambda: set(threading.enumerate()) <= before)
+
+
+def test_a_child_made_by_fork_leaves_the_watches_alone(tmp_path: Path, watch: Callable[..., Seen]) -> None:
+    """Closing in a child does not end the parent's watching."""
+    path = tmp_path / "a"
+    seen = watch(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # newer Pythons warn of threads; ours are the point
+        child = os.fork()
+    if child == 0:
+        seen.watcher.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    path.write_text("x")
+    assert seen.next() == {"a"}
+
+
+def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
+    """Commits, index, checkpoints and checks of a home's database are 0 events for the watcher."""
+    (tmp_path / "edgemem.toml").write_text(PROFILE)
+    with edgemem.open(tmp_path, watch=True, worker=False, embedder=HashEmbedder()) as memory:
+        watcher = memory.reload.watcher
+        eventually(lambda: watcher.state == "watching")
+        for i in range(50):
+            memory.store.add_fact(f"fact {i}", f"value {i}")
+        loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
+        for i in range(5):
+            loop.run(f"this is turn {i}")
+        memory.idle(10.0)
+        memory.recall("value 7")
+        memory.forget("fact 3")
+        memory.database.checkpoint()
+        with Database(tmp_path / "db" / "other.db") as other:  # files that are made, not only written
+            other.write(lambda tx: tx.execute("create table t (a)"))
+        with edgemem.open(tmp_path, worker=False) as second:
+            second.store.add_fact("from", "another connection")
+        # Events come in order: when this one has come, any of the above would have come before.
+        (tmp_path / "NOTES.md").write_text("last\n")
+        eventually(lambda: watcher.wakes)
+        assert watcher.wakes <= 2  # made, and closed
+
+
+LIMITED = """
+import logging, os, resource, sys, time
+from pathlib import Path
+import watchdog.events, watchdog.observers
+import edgemem, edgemem.memory.reload
+
+logging.basicConfig(level=logging.WARNING, stream=sys.stdout, format="%(message)s")
+logging.getLogger("edgemem.idle").setLevel(logging.ERROR)  # upkeep cannot open a file either
+home = Path(sys.argv[1])
+edgemem.memory.reload.START_S, edgemem.memory.reload.POLL_S = 0.3, 0.05
+with edgemem.open(home) as memory:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = [os.open("/dev/null", os.O_RDONLY)]
+    while len(taken) < 64:
+        try:
+            taken.append(os.dup(taken[0]))
+        except OSError:
+            break
+    while memory.reload.watcher.state == "waiting":
+        time.sleep(0.01)
+    for one in taken:
+        os.close(one)
+    print(memory.reload.watcher.state)
+    print(next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "files"))
+    file = home / "edgemem.toml"
+    file.write_text(file.read_text() + "[recall]\\nk = 7\\n")
+    while memory.profile.recall.k != 7:
+        time.sleep(0.01)
+"""
+
+
+def test_without_watches_files_are_looked_at(tmp_path: Path) -> None:
+    """Where the system gives no watch, the log and `check` say so, and changes are found all the same."""
+    (tmp_path / "edgemem.toml").write_text(PROFILE)
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+    fault = (
+        "The system does not report changed files (Too many open files); raise fs.inotify.max_user_instances"
+    )
+    line, state, check = ran.stdout.splitlines()
+    assert line.startswith(fault)
+    assert line.endswith("Until then they are looked at every 0.05 seconds.")
+    assert state == "polling"
+    assert check.startswith(f"warn {fault}")
+
+
+# A whole memory
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have files watched at once, and read soon after a change."""
+    monkeypatch.setattr("edgemem.memory.reload.START_S", 0.0)
+    monkeypatch.setattr("edgemem.memory.reload.DEBOUNCE_S", 0.05)
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return a memory whose files are watched."""
+    (tmp_path / "edgemem.toml").write_text(PROFILE)
+    with edgemem.open(tmp_path) as opened:
+        eventually(lambda: opened.reload.watcher.state == "watching")
+        yield opened
+
+
+def write_profile(memory: Memory, text: str) -> None:
+    """Save the home's profile as an editor does."""
+    part = memory.home / ".edgemem.toml.part"
+    part.write_text(PROFILE + text)
+    part.replace(memory.home / "edgemem.toml")
+
+
+def files_line(memory: Memory) -> str:
+    return next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "files")
+
+
+def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tmp_path: Path) -> None:
+    """The budget of a block is the old one until the turn ends."""
+    (tmp_path / "edgemem.toml").write_text(PROFILE)
+    budgets: list[int] = []
+    with edgemem.open(tmp_path) as memory:
+        eventually(lambda: memory.reload.watcher.state == "watching")
+        hooks = memory.hooks(session_id="s")
+        injection = next(hook for hook in hooks if hasattr(hook, "block_tokens"))
+        notes = next(hook for hook in hooks if type(hook).__name__ == "NotesInjectorHook")
+        budget = next(hook for hook in hooks if hasattr(hook, "max_context_tokens"))
+
+        class EditsMidTurn:
+            points = frozenset({"before_llm"})
+            priority = 99
+
+            def __call__(self, point: str, ctx: object, payload: object) -> None:
+                if not budgets:
+                    write_profile(
+                        memory,
+                        "[context]\nblock_tokens = 33\nreply_tokens = 300\n[notes]\ninject_chars = 44\n"
+                        "[memory]\ndefault_level = 'shared'\n",
+                    )
+                    # Read already, by the watcher's thread.
+                    time.sleep(0.5)
+                budgets.append(injection.block_tokens)
+
+        loop = AgentLoop(ScriptedModel(), hooks=[*hooks, EditsMidTurn()])
+        loop.run("one")
+        assert (budgets, injection.block_tokens) == ([80], 80)
+        loop.run("two")
+        assert budgets == [80, 33]
+        assert notes.max_chars == 44
+        assert budget.max_context_tokens == 4096 - 300
+        state = loop.session.state
+        layout = next(value.layout for value in state.values() if hasattr(value, "layout"))
+        assert layout.default_level == "shared"
+
+
+def test_changed_settings_of_tools_reach_those_that_were_made_before(memory: Memory) -> None:
+    """What a call tells and may store, whether it asks, and who may read it follow the profile."""
+    tools = {tool.name: tool for tool in memory.tools(speaker="alice")}
+    memory.store.add_fact("alice.tea", "green tea " * 5, scope="household")
+    assert "green tea " * 4 in tools["recall_fact"].run(key="alice.tea")
+    write_profile(memory, "[tools]\nmax_chars = 20\nconfirm = true\n[memory]\ndefault_level = 'shared'\n")
+    eventually(lambda: memory.profile.tools.max_chars == 20)
+    assert len(tools["recall_fact"].run(key="alice.tea")) < 60
+    with pytest.raises(InvalidInputError, match="at most 20"):
+        tools["remember_fact"].run(key="alice.cup", value="a blue one without a handle")
+    with pytest.raises(InvalidInputError, match="1 to 20 characters"):
+        tools["notes"].run(action="write", text="x" * 30)
+    tools["remember_fact"].run(key="alice.cup", value="a blue one")
+    assert memory.store.get_fact("alice.cup", scope="global") == "a blue one"
+    assert "erased" not in tools["forget_fact"].run(key="alice.cup").replace("Nothing was erased", "")
+    assert memory.store.get_fact("alice.cup", scope="global") == "a blue one"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[recall]\nkk = 7\n", "no key recall.kk; perhaps k was meant"),
+        ("[recal]\nk = 7\n", "no section [recal]; perhaps recall was meant"),
+        ("[recall\n", "is not TOML"),
+        ("[recall]\nk = 0\n", "must be a whole number >= 1"),
+        ("[hooks]\nfiles = ['none.py']\n", "There is no hook"),
+        ("[context]\nwindow_tokens = 16384\nreply_tokens = 4000\n", "holds from the next start only"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_broken_profile_keeps_what_held(memory: Memory, text: str | None, says: str) -> None:
+    """The old settings stay, also where the file is gone, `check` says why in one sentence, and a mended file is taken."""
+    write_profile(memory, "[recall]\nk = 6\n")
+    eventually(lambda: memory.profile.recall.k == 6)
+    if text is None:
+        (memory.home / "edgemem.toml").unlink()
+    else:
+        write_profile(memory, text)
+    eventually(lambda: memory.reload.problems)
+    assert memory.profile.recall.k == 6
+    assert says in files_line(memory)
+    assert "What held before stays in use." in files_line(memory)
+    write_profile(memory, "[recall]\nk = 8\n")
+    eventually(lambda: memory.profile.recall.k == 8)
+    assert files_line(memory).startswith("ok ")
+
+
+def test_what_needs_a_restart_says_so(memory: Memory) -> None:
+    """A key that something was opened with keeps its old value, and is named."""
+    write_profile(memory, "[store]\nwal_limit_mb = 3.0\nmax_episodes = 9\n[recall]\nk = 9\n")
+    eventually(lambda: memory.profile.recall.k == 9)
+    assert memory.store.max_episodes == 9
+    assert memory.profile.store.wal_limit_mb == 16.0
+    assert files_line(memory) == (
+        "warn store.wal_limit_mb was changed and holds from the next start of edgemem."
+    )
+    write_profile(memory, "")
+    eventually(lambda: memory.profile.recall.k == 5)
+    assert files_line(memory).startswith("ok ")
+
+
+HOOK = """
+class Greeter:
+    points = frozenset({{"on_run_start"}})
+    priority = {priority}
+    def __call__(self, point, ctx, payload):
+        said.append({word!r})
+
+said = []
+
+def hook(memory):
+    memory.greeted = getattr(memory, "greeted", [])
+    global said
+    said = memory.greeted
+    return Greeter()
+"""
+
+
+def _saved(path: Path, text: str) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text)
+    part.replace(path)
+    return path
+
+
+def test_a_hook_file_is_loaded_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An edited hook acts from the next turn on; one with a syntax error leaves the old one at work."""
+    file = _saved(tmp_path / "hooks" / "greet.py", HOOK.format(priority=50, word="hello"))
+    _saved(tmp_path / "edgemem.toml", PROFILE + "[hooks]\nfiles = ['greet.py']\n")
+    with edgemem.open(tmp_path) as memory:
+        eventually(lambda: memory.reload.watcher.state == "watching")
+        (hook_file,) = memory.reload.hook_files
+        loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
+        loop.run("one")
+        _saved(file, "def hook(memory:\n")
+        eventually(lambda: memory.reload.problems)
+        assert "SyntaxError" in files_line(memory)
+        loop.run("two")
+        # The same length within the same second: a cache of bytecode would not see it.
+        _saved(file, HOOK.format(priority=50, word="salut"))
+        eventually(lambda: hook_file.version == 2)
+        loop.run("three")
+        assert memory.greeted == ["hello", "hello", "salut"]  # type: ignore[attr-defined]
+        assert files_line(memory).startswith("ok ")
+        assert not (tmp_path / "hooks" / "__pycache__").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = 1\n", "defines no function hook"),
+        ("raise OSError('no such motor')\n", "no such motor"),
+        ("\x00", "failed while loading"),
+    ],
+)
+def test_a_broken_hook_file_is_named_at_the_start(tmp_path: Path, text: str, says: str) -> None:
+    """A home whose profile names a broken hook does not open, and says why."""
+    _saved(tmp_path / "hooks" / "bad.py", text)
+    _saved(tmp_path / "edgemem.toml", "[hooks]\nfiles = ['bad.py']\n")
+    with pytest.raises(ConfigError, match=says):
+        edgemem.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["mine.gguf", "mine"])
+def test_a_model_that_comes_later_is_used_without_a_restart(
+    tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A GGUF dropped into models/ makes meaning work, named as a file or as `models add` names it."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", f"'{name}'"))
+    with edgemem.open(tmp_path / "home") as memory:
+        assert memory.embedder is None
+        memory.store.add_fact("alice.allergy", "peanuts")
+        loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
+        loop.run("hello")
+        eventually(lambda: memory.reload.watcher.state == "watching")
+        part = memory.home / "models" / "mine.gguf.part"
+        shutil.copyfile(minilm, part)
+        part.replace(memory.home / "models" / "mine.gguf")
+        eventually(lambda: memory.embedder is not None)
+        assert memory.embedder is not None
+        eventually(lambda: memory.pending()["vectors"] == 0 and memory.pending()["text"] == 0)
+        memory.embedder.embed_query("what is dangerous for her to eat?")
+        (found, *_) = memory.recall("what is dangerous for her to eat?")
+        assert "peanuts" in found.text
+        assert "meaning" in found.why
+        loop.run("and now?")
+        assert memory.failures.read() == []
+
+
+def test_a_model_that_is_replaced_while_in_use_waits_for_the_next_start(tmp_path: Path, minilm: Path) -> None:
+    """The embedder that was loaded is kept, also when the profile names another one, and `check` says so."""
+    home = tmp_path / "home"
+    profile = PROFILE.replace("''", "'mine.gguf'")
+    _saved(home / "edgemem.toml", profile)
+    (home / "models").mkdir()
+    shutil.copyfile(minilm, home / "models" / "mine.gguf")
+    with edgemem.open(home) as memory:
+        eventually(lambda: memory.reload.watcher.state == "watching")
+        embedder = memory.embedder
+        shutil.copyfile(minilm, home / "models" / "new.part")
+        (home / "models" / "new.part").replace(home / "models" / "mine.gguf")
+        eventually(lambda: memory.reload.replaced)
+        assert "mine.gguf was changed and holds from the next start" in files_line(memory)
+        _saved(home / "edgemem.toml", profile.replace("mine.gguf", "other.gguf"))
+        eventually(lambda: memory.reload.restart)
+        assert "llama.embedder and " in files_line(memory)
+        assert memory.embedder is embedder is not None
+
+
+def test_a_damaged_model_that_comes_later_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken GGUF changes nothing but what `check` says."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", "'mine.gguf'"))
+    with edgemem.open(tmp_path / "home") as memory:
+        eventually(lambda: memory.reload.watcher.state == "watching")
+        (memory.home / "models" / "mine.gguf").write_bytes(b"GGUF and then nothing")
+        eventually(lambda: memory.embedder_fault)
+        assert memory.embedder is None
+        assert [one for one in memory.check() if one.name == "embedder" and one.state == "fail"]
+
+
+def test_a_profile_elsewhere_is_followed(tmp_path: Path) -> None:
+    """A file given as the profile is watched where it lies."""
+    given = _saved(tmp_path / "robot.toml", PROFILE)
+    with edgemem.open(tmp_path / "home", profile=given) as memory:
+        eventually(lambda: memory.reload.watcher.state == "watching")
+        _saved(given, PROFILE + "[recall]\nk = 3\n")
+        eventually(lambda: memory.profile.recall.k == 3)
+
+
+def test_a_profile_given_by_name_or_object_is_not_replaced(tmp_path: Path) -> None:
+    """The home's file means nothing where another profile was given."""
+    settings = load_profile(_saved(tmp_path / "given.toml", PROFILE))
+    with edgemem.open(tmp_path / "home", profile=settings) as memory:
+        eventually(lambda: memory.reload.watcher.state == "watching")
+        (memory.home / "edgemem.toml").write_text("[recall]\nk = 3\n")
+        (memory.home / "NOTES.md").write_text("a note\n")
+        eventually(lambda: memory.pending()["text"] == 0 and memory.reload.watcher.wakes)
+        assert memory.profile.recall.k == Profile().recall.k
+
+
+def test_the_target_of_a_link_is_followed(tmp_path: Path, watch: Callable[..., Seen]) -> None:
+    """A profile that is a link into another folder is noticed when its target is written."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").mkdir()
+    target, link = tmp_path / "real" / "robot.toml", tmp_path / "home" / "edgemem.toml"
+    target.write_text("a")
+    link.symlink_to(target)
+    seen = watch(link)
+    target.write_text("bb")
+    assert seen.next() == {"edgemem.toml"}
+
+
+def test_a_hook_named_before_it_was_written_is_taken_when_it_comes(memory: Memory) -> None:
+    """The profile waits for the file, and is taken whole as soon as it is there."""
+    write_profile(memory, "[recall]\nk = 9\n[hooks]\nfiles = ['late.py']\n")
+    eventually(lambda: memory.reload.problems)
+    assert memory.profile.recall.k == 5
+    _saved(memory.home / "hooks" / "late.py", HOOK.format(priority=1, word="late"))
+    eventually(lambda: memory.profile.recall.k == 9)
+    assert not memory.reload.problems
+    assert [hook for hook in memory.hooks() if getattr(hook, "name", "") == "late"]
+
+
+def test_a_key_that_was_taken_away_is_told_by_check(memory: Memory) -> None:
+    """The rest of the profile holds, and one line names the key and what to do."""
+    write_profile(memory, "[recall]\nk = 6\nwords_weight = 0.5\n[tools]\nmax_items = 3\n")
+    eventually(lambda: memory.profile.recall.k == 6)
+    (line,) = [one for one in memory.check() if one.name == "profile"]
+    assert line.state == "warn"
+    assert "recall.words_weight" in line.detail
+    assert "tools.max_items: delete the line: one call tells ten lines at most" in line.advice
+    write_profile(memory, "[recall]\nk = 9\n")
+    eventually(lambda: memory.profile.recall.k == 9)
+    assert [one.state for one in memory.check() if one.name == "profile"] == ["ok"]
+
+
+def test_each_limit_comes_with_its_remedy() -> None:
+    """Too few watches is another number of the system than too few instances; the rest is named as it is."""
+    assert "max_user_watches" in fault_of(OSError(errno.ENOSPC, "No space left on device"))
+    assert "max_user_instances" in fault_of(OSError(errno.EMFILE, "Too many open files"))
+    assert "Permission denied" in fault_of(OSError(errno.EACCES, "Permission denied"))
+    assert "can't start new thread" in fault_of(RuntimeError("can't start new thread"))
+
+
+@pytest.mark.parametrize(
+    "made", ["None", "object()", "type('H', (), {'points': {'on_moon'}, 'priority': 1})()"]
+)
+def test_what_is_no_hook_is_named(tmp_path: Path, made: str) -> None:
+    """A function that returns something else is found when a session asks for its hooks."""
+    _saved(tmp_path / "hooks" / "odd.py", f"def hook(memory):\n    return {made}\n")
+    _saved(tmp_path / "edgemem.toml", PROFILE + "[hooks]\nfiles = ['odd.py']\n")
+    with edgemem.open(tmp_path, worker=False) as memory, pytest.raises(ConfigError, match=r"odd\.py"):
+        memory.hooks()
+
+
+def test_a_broken_hook_that_is_named_no_more_is_no_problem(memory: Memory) -> None:
+    """Taking it out of the profile is a way to mend it."""
+    file = _saved(memory.home / "hooks" / "odd.py", HOOK.format(priority=1, word="odd"))
+    write_profile(memory, "[hooks]\nfiles = ['odd.py']\n")
+    eventually(lambda: memory.reload.hook_files)
+    _saved(file, "def hook(")
+    eventually(lambda: memory.reload.problems)
+    write_profile(memory, "")
+    eventually(lambda: not memory.reload.problems)
+    assert memory.reload.hook_files == []
+
+
+def test_notes_edited_by_hand_are_indexed(tmp_path: Path) -> None:
+    """A line that a person adds gets a vector without anybody speaking."""
+    _saved(tmp_path / "edgemem.toml", PROFILE)
+    embedder = HashEmbedder()
+    with edgemem.open(tmp_path, embedder=embedder) as memory:
+        eventually(lambda: memory.reload.watcher.state == "watching")
+        _saved(tmp_path / "NOTES.md", "- the spare key hangs behind the clock\n")
+        eventually(lambda: any("spare key" in text for text in embedder.embedded))

@@ -1,0 +1,88 @@
+"""Groups: enough of each, nothing read twice, and nothing that tells nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.config import LlamaSettings
+from edgemem.inspect.replay import Player
+from edgemem.inspect.script import Line
+from edgemem.memory import Memory
+from edgemem.recall.rank.rerank import name_of
+from edgemem.recall.rank.selection import Rows, first_of
+from edgemem.records import Heard, Reader, Recalled
+
+ANYBODY = Reader("alice")
+REFS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 6)), max_size=8)
+
+
+def item(n: int) -> Recalled:
+    return Recalled(kind="fact", id=str(n), text=f"fact {n}", score=0.5, why=())
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as opened:
+        yield opened
+
+
+@given(st.lists(REFS, max_size=5), st.sets(st.tuples(st.integers(1, 3), st.integers(1, 6))))
+def test_each_row_is_read_once(asked: list[list[tuple[int, int]]], gone: set[tuple[int, int]]) -> None:
+    """However often groups ask for a row, the truth is asked once; what is gone is asked for once too."""
+    read: list[tuple[int, int]] = []
+
+    def fetch(refs):
+        read.extend(refs)
+        return {ref: item(ref[1]) for ref in refs if ref not in gone}
+
+    rows = Rows(fetch)
+    for refs in asked:
+        once = list(dict.fromkeys(refs))
+        assert list(rows.of(once)) == [ref for ref in once if ref not in gone]
+    assert sorted(read) == sorted({ref for refs in asked for ref in refs})
+
+
+@given(st.lists(st.integers(1, 9), unique=True), st.integers(0, 6), st.sets(st.integers(1, 9)))
+def test_what_is_known_takes_nobody_s_place(numbers: list[int], k: int, seen: set[int]) -> None:
+    """The first k that are new come, and of the known ones those that stand before the last of them."""
+    known = {name_of(item(n)) for n in seen}
+    group = [item(n) for n in numbers]
+    first = list(first_of(group, k, known))
+    assert first == group[: len(first)]
+    new = [other for other in first if name_of(other) not in known]
+    assert len(new) == min(k, sum(name_of(other) not in known for other in group))
+    assert len(first) == len(group) or not first or name_of(first[-1]) not in known
+
+
+def test_kinds_apart_compete_only_among_themselves(memory: Memory) -> None:
+    """Each group gets its own k, in the order of the groups, however good the others are."""
+    player = Player(memory)
+    for n in range(6):
+        player.turn(Line(say=f"The tea is in tin {n}.", speaker="alice", session="kitchen"))
+    memory.store.add_fact("tea.kind", "green")
+    memory.store.add_fact("tea.price", "four euro")
+    groups = (("turn",), ("fact", "preference"))
+    items = memory._parts.recall.recall("Where is the tea?", reader=ANYBODY, k=2, apart=groups)
+    assert [item.kind for item in items] == ["turn", "turn", "fact", "fact"]
+
+
+def test_what_is_excluded_known_or_too_poor(memory: Memory) -> None:
+    """The next best replaces what is excluded; what is known comes besides the k; what is too poor does not fill up."""
+    for n in range(4):
+        memory.store.add_fact(f"tea.tin{n}", f"tea of sort {n}", heard=Heard("alice"))
+    memory.store.add_fact("flour.tin", "nearly empty")
+    recall = partial(memory._parts.recall.recall, "Which tea is there?", reader=ANYBODY)
+    best, second, *_ = recall(k=3)
+    assert recall(k=1, exclude=[name_of(best)])[0].id == second.id
+    items = recall(k=2, known=[name_of(best)])
+    assert (items[0].id, len(items)) == (best.id, 3)
+    assert best.id in [item.id for item in recall(min_score=best.score)]
+    assert recall(min_score=best.score + 1e-6) == []

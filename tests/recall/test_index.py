@@ -1,0 +1,350 @@
+"""The index: made from the truth in idle time, deletable, never wrong for long."""
+
+from __future__ import annotations
+
+import pytest
+from checked_index import bytes_of, check, say
+from hash_embedder import HashEmbedder
+
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.index import Index
+from edgemem.recall.index.sources import NOTE, TURN
+from edgemem.records import StoredMessage, Turn
+from edgemem.store import facts, turns
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import Migration
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.notes import NotesFile
+
+
+@pytest.fixture
+def truth(tmp_path, clock):
+    """Return an open truth."""
+    with Database(tmp_path / "memory.db", clock=clock) as db:
+        yield db
+
+
+@pytest.fixture
+def store(truth):
+    """Return the store of facts and episodes on it."""
+    return SQLiteMemoryStore(truth)
+
+
+@pytest.fixture
+def index(tmp_path, truth):
+    """Return an open index of it, with vectors."""
+    with Index(tmp_path / "index.db", truth, embedder=HashEmbedder()) as found:
+        yield found
+
+
+def words(index) -> set[str]:
+    """Return all terms that the index holds."""
+    return {term for (term,) in index.database.query("select term from vocabulary")}
+
+
+def test_everything_is_taken(truth, store, index):
+    """Facts, episodes and messages are indexed; tool messages and empty ones are not."""
+    store.add_fact("user.allergies", "peanuts", scope="user:alice")
+    store.add_episode("tool_call", {"name": "set_timer", "args": {"minutes": 5}}, "ok")
+    say(truth, 0, "where is the ladder", "in the garage")
+    tool = (StoredMessage("user", "go"), StoredMessage("tool", "secretly"), StoredMessage("assistant", None))
+    truth.write(lambda tx: turns.commit_turn(tx, Turn("s", 1, tool)))
+    assert index.pending()["text"] > 0
+    assert index.catch_up() == 5
+    assert {"peanut", "allergi", "timer", "ladder", "garag"} <= words(index)
+    assert "secretli" not in words(index)
+    assert index.pending() == {"text": 0, "changes": 0, "vectors": 5}
+    assert index.embed_pending() == 5
+    assert index.pending() == {"text": 0, "changes": 0, "vectors": 0}
+    assert index.catch_up() == index.embed_pending() == 0
+    check(index)
+
+
+def test_upkeep_is_bounded_and_yields(truth, index):
+    """No more than `limit` is done at once, and nothing once somebody speaks."""
+    for n in range(10):
+        say(truth, n, f"word{n}", f"answer{n}")
+    assert index.catch_up(7) == 7
+    assert index.catch_up(100, stop=lambda: True) == 0
+    assert index.catch_up(100) == 13
+    assert index.embed_pending(3) == 3
+    assert index.embed_pending(100, stop=lambda: True) == 0
+    assert index.embed_pending(100) == 17
+    check(index)
+
+
+def test_who_speaks_waits_for_one_text(truth, store, index):
+    """Texts are read until somebody speaks; those are in, and the next call goes on behind them, in whichever table."""
+    for n in range(3):
+        store.add_fact(f"cup.{n}", "drawer")
+        say(truth, n, f"word{n}", f"answer{n}")
+    asked = []
+
+    def third() -> bool:
+        asked.append(None)
+        return len(asked) > 3
+
+    taken = index.catch_up(stop=third)
+    assert 0 < taken < 9
+    assert index.catch_up() == 9 - taken
+    assert {"cup", "word0", "word2", "answer2"} <= words(index)
+    check(index)
+
+
+class Fleeting(HashEmbedder):
+    """Is interrupted within the second text of each batch."""
+
+    def embed_until(self, texts, stop):
+        return list(self.embed_texts(texts[:1]))
+
+    def give_way(self):
+        return None
+
+
+@pytest.mark.parametrize("embedder", [HashEmbedder(), Fleeting()])
+def test_what_is_interrupted_stays_in_the_queue(truth, store, tmp_path, embedder):
+    """Vectors that were made are kept, each of its own text, and the other texts are embedded later."""
+    for n in range(7):
+        store.add_fact(f"cup {n}", f"stands in drawer {n}")
+    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
+        index.catch_up()
+        before = index.pending()["vectors"]
+        looks = iter(range(1000))
+        index.embed_pending(stop=lambda: next(looks) > 3)
+        check(index)
+        left = index.pending()["vectors"]
+        assert 0 < left < before
+        while index.pending()["vectors"]:
+            index.embed_pending(stop=lambda: False)
+        check(index)
+        assert len(embedder.embedded) == len(set(embedder.embedded)) == before
+        for number, terms in index.database.query("select id, terms from docs"):
+            (nearest, *_) = index.space().nearest(embedder._embed(terms), 1)
+            assert nearest[0] == number
+
+
+def test_a_forgotten_fact_leaves_no_trace(truth, store, index):
+    """After forgetting, nothing of a fact stands in the index file or its log, also not of its older versions."""
+    store.add_fact("door.code", "xylophone")
+    store.add_fact("door.code", "zeppelin")
+    store.add_fact("other", "umbrella")
+    index.catch_up()
+    index.embed_pending()
+    assert b"xylophon" in bytes_of(index)
+    store.forget_fact("door.code")
+    index.catch_up()
+    assert words(index) == {"umbrella"}
+    assert index.erase()
+    assert b"xylophon" not in bytes_of(index)
+    assert b"zeppelin" not in bytes_of(index)
+    assert index.database.query("select count(*) from vectors") == [(1,)]
+    check(index)
+
+
+def test_forgotten_before_it_was_indexed(store, index):
+    """A fact that comes and goes between two upkeeps never enters."""
+    store.add_fact("door.code", "xylophone")
+    store.forget_fact("door.code")
+    index.catch_up()
+    assert words(index) == set()
+    check(index)
+
+
+def test_dropped_episodes_leave(store, truth, tmp_path):
+    """Episodes that the store trims are taken out."""
+    small = SQLiteMemoryStore(truth, max_episodes=10)
+    with Index(tmp_path / "index.db", truth) as index:
+        for n in range(12):
+            small.add_episode("event", {"n": f"number{n}"}, "ok")
+        index.catch_up()
+        for n in range(12, 24):
+            small.add_episode("event", {"n": f"number{n}"}, "ok")
+        index.catch_up()
+        kept = {row[0] for row in truth.query("select id from episodes")}
+        assert {row[0] for row in index.database.query("select ref from docs")} == kept
+        assert index.state().docs == len(kept)
+
+
+def test_a_superseded_fact_is_past(store, index, hand):
+    """What does not hold any more is kept as past, without a vector; what a correction splits still holds."""
+    store.add_fact("milk", "empty")
+    index.catch_up()
+    index.embed_pending()
+    hand.advance(60)
+    store.add_fact("milk", "full")
+    index.catch_up()
+    rows = index.database.query("select terms, past from docs order by ref")
+    assert rows == [("milk empti", 1), ("milk full", 0)]
+    check(index)
+
+
+def test_a_fact_that_holds_again_is_not_past(store, index, hand):
+    """A retracted fact that is said again holds again."""
+    store.add_fact("lamp", "broken")
+    index.catch_up()
+    hand.advance(60)
+    store.retract_fact("lamp")
+    index.catch_up()
+    assert index.database.query("select past from docs") == [(1,)]
+    hand.advance(60)
+    store.add_fact("lamp", "broken")
+    index.catch_up()
+    assert index.database.query("select past from docs order by ref") == [(1,), (0,)]
+    check(index)
+
+
+def test_an_amended_message_is_replaced(truth, index):
+    """After a barge-in only what was heard is found, under the number that it had."""
+    say(truth, 0, "tell me", "first xylophones and then zeppelins")
+    say(truth, 1, "thanks", "sure")
+    index.catch_up()
+    index.embed_pending()
+    truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text="first xylophones"))
+    index.catch_up()
+    assert "zeppelin" not in words(index)
+    rows = index.database.query("select id, terms from docs where kind = ? order by ref", (TURN,))
+    assert rows[1] == (2, "first xylophon")
+    index.embed_pending()
+    check(index)
+
+
+def test_notes_follow_their_file(tmp_path, truth):
+    """Lines of the notes come and go with the file, also when it is edited by hand."""
+    notes = NotesFile(tmp_path / "NOTES.md", clock=truth.clock)
+    with Index(tmp_path / "index.db", truth, embedder=HashEmbedder(), notes=notes) as index:
+        notes.append("- the ladder is in the garage\n- xylophone lessons on Monday", heading="House")
+        assert index.catch_up() == 2
+        assert index.catch_up() == 0
+        assert "hous" in words(index)
+        assert index.embed_pending() == 2
+        notes.path.write_bytes(b"- the ladder is in the garage\n\xff\xfe broken\n")
+        index.catch_up()
+        assert words(index) == {"ladder", "garag", "broken"}
+        assert b"xylophon" not in bytes_of(index)
+        notes.path.unlink()
+        index.catch_up()
+        assert index.database.query("select 1 from docs where kind = ?", (NOTE,)) == []
+
+
+def test_a_deleted_file_is_made_again(tmp_path, truth, store):
+    """Without its file the index starts empty and takes everything once more."""
+    store.add_fact("milk", "empty")
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up()
+    index.path.unlink()
+    with Index(tmp_path / "index.db", truth) as index:
+        assert words(index) == set()
+        index.catch_up()
+        assert words(index) == {"milk", "empti"}
+
+
+@pytest.mark.parametrize("damage", ["no database", "flipped", "emptied"])
+def test_a_damaged_file_is_made_again(tmp_path, truth, damage):
+    """Whatever happened to the file, opening and upkeep end with a sound index and no error."""
+
+    def fill(tx):
+        for n in range(300):
+            facts.assert_fact(tx, f"key{n}", f"value{n} of something")
+
+    truth.write(fill)
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up()
+    data = bytearray(index.path.read_bytes())
+    broken = {
+        "no database": b"this is not a database at all " * 100,
+        "flipped": bytes(data[:100]) + bytes(byte ^ 0xFF for byte in data[100:]),
+        "emptied": b"",
+    }[damage]
+    index.path.write_bytes(broken)
+    with Index(tmp_path / "index.db", truth) as index:
+        for _ in range(3):
+            index.catch_up()
+        assert index.database.query("select count(*) from docs") == [(300,)]
+
+
+def test_the_index_of_another_truth_is_not_used(tmp_path, truth, store, clock):
+    """An index file that was copied beside another truth is thrown away."""
+    store.add_fact("milk", "empty")
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up()
+    clock.tick()
+    with Database(tmp_path / "other.db", clock=clock) as other, Index(tmp_path / "index.db", other) as index:
+        assert words(index) == set()
+
+
+def test_an_index_with_another_schema_is_not_used(tmp_path, truth, store):
+    """An index whose tables were made by steps that are no part of ours, or by a newer edgemem, is made again."""
+    store.add_fact("milk", "empty")
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up()
+        index.database.write(lambda tx: tx.execute("update meta set value = '0' where key = 'schema'"))
+    with Index(tmp_path / "index.db", truth) as index:
+        assert words(index) == set()
+    newer = (*SCHEMA, Migration("m999_later", ("create table later (x)",)))
+    Database(tmp_path / "index.db", migrations=newer, durable=False).close()
+    with Index(tmp_path / "index.db", truth) as index:
+        assert index.catch_up() == 1
+
+
+def test_an_index_with_other_columns_is_made_again(tmp_path, truth, store):
+    """Tables of an older edgemem that today's statements do not fit are no reason not to open."""
+    store.add_fact("milk", "empty")
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up()
+        index.database.write(lambda tx: tx.execute("alter table vectors rename column seq to written"))
+    with Index(tmp_path / "index.db", truth) as index:
+        assert index.catch_up() == 1
+
+
+def test_damage_found_while_running_is_mended(tmp_path, truth, store):
+    """An index whose tables are gone is blamed by the upkeep that finds out, and made again by the next."""
+    store.add_fact("milk", "empty")
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up()
+        index.database.write(lambda tx: tx.execute("drop table docs"))
+        store.add_fact("bread", "stale")
+        assert index.catch_up() == 0
+        assert index.damaged
+        assert index.catch_up() == 2
+        assert words(index) == {"milk", "empti", "bread", "stale"}
+
+
+def test_two_indexes_on_one_file_do_not_disturb_each_other(tmp_path, truth, store, index):
+    """Upkeep of a second process takes nothing twice."""
+    with Index(tmp_path / "index.db", truth, embedder=HashEmbedder()) as second:
+        for n in range(20):
+            say(truth, n, f"word{n}", f"answer{n}")
+            (index if n % 2 else second).catch_up(3)
+            (second if n % 2 else index).embed_pending(3)
+        while index.catch_up() + second.catch_up():
+            pass
+        while index.embed_pending() + second.embed_pending():
+            pass
+        check(index)
+        assert index.state().docs == 40
+
+
+def test_old_changes_are_dropped_from_the_truth(truth, store, index, hand):
+    """The queue does not grow for ever: what the index has seen goes after a week."""
+    store.add_fact("milk", "empty")
+    store.add_fact("milk", "full")
+    index.catch_up()
+    assert truth.query("select count(*) from index_queue") == [(1,)]
+    hand.advance(8 * 86400)
+    store.add_fact("milk", "gone")
+    index.catch_up()
+    truth.flush()
+    assert truth.query("select count(*) from index_queue") == [(1,)]
+
+
+def test_what_is_written_takes_along_what_waits(tmp_path, truth, store):
+    """Few episodes wait for more; a fact does not, and brings them along in its commit."""
+    with Index(tmp_path / "index.db", truth) as index:
+        store.add_episode("dance", {"with": "bob"}, "ok")
+        assert index.catch_up(least=100, wait_s=3600.0) == 0
+        assert index.pending()["text"] == 1
+        store.add_fact("milk", "empty")
+        assert index.catch_up(least=100, wait_s=3600.0) == 2
+        assert index.pending()["text"] == 0
+        store.add_episode("dance", {"with": "mai"}, "ok")
+        assert index.catch_up(least=100, wait_s=-1.0) == 1

@@ -1,0 +1,68 @@
+"""Who says "I": in five languages what people told of themselves, and what is known about them, answers them first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import edgemem
+from edgemem.config import LlamaSettings, Profile
+from edgemem.languages.words import all_words, small
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store.turns import commit_turn
+
+SAID = {
+    "en": ("My bicycle is {}, I like it.", ("blue", "grey"), "Which colour does my bicycle have?"),
+    "de": ("Mein Fahrrad ist {}, ich mag es.", ("blau", "grau"), "Welche Farbe hat mein Fahrrad?"),
+    "es": ("Mi bicicleta es {}, me gusta.", ("azul", "gris"), "¿De qué color es mi bicicleta?"),
+    "vi": ("Xe đạp của tôi màu {}, tôi thích nó.", ("xanh", "xám"), "Xe đạp của tôi màu gì?"),
+    "zh": ("我的自行车是{}色的，我很喜欢。", ("蓝", "灰"), "我的自行车是什么颜色的？"),
+}
+
+
+@pytest.mark.parametrize("language", SAID)
+def test_what_is_mine_is_mine(language: str, tmp_path: Path) -> None:
+    """Two people say the same of themselves, and the same is known of both; each is told first what is theirs."""
+    sentence, values, question = SAID[language]
+    thing = {"en": "bicycle", "de": "Fahrrad", "es": "bicicleta", "vi": "xe đạp", "zh": "自行车"}[language]
+    profile = Profile(llama=LlamaSettings(embedder=""))
+    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
+        for number, (who, value) in enumerate(zip(("Anna", "Ben"), values, strict=True)):
+            messages = (StoredMessage("user", sentence.format(value)),)
+            turn = Turn(f"talk {number}", 0, messages, heard=Heard(speaker=who))
+            memory.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+            memory.store.add_fact(f"{who.lower()}.{thing}", value, scope="household")
+        memory.idle(60.0)
+        for who, value in zip(("Anna", "Ben"), values, strict=True):
+            assert memory.recall(question, speaker=who, kinds={"turn"})[0].text == sentence.format(value)
+            assert memory.recall(question, speaker=who, kinds={"fact"})[0].value == value
+
+
+ITSELF = {
+    "en": ("What's mine?", "I’m late"),
+    "de": ("Wer hat mir geschrieben?",),
+    "es": ("¿Dónde dejé las llaves?",),
+    "vi": ("Chìa khóa của tôi ở đâu?",),
+    "zh": ("我喜欢什么？",),
+}
+OTHERS = {
+    "en": ("What did we eat?",),
+    "de": ("Was haben wir gegessen?",),
+    "es": ("¿Dónde dejó las llaves?",),
+    "vi": (
+        "Chúng tôi ăn gì?",
+        "Minh thích gì?",
+        "Tối nay ăn gì?",
+        "Em thích gì?",
+    ),  # a name, an evening, I or you
+    "zh": ("我们吃什么？",),
+}
+
+
+@pytest.mark.parametrize(("table", "itself"), [(ITSELF, True), (OTHERS, False)])
+def test_words_that_say_i(table: dict[str, tuple[str, ...]], itself: bool) -> None:
+    """Whoever speaks of several people, or by a word that may mean somebody else, does not say "I"."""
+    for language, texts in table.items():
+        for text in texts:
+            assert all_words()[language].speaks_of_itself(small(text)) is itself, text

@@ -1,0 +1,259 @@
+"""Postings in memory: what FTS5 finds, with the same scores, whatever happens to the file."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgemem.errors import CorruptError
+from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
+from edgemem.recall.index.state import FIRST_OTHER, KEPT, State, note_removals, read_removals, trim_removals
+from edgemem.recall.people.alike import TermWeight
+from edgemem.recall.search import postings
+from edgemem.recall.search.bm25 import Statistics, bm25_scores, occurrences_of
+from edgemem.recall.search.postings import ResidentPostings
+from edgemem.recall.search.table import make_filter
+from edgemem.recall.search.view import View
+from edgemem.store.db.database import Database
+
+WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
+
+
+def opened(folder):
+    """Return the file of an index."""
+    return Database(folder / "index.db", migrations=SCHEMA, durable=False)
+
+
+def state_of(database):
+    """Return how far the index has come."""
+    known = dict(database.query("select key, value from meta"))
+    return State(**{key: value for key, value in known.items() if key in State.__struct_fields__})
+
+
+def doc(ref, text, kind=TURN, **more):
+    """Return a doc that anybody may read."""
+    return Doc(kind, ref, text, 0, None, None, **more)
+
+
+def found_in(memory, word, statistics):
+    """Return what memory finds of a word: the BM25 of each doc alone, by its number."""
+    columns = memory.columns
+    view = View(columns, make_filter(None, past=True))
+    asked = {word: TermWeight(1.0, statistics.counts[word])}
+    own = bm25_scores(view, occurrences_of(view, memory.columns.find([word])), asked, statistics).own
+    return {int(columns.rows["id"][slot]): float(own[slot]) for slot in np.flatnonzero(own)}
+
+
+def count_in(memory, word):
+    """Return in how many texts a word stands."""
+    return sum(
+        int((memory.columns.rows["id"][slots] != 0).sum()) for _, slots, _ in memory.columns.find([word])
+    )
+
+
+def compare(database, memory):
+    """Assert that memory and FTS5 count and score alike."""
+    state = state_of(database)
+    assert memory.follow(state)
+    there = dict.fromkeys(WORDS, 0)
+    there.update(row for row in database.query("select term, doc from vocabulary") if row[0] in there)
+    for word in WORDS:
+        statistics = Statistics(docs=state.docs, terms=state.terms, counts=there)
+        rows = database.query(
+            "select -bm25(words), rowid from words where words match ?", (f'"{word}"',)
+        )  # FTS5 itself
+        # FTS5 weighs a term by another formula, and not below a millionth.
+        n = there[word]
+        factor = statistics.idf(n) / max(1e-6, log((state.docs - n + 0.5) / (n + 0.5)))
+        expected = {number: pytest.approx(score * factor, rel=1e-4, abs=1e-4) for score, number in rows}
+        assert found_in(memory, word, statistics) == expected
+        assert count_in(memory, word) == there[word]
+        # What stands in the file is near to itself, spelled otherwise.
+        near = dict(memory.columns.near(f"{word}e", wide=False))
+        assert word in near if there[word] else True
+
+
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(" ".join)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from((TURN, EPISODE)), texts),
+        st.tuples(st.just("remove"), st.integers(0, 20), st.just("")),
+        st.tuples(st.just("replace"), st.integers(0, 20), texts),
+        st.tuples(st.just("look"), st.just(0), st.just("")),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps)
+def test_memory_finds_what_the_file_does(tmp_path_factory, taken):
+    """However docs come, go and change, in another process as well, memory and FTS5 give the same scores."""
+    folder = tmp_path_factory.mktemp("postings")
+    with opened(folder) as database, opened(folder) as other:
+        memory = ResidentPostings(database)
+        known: list[Doc] = []
+        for what, which, text in [*taken, ("add", TURN, "cup cup kettle"), ("look", 0, "")]:
+            if what == "add":
+                known.append(doc(len(known) + 1, text, kind=which))
+                other.write(lambda tx: add_docs(tx, [known[-1]]))
+            elif what == "look":
+                if state_of(database).docs:
+                    compare(database, memory)
+            elif known:
+                old = known[which % len(known)]
+                if what == "remove":
+                    other.write(lambda tx, old=old: remove_doc(tx, old.kind, old.ref))
+                else:
+                    new = doc(old.ref, text, kind=old.kind)
+                    other.write(lambda tx, new=new: replace_doc(tx, new))
+
+
+def test_much_that_is_new_is_left_to_idle_time(tmp_path, monkeypatch):
+    """A question reads in a few docs; before more are read in, the file has to be asked."""
+    monkeypatch.setattr(postings, "AT_ONCE", 5)
+    monkeypatch.setattr(postings, "_STEP", 4)
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
+        state = state_of(database)
+        assert not memory.follow(state)
+        assert memory.warm(state)
+        assert memory.follow(state)
+        assert count_in(memory, "cup") == 19
+        assert not memory.warm(state)
+        assert len(memory.columns) == 19
+
+
+def test_warming_yields(tmp_path):
+    """Whoever speaks stops it, and it goes on where it was."""
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
+        assert not memory.warm(state_of(database), lambda: True)
+        assert memory.warm(state_of(database), lambda: False)
+
+
+def test_who_missed_removals_reads_everything_again(tmp_path):
+    """A log that was cut before somebody read it cannot be followed; memory begins anew and is right."""
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 9)]))
+        memory.warm(state_of(database))
+        compare(database, memory)
+        database.write(lambda tx: remove_doc(tx, TURN, 3))
+        database.write(lambda tx: note_removals(tx, range(100, 100 + KEPT)))
+        database.write(trim_removals)
+        memory.warm(state_of(database))
+        compare(database, memory)
+        assert memory.follow(state_of(database))
+        assert count_in(memory, "cup") == 7
+
+
+def test_so_much_that_went_is_left_to_idle_time(tmp_path, monkeypatch):
+    """A question follows a few removals; after more, the file has to be asked until memory was warmed."""
+    monkeypatch.setattr(postings, "AT_ONCE", 5)
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
+        memory.warm(state_of(database))
+        database.write(lambda tx: [remove_doc(tx, TURN, n) for n in range(1, 8)] and None)
+        assert not memory.follow(state_of(database))
+        memory.warm(state_of(database))
+        assert memory.follow(state_of(database))
+        compare(database, memory)
+
+
+@pytest.mark.parametrize("past", [True, False])
+def test_what_holds_again_or_no_more_is_seen(tmp_path, past):
+    """A fact that is over, or that holds again, is so in memory too, whether it had a vector or not."""
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        fact = doc(1, "door code 4711", kind=FACT, past=past)
+        database.write(lambda tx: add_docs(tx, [fact]))
+        memory.follow(state_of(database))
+        database.write(lambda tx: replace_doc(tx, fact._replace(past=not past)))
+        memory.follow(state_of(database))
+        columns = memory.columns
+        assert bool(columns.rows["past"][columns.slots_of([FIRST_OTHER])[0]]) is not past
+
+
+def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
+    """Once idle time has followed, a word that stands nowhere any more is not in memory either."""
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "diagnosis kettle")]))
+        memory.follow(state_of(database))
+        memory.columns.near("diagnosis", wide=False)
+        database.write(lambda tx: remove_doc(tx, TURN, 2))
+        memory.warm(state_of(database))
+        assert memory.follow(state_of(database))
+        assert count_in(memory, "cup") == 1
+        assert memory.columns.find(["diagnosi", "kettl"]) == []
+        assert memory.columns.near("diagnosis", wide=False) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["times = '[[1,2'", "times = '\"x\"'", "marks = 300", "level = 900", "length = 1e12", "at = 'x'"],
+)
+def test_a_row_that_cannot_be_is_said_to_be_damage(tmp_path, damage):
+    """A card turned a bit over: the file is to be made again, and whoever asks is told by the error that says so."""
+    with opened(tmp_path) as database:
+        database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))
+        database.write(lambda tx: tx.execute(f"update docs set {damage} where id = 1"))
+        memory = ResidentPostings(database)
+        with pytest.raises(CorruptError):
+            memory.follow(state_of(database))
+
+
+def test_questions_alone_do_not_make_memory_grow(tmp_path, monkeypatch):
+    """Where nobody ever warms it, empty slots do not pile up either."""
+    monkeypatch.setattr(postings, "AT_ONCE", 5)
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))
+        for n in range(30):
+            database.write(lambda tx, n=n: replace_doc(tx, doc(1, "cup " * (n % 3 + 1))))
+            memory.follow(state_of(database))
+        assert memory.columns.n - len(memory.columns) <= 6
+
+
+def test_a_word_that_a_text_repeats_a_thousand_times_counts_255_times(tmp_path):
+    """More would run into the number of the doc beside it."""
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(1, "cup " * 1000), doc(2, "kettle")]))
+        memory.follow(state_of(database))
+        [(term, slots, times)] = memory.columns.find(["cup", "teapot"])
+        assert (term, memory.columns.rows["id"][slots].tolist(), times.tolist()) == ("cup", [1], [255.0])
+
+
+def test_empty_slots_do_not_pile_up(tmp_path, monkeypatch):
+    """What is replaced over and over leaves empty slots, and warming makes memory anew before they are half of it."""
+    monkeypatch.setattr(postings, "AT_ONCE", 5)
+    with opened(tmp_path) as database:
+        memory = ResidentPostings(database)
+        database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))
+        for n in range(30):
+            database.write(lambda tx, n=n: replace_doc(tx, doc(1, "cup " * (n % 3 + 1))))
+            memory.warm(state_of(database))
+            assert memory.columns.n - len(memory.columns) <= 6
+        compare(database, memory)
+
+
+def test_the_log_of_removals_stays_short(tmp_path):
+    """Old entries go, and a reader who would have needed them is told so."""
+    with opened(tmp_path) as database:
+        database.write(lambda tx: note_removals(tx, range(1, 6001)))
+        first = database.query("select min(seq) from removals")[0][0]
+        assert len(read_removals(database, first - 1, 9999) or ()) == 6000
+        database.write(trim_removals)
+        assert database.query("select count(*) from removals") == [(KEPT,)]
+        assert read_removals(database, first, 9999) is None

@@ -1,0 +1,299 @@
+"""Prefetch: when it begins, what it costs, what it forgets, and which ways of writing a sentence are the same to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from conftest import HandClock
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.errors import ClosedError, DiskError
+from edgemem.recall.prefetch import KEPT_S, Prefetch, read_utterance, with_ending
+from edgemem.records import Recalled
+
+
+class Talk:
+    """A conversation: anything that can be referred to weakly."""
+
+
+class Searches:
+    """A search that finds its own question, and notes what it was asked."""
+
+    def __init__(self, hand: HandClock) -> None:
+        self.hand = hand
+        self.asked: list[str] = []
+        self.takes_s = 0.0
+        self.stamp = 0
+        self.late = False
+
+    def __call__(self, text: str, **_: Any) -> list[Recalled]:
+        self.asked.append(text)
+        self.hand.advance(self.takes_s)
+        return [Recalled("note", "1", text, 1.0, ())]
+
+
+@pytest.fixture
+def searches(hand: HandClock) -> Searches:
+    return Searches(hand)
+
+
+@pytest.fixture
+def ahead(searches: Searches, hand: HandClock) -> Iterator[Prefetch]:
+    made = Prefetch(
+        searches,
+        stamp=lambda: searches.stamp,
+        late=lambda: searches.late,
+        settle_s=0.0,
+        share=lambda: 1.0,
+        now=lambda: hand.wall,
+        clock=lambda: hand.monotonic,
+    )
+    yield made
+    made.close()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def hear(ahead: Prefetch, by: object, text: str) -> None:
+    """Hand a text over, and wait for its recall."""
+    ahead.ask(by, text, {})
+    until(lambda: ahead.idle)
+
+
+def test_it_rests_between_recalls(ahead: Prefetch, searches: Searches, hand: HandClock) -> None:
+    """With half a core, a recall of a second is followed by a second of rest, whoever speaks."""
+    one, other = Talk(), Talk()
+    ahead.share = lambda: 0.5
+    searches.takes_s = 1.0
+    hear(ahead, one, "first")
+    searches.takes_s = 0.0
+    ahead.ask(other, "second", {})
+    time.sleep(0.05)
+    assert searches.asked == ["first"]
+    hand.advance(1.0)
+    ahead.wake()
+    until(lambda: ahead.idle)
+    assert searches.asked == ["first", "second"]
+
+
+def test_what_nobody_comes_for_is_forgotten(ahead: Prefetch, hand: HandClock) -> None:
+    """After some seconds neither the text nor what was found is kept."""
+    by = Talk()
+    hear(ahead, by, "so far")
+    hand.advance(KEPT_S)
+    ahead.wake()
+    until(lambda: ahead.take(by, "so far", {}).outcome == "unheard")
+
+
+def test_what_has_changed_is_not_lent_out(ahead: Prefetch, searches: Searches) -> None:
+    """Nor is what was found before something was written, for other arguments, or within the deadline only."""
+    by = Talk()
+    hear(ahead, by, "so far")
+    searches.stamp = 1
+    assert ahead.take(by, "so far", {}) == ("stale", None)
+    hear(ahead, by, "so far so good")
+    assert ahead.take(by, "so far so good", {"k": 5}) == ("stale", None)
+    searches.late = True
+    hear(ahead, by, "late")
+    assert ahead.take(by, "late", {}) == ("missed", None)
+
+
+def test_a_memory_that_is_closed_is_no_failure() -> None:
+    """A recall that runs while everything is closed ends quietly; any other error is told once, by its kind."""
+    faults: list[Exception] = [ClosedError("The database was closed."), ValueError("so far")]
+
+    def search(text: str, **_: Any) -> list[Recalled]:
+        raise faults.pop(0)
+
+    by = Talk()
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=lambda: 1.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    assert ahead.fault(by) == ""
+    hear(ahead, by, "so far so good")
+    assert ahead.fault(by) == "ValueError"
+    assert ahead.fault(by) == ""
+    assert ahead.take(by, "so far so good", {}) == ("missed", None)
+    ahead.close()
+
+
+def test_nothing_is_recalled_for_a_sentence_that_is_over(ahead: Prefetch, searches: Searches) -> None:
+    """What has not begun when the turn asks for it is left to the turn."""
+    by = Talk()
+    ahead.settle_s = 60.0
+    ahead.ask(by, "so far", {})
+    assert ahead.take(by, "so far", {}) == ("missed", None)
+    assert ahead.idle
+    assert searches.asked == []
+
+
+@pytest.mark.parametrize("text", ["where is the", "boat " * 1000, "…"])
+def test_what_cannot_be_a_whole_sentence_is_not_recalled_for(
+    ahead: Prefetch, searches: Searches, text: str
+) -> None:
+    """An article is the end of nothing, and nobody speaks for half an hour."""
+    by = Talk()
+    hear(ahead, by, text)
+    hear(ahead, by, "the end")
+    assert searches.asked == ["the end"]
+
+
+def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
+    """A recall for a text that was given up meanwhile leaves the one of the text that was taken back."""
+    go, running = threading.Event(), threading.Event()
+
+    def search(text: str, **_: Any) -> list[Recalled]:
+        if text == "sofa":
+            running.set()
+            assert go.wait(20)
+        return [Recalled("note", "1", text, 1.0, ())]
+
+    by = Talk()
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=lambda: 1.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    ahead.ask(by, "sofa", {})
+    assert running.wait(20)
+    ahead.ask(by, "so far", {})
+    go.set()
+    until(lambda: ahead.idle)
+    taken = ahead.take(by, "so far", {})
+    assert taken.items is not None
+    assert taken.items[0].text == "so far"
+    ahead.close()
+
+
+@pytest.mark.parametrize("way", ["another sentence", "another word", "dropped", "closed"])
+def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
+    """It may stop then; what it has by then is lent to nobody."""
+    go, running = threading.Event(), threading.Event()
+    told: list[bool] = []
+
+    def search(text: str, *, stop: Callable[[], bool], **_: Any) -> list[Recalled]:
+        told.append(stop())
+        running.set()
+        assert go.wait(20)
+        told.append(stop())
+        return [Recalled("note", "1", text, 1.0, ())]
+
+    by = Talk()
+    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=lambda: 1.0, now=lambda: 0.0)
+    ahead.ask(by, "so far", {})
+    assert running.wait(20)
+    if way == "another sentence":
+        ahead.take(by, "so far so good", {})
+    elif way == "another word":
+        ahead.settle_s = 60.0
+        ahead.ask(by, "so far so", {})
+    elif way == "dropped":
+        ahead.drop(by)
+    closing = threading.Thread(target=ahead.close)
+    if way == "closed":
+        closing.start()
+        until(lambda: ahead._closed)
+    go.set()
+    until(lambda: len(told) == 2)
+    assert told == [False, True]
+    if way == "another word":
+        ahead.ask(by, "so far", {})
+    assert ahead.take(by, "so far", {}).items is None
+    if way != "closed":
+        closing.start()
+    closing.join(20)
+
+
+def test_the_index_is_read_into_memory_until_somebody_says_something(hand: HandClock) -> None:
+    """Warming gives way to a recall, and what fails there stops nothing."""
+    warm: list[bool] = []
+    asked = threading.Event()
+
+    def warming(stop: Callable[[], bool]) -> None:
+        warm.append(stop())
+        assert asked.wait(20)
+        until(stop)
+        raise OSError("the index cannot be read")
+
+    by = Talk()
+    ahead = Prefetch(lambda text, **_: [], stamp=lambda: 0, warm=warming, settle_s=0.0, now=lambda: 0.0)
+    ahead.wake()
+    until(lambda: warm == [False])
+    ahead.ask(by, "so far", {})
+    asked.set()
+    until(lambda: ahead.idle)
+    assert ahead.take(by, "so far", {}).outcome == "ready"
+    ahead.close()
+    ahead.close()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Can I eat this cake?", "can i  eat this cake ?"),
+        ("No, Alice, the RED one!", "no alice the red one."),
+        ("»Wer kommt?«", "wer kommt?"),
+        ("Straße.", "STRASSE."),
+        ("Cafe\u0301.", "café."),
+    ],
+)
+def test_writing_does_not_tell_sentences_apart(one: str, other: str) -> None:
+    """Case, white space, commas and ways to write a letter are no difference."""
+    assert read_utterance(one) == read_utterance(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("You eat cake?", "You eat cake."),
+        ("You eat cake?", "You eat cake"),
+        ("You eat cake.", "You eat cake..."),
+        ("It costs 5 €.", "It costs 5."),
+        ("की", "का"),
+        ("re cover", "recover"),
+    ],
+)
+def test_what_is_said_tells_sentences_apart(one: str, other: str) -> None:
+    """Words, signs that are spoken, marks that are parts of letters, and whether it is a question, are a difference."""
+    assert read_utterance(one) != read_utterance(other)
+
+
+@given(st.text(max_size=60), st.sampled_from(["", "?", "."]))
+def test_an_ending_changes_no_word(text: str, ending: str) -> None:
+    """What is written as if it ended here is the same words, with that ending."""
+    whole = read_utterance(with_ending(text, ending))
+    assert whole.words == read_utterance(text).words
+    if ending:
+        assert whole.ending == ending
+
+
+def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
+    """Where nobody can tell whether anything has changed, the turn's own recall says what is wrong."""
+    broken: list[bool] = []
+
+    def stamp() -> int:
+        if broken:
+            raise DiskError("The disk could not be read.")
+        return 0
+
+    by = Talk()
+    ahead = Prefetch(lambda text, **_: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
+    hear(ahead, by, "so far")
+    broken.append(True)
+    assert ahead.take(by, "so far", {}) == ("stale", None)
+    ahead.close()
+
+
+def test_what_is_old_is_not_lent_out(ahead: Prefetch, hand: HandClock) -> None:
+    """Also where the thread has not come to forget it yet."""
+    by = Talk()
+    hear(ahead, by, "so far")
+    hand.advance(KEPT_S + 1)
+    assert ahead.take(by, "so far", {}).items is None

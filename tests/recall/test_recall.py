@@ -1,0 +1,531 @@
+"""Recall: the right things, to the right people, in time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hash_embedder import HashEmbedder
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from recalling import ALICE, BOB, STRANGER, Robot
+
+from edgemem.errors import ModelError
+from edgemem.records import Reader
+from edgemem.store import facts, turns
+
+
+@pytest.fixture
+def robot(tmp_path, clock):
+    """Return a robot with vectors."""
+    made = Robot(tmp_path, clock, HashEmbedder())
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["at once", "indexed"])
+def settled(request, robot):
+    """Return a function to call after writing: the index may have seen it or not."""
+    return (lambda: None) if request.param == "at once" else robot.idle
+
+
+def test_everything_is_found(robot, settled):
+    """Facts, episodes, messages and notes are found, also what was written a moment ago."""
+    robot.store.add_fact("user.allergies", "peanuts", scope="user:alice", source="user")
+    call = {"name": "set_timer", "args": {"minutes": 5}, "result": {"rings": "at noon"}}
+    robot.store.add_episode("tool_call", call, "ok", agent="pip")
+    robot.say(3, "where did I put the ladder", "it leans in the garage", session="kitchen")
+    robot.notes.append("- the boiler needs water", heading="House")
+    settled()
+    (fact,) = robot.recall("any peanuts?", k=1)
+    assert (fact.kind, fact.text, fact.scope, fact.source) == (
+        "fact",
+        "allergies: peanuts",
+        "user:alice",
+        "user",
+    )
+    assert (fact.key, fact.value) == ("user.allergies", "peanuts")
+    assert (fact.level, fact.owner, fact.valid_to) == ("private", "alice", None)
+    (episode,) = robot.recall("which timer", k=1)
+    assert (episode.kind, episode.source) == ("episode", "pip")
+    assert episode.text == "set timer 5: rings at noon"
+    (reply,) = robot.recall("garage", k=1)
+    assert (reply.kind, reply.session, reply.turn, reply.source) == ("turn", "kitchen", 3, "assistant")
+    (asked,) = robot.recall("ladder", k=1)
+    assert (asked.speaker, asked.text) == ("alice", "where did I put the ladder")
+    (note,) = robot.recall("boiler", k=1)
+    assert (note.kind, note.text, note.source) == ("note", "House: the boiler needs water", "NOTES.md")
+    for item in (fact, episode, reply, asked, note):
+        assert "words" in item.why
+        assert 0 < item.score <= 1
+
+
+@pytest.mark.parametrize(
+    ("payload", "outcome", "text"),
+    [
+        (
+            {"name": "set_timer", "args": {"minutes": 5}, "error": "no battery"},
+            "failed",
+            "set timer 5 failed: no battery",
+        ),
+        ({"name": "set_timer", "args": "five", "result": None}, "ok", "set timer five"),
+        ({"name": "set_timer"}, "ok", "set timer"),
+        ({"name": 7, "args": [1]}, "ok", "tool call: name 7 args 1 (ok)"),
+        ({}, "ok", "tool call (ok)"),
+    ],
+)
+def test_any_payload_of_a_tool_call_can_be_read(robot, payload, outcome, text):
+    """Whatever a loop has logged, there is a sentence for it."""
+    robot.store.add_episode("tool_call", payload, outcome)
+    assert robot.texts("timer tool call") == [text]
+
+
+def test_words_match_before_and_after_indexing_alike(robot):
+    """The same texts come in the same order whether the index has seen them or not."""
+    lines = [
+        "the red bicycle",
+        "a bicycle needs a pump",
+        "red paint",
+        "pumps and hoses",
+        "the cat",
+        "red red wine",
+    ]
+    for n, line in enumerate(lines):
+        robot.say(n, line, session=f"s{n}")
+    before = [(item.id, round(item.score, 6)) for item in robot.recall("red bicycle pump", k=9)]
+    robot.index.catch_up()
+    assert [(item.id, round(item.score, 6)) for item in robot.recall("red bicycle pump", k=9)] == before
+    robot.say(9, "blue bicycle", session="s9")
+    assert "blue bicycle" in robot.texts("bicycle", k=9)
+
+
+@pytest.mark.parametrize("question", ["which bus leaves at 7:30", "which bus leaves at half past seven"])
+def test_numbers_are_found_however_they_were_said(robot, settled, question):
+    """Spoken numbers find written ones, and the other way round."""
+    robot.say(1, "bus nine to the harbour leaves at half past seven")
+    robot.say(2, "Bus nine to the lake leaves at 7:30 too.")
+    robot.say(3, "Bus nine to the castle leaves at 8:45.")
+    settled()
+    assert "castle" not in " ".join(robot.texts(question, k=2))
+
+
+@pytest.mark.parametrize(
+    ("question", "first"), [("where is the spare key", "pot"), ("where was the spare key before", "hook")]
+)
+def test_what_was_told_anew_comes_before_what_it_replaces(robot, settled, hand, question, first):
+    """Where somebody says how it is now the newest comes first, though the older one has as many words of the question."""
+    for n, text in enumerate(
+        (
+            "the spare key hangs on a hook behind the shed",
+            "the dentist sees grandma on friday",
+            "I put the spare key under the blue pot",
+            "the neighbours have a new dog",
+        )
+    ):
+        robot.say(n, text, session=f"s{n}")
+        hand.advance(5 * 86400.0)
+    settled()
+    found = robot.texts(question, k=2)
+    assert first in found[0]
+    assert all("spare key" in text for text in found)
+
+
+def as_older_rules_made_it(tx):
+    """Have the words of all docs be what they were before numbers were digits."""
+    tx.execute("insert into words (words, rowid, terms) select 'delete', id, terms from docs")
+    tx.execute("update docs set terms = 'bus harbour number twenti five', rules = 3")
+    tx.execute("insert into words (rowid, terms) select id, terms from docs")
+    tx.execute("update meta set value = 3 where key = 'rules'")
+
+
+def test_what_older_rules_made_is_missed_by_nobody(tmp_path, clock):
+    """Where the rules for words have changed, what is not made again yet is found at once, by the new ones."""
+    old = Robot(tmp_path, clock)
+    old.say(1, "the bus to the harbour is number twenty five")
+    old.idle()
+    old.index.database.write(as_older_rules_made_it)
+    old.close()
+    robot = Robot(tmp_path, clock)
+    try:
+        assert robot.index.pending()["text"] == 1
+        for idle in (False, True):
+            if idle:
+                robot.idle()
+                assert robot.index.pending()["text"] == 0
+            assert robot.texts("what is 25") == ["the bus to the harbour is number twenty five"]
+    finally:
+        robot.close()
+
+
+def test_meaning_finds_without_a_common_word(tmp_path, clock):
+    """Vectors find what words cannot, and say so."""
+    robot = Robot(tmp_path, clock, HashEmbedder(means={"automobil": "car", "vehicl": "car"}))
+    robot.say(0, "my automobile is blue", session="a")
+    robot.say(0, "bread and butter", session="b")
+    robot.idle()
+    (found, *_) = robot.recall("vehicle")
+    assert found.text == "my automobile is blue"
+    assert found.why[0] == "meaning"
+    assert robot.recaller.last.signals == ("meaning",)
+    robot.close()
+
+
+def test_whom_the_question_names(robot, settled):
+    """A person's name is not a word to match; what that person said comes first."""
+    robot.say(0, "I adore opera", speaker="alice", session="a")
+    robot.say(0, "I adore opera", speaker="bob", session="b")
+    robot.say(0, "bob, are you there", speaker="alice", session="c")
+    settled()
+    found = robot.recall("does bob adore opera")
+    assert (found[0].speaker, found[1].speaker) == ("bob", "alice")
+    assert "person" in found[0].why
+    mine = robot.recall("do I adore opera", reader=ALICE)
+    assert mine[0].speaker == "alice"
+
+
+def test_the_newer_of_equals_comes_first(robot, settled, hand):
+    """Of two like texts the newer one is first, and event time counts where it is known."""
+    robot.say(0, "the key is here", session="a")
+    hand.advance(60 * 86400)
+    robot.say(0, "the key is here", session="b")
+    settled()
+    assert [item.session for item in robot.recall("key")] == ["b"]
+
+
+def test_private_text_reaches_its_owner_alone(robot, settled):
+    """Shared is for anyone, household for known voices, private for its owner without company."""
+    robot.store.add_fact("secret present", "bicycle", scope="user:alice")
+    robot.store.add_fact("family bicycle", "red", scope="household")
+    robot.store.add_fact("shop bicycle", "open", scope="global")
+    robot.say(0, "the bicycle squeaks", level="private", owner="bob", session="p")
+    robot.notes.append("- oil the bicycle")
+    settled()
+
+    def kinds_for(reader):
+        return {item.text for item in robot.recall("bicycle", reader=reader, k=9)}
+
+    household = {"family bicycle: red", "shop bicycle: open", "oil the bicycle"}
+    assert kinds_for(None) == household | {"secret present: bicycle", "the bicycle squeaks"}
+    assert kinds_for(ALICE) == household | {"secret present: bicycle"}
+    assert kinds_for(BOB) == household | {"the bicycle squeaks"}
+    assert kinds_for(STRANGER) == {"shop bicycle: open"}
+    assert kinds_for(Reader("alice", frozenset({"alice", "bob"}))) == household
+    assert kinds_for(Reader("alice", frozenset({"alice", ""}))) == {"shop bicycle: open"}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_words_that_sound_alike_find_one_another(tmp_path, clock, indexed):
+    """A question finds what a recogniser wrote otherwise, and a misheard one what was written right; its own words first."""
+    robot = Robot(tmp_path, clock)
+    robot.say(1, "the plumber repaired the kettle", session="a")
+    robot.say(2, "the gardener watched the kattel", session="b")
+    robot.say(3, "the painter finished the door", session="c")
+    if indexed:
+        robot.idle()
+    first = {
+        question: [text.split()[-1] for text in robot.texts(question) if "door" not in text]
+        for question in ("kettle", "cattle", "kettel", "plumber", "plumbler", "blumber", "pumber")
+    }
+    robot.close()
+    assert first["kettle"][0] == "kettle"
+    assert set(first["cattle"]) == set(first["kettel"]) == {"kattel", "kettle"}
+    assert all(first[word][0] == "kettle" for word in ("plumber", "plumbler", "blumber", "pumber"))
+
+
+@pytest.mark.parametrize("heard", ["nana roof", "ruth", "nanna ruth", "banana ruth"])
+def test_a_text_speaks_of_somebody_by_half_of_a_name(robot, settled, heard):
+    """What is told of them is found as theirs, however a recogniser wrote the rest of the name."""
+    robot.say(1, "good morning to all", speaker="Nana Ruth")
+    robot.say(2, f"{heard} keeps honey in the cellar", speaker="Oleg")
+    robot.say(3, "somebody keeps honey in the attic", speaker="Oleg")
+    settled()
+    why = {found.text.split()[-1]: found.why for found in robot.recall("where does Nana Ruth keep honey")}
+    assert "person" in why["cellar"]
+    assert "person" not in why["attic"]
+
+
+def test_only_what_holds_now_is_found(robot, settled, hand):
+    """A superseded value, one that is over and one that is to come are not given unless asked for."""
+    robot.store.add_fact("milk", "empty")
+    hand.advance(60)
+    robot.store.add_fact("milk", "full")
+    now = hand.wall
+    robot.store.add_fact("guest", "milk lover", valid_from=now - 100, valid_to=now - 50)
+    robot.store.add_fact("visit", "milk delivery", valid_from=now + 1000)
+    settled()
+    assert robot.texts("milk") == ["milk: full"]
+    assert set(robot.texts("milk", include_past=True)) == {
+        "milk: full",
+        "milk: empty (until 2026-02-02)",
+        "guest: milk lover (until 2026-02-02)",
+        "visit: milk delivery",
+    }
+    ends = {item.value: (item.valid_to, item.past) for item in robot.recall("milk", include_past=True)}
+    assert ends["full"] == (None, False)
+    assert ends["empty"] == (pytest.approx(now, abs=1), True)
+    assert ends["milk lover"] == (now - 50, True)
+    assert ends["milk delivery"] == (None, False)
+    hand.advance(2000)
+    assert set(robot.texts("milk")) == {"milk: full", "visit: milk delivery"}
+
+
+@pytest.mark.parametrize("when", ["before indexing", "after indexing"])
+def test_the_forgotten_never_comes_back(robot, when):
+    """A forgotten fact is not found from that moment on, whatever the index knows."""
+    robot.store.add_fact("door code", "xylophone")
+    robot.store.add_fact("bell", "xylophone sound")
+    if when == "after indexing":
+        robot.idle()
+    assert len(robot.texts("xylophone")) == 2
+    robot.store.forget_fact("door code")
+    assert robot.texts("xylophone") == ["bell: xylophone sound"]
+    robot.idle()
+    assert robot.texts("xylophone") == ["bell: xylophone sound"]
+
+
+def test_an_amended_reply_is_found_as_it_was_heard(robot, settled):
+    """What nobody heard is not recalled."""
+    robot.say(0, "tell me", "first xylophones and then zeppelins")
+    settled()
+    robot.recall("zeppelins")
+    robot.truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text="first xylophones"))
+    assert "first xylophones and then zeppelins" not in robot.texts("zeppelins xylophones")
+    settled()
+    assert robot.texts("zeppelins", min_score=0.2) == []
+    assert robot.texts("xylophones")[0] == "first xylophones"
+
+
+def test_what_the_prompt_holds_is_left_out(robot, settled):
+    """Turns that are visible, and items that were shown, are not recalled again."""
+    for n in range(6):
+        robot.say(n, f"the boat number {n}", session="now")
+    robot.say(0, "the boat of old", session="then")
+    robot.store.add_fact("boat", "blue")
+    settled()
+    (fact,) = robot.recall("boat", kinds=["fact"])
+    found = robot.texts("boat", skip_turns=("now", {0, 1, 2, 4, 5}), exclude={f"fact:{fact.id}"}, k=9)
+    assert set(found) == {"the boat number 3", "the boat of old"}
+    assert len(robot.texts("boat", skip_turns=("unheard of", {1}), k=9)) == 8
+
+
+def test_what_the_reader_knows_takes_nobodys_place(robot, settled):
+    """What is known already keeps its rank and is returned, beside as many others as are asked for."""
+    for n in range(4):
+        robot.store.add_fact(f"boat{n}.colour", f"the boat is green {n}")
+    settled()
+
+    def named(**options):
+        return [f"{item.kind}:{item.id}" for item in robot.recall("boat green", kinds=("fact",), **options)]
+
+    ranked = named(k=4)
+    assert len(ranked) == 4
+    for known, more in ((ranked[:1], 3), (ranked[:2], 4), (ranked[3:], 2), ([], 2)):
+        assert named(k=2, known=set(known)) == ranked[:more]
+
+
+def test_kinds_score_and_k_bound_the_answer(robot, settled):
+    """Only the kinds asked for, only what is good enough, only so many."""
+    robot.store.add_fact("boat", "blue")
+    robot.say(0, "the boat leaks a little every spring", "so it does")
+    robot.notes.append("paint the boat")
+    settled()
+    assert robot.texts("boat", kinds=["fact"]) == ["boat: blue"]
+    assert len(robot.recall("boat", kinds=["note", "fact"], k=1)) == 1
+    assert set(robot.texts("boat", kinds=["note", "fact"])) == {"boat: blue", "paint the boat"}
+    assert robot.recall("boat", kinds=["summary"]) == []
+    assert robot.recall("boat", kinds=[]) == []
+    assert robot.recall("boat", k=0) == []
+    assert len(robot.recall("boat", k=9)) == 4
+    assert all(item.score >= 0.3 for item in robot.recall("boat", k=9, min_score=0.3))
+    assert robot.recall("boat", min_score=1.0) == []
+
+
+def test_a_slow_embedder_leaves_words(tmp_path, clock):
+    """Past its share of the deadline recall goes on without meaning, and says so."""
+    embedder = HashEmbedder()
+    robot = Robot(tmp_path, clock, embedder)
+    robot.say(0, "the boat leaks")
+    robot.idle()
+    embedder.slow = True
+    assert robot.texts("boat", deadline_s=10) == ["the boat leaks"]
+    assert robot.recaller.last.signals == ("words",)
+    assert robot.recaller.last.late
+    assert robot.texts("boat") == ["the boat leaks"]
+    assert robot.recaller.last.signals == ("words", "meaning")
+    assert not robot.recaller.last.late
+    robot.close()
+
+
+def test_a_deadline_that_is_over_does_no_harm(robot, settled):
+    """With no time left the answer is what words found, or nothing, but no error."""
+    robot.say(0, "the boat leaks")
+    settled()
+    assert robot.texts("boat", deadline_s=0.0) in ([], ["the boat leaks"])
+    assert robot.recaller.last.late or robot.recaller.last.signals == ("words",)
+
+
+def test_a_failing_embedder_leaves_words(tmp_path, clock):
+    """A model that cannot answer costs meaning, not the recall."""
+
+    class Broken(HashEmbedder):
+        def embed_query(self, text, *, timeout_s=None):
+            raise ModelError("the model vanished")
+
+    robot = Robot(tmp_path, clock, Broken())
+    robot.say(0, "the boat leaks")
+    robot.idle()
+    assert robot.texts("boat") == ["the boat leaks"]
+    robot.close()
+
+
+@pytest.mark.parametrize("how", ["tables are gone", "cut in half", "closed"])
+def test_a_broken_index_costs_no_reply(robot, how):
+    """The truth is searched directly, and the next upkeep makes the index again."""
+
+    def fill(tx):
+        for n in range(400):
+            facts.assert_fact(tx, f"boat{n}", f"number{n}")
+
+    robot.truth.write(fill)
+    robot.idle()
+    if how == "tables are gone":
+        robot.index.database.write(lambda tx: tx.execute("drop table docs"))
+    elif how == "cut in half":
+        robot.index.database.checkpoint()
+        with robot.index.path.open("r+b") as file:
+            file.truncate(robot.index.path.stat().st_size // 2)
+    else:
+        robot.index.close()
+    assert robot.texts("number399") == ["boat399: number399"]
+    assert robot.texts("number7") == ["boat7: number7"]
+    if how != "closed":
+        robot.idle()
+        robot.idle()
+        assert robot.index.state().docs == 400
+        assert robot.texts("number7")[0] == "boat7: number7"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(query=st.text(max_size=200))
+def test_any_text_is_a_question(robot, query):
+    """Whatever is asked, the answer is a list."""
+    if robot.truth.query("select count(*) from messages") == [(0,)]:
+        robot.say(0, "the boat leaks", "NEAR the harbour AND the sea*")
+        robot.idle()
+    assert isinstance(robot.recall(query, reader=ALICE), list)
+
+
+def test_many_threads_ask_while_another_writes(robot):
+    """Eight threads recall while turns are written and indexed; none fails, and all is found in the end."""
+    failures = []
+
+    def ask():
+        try:
+            for n in range(25):
+                robot.recall(f"boat number {n}", reader=ALICE, deadline_s=5)
+        except Exception as error:  # noqa: BLE001 - shown below
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for n in range(25):
+        robot.say(n, f"boat number {n}", "fine")
+        robot.index.catch_up(10)
+        robot.index.embed_pending(4)
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    robot.idle()
+    assert robot.recall("boat number 24")[0].text == "boat number 24"
+
+
+def test_recall_of_a_conversation_with_the_real_model(tmp_path, clock, minilm):
+    """The default model finds a paraphrase among other talk, and says by what."""
+    from edgemem.llama.embedder import LlamaEmbedder
+
+    with LlamaEmbedder(minilm) as embedder:
+        robot = Robot(tmp_path, clock, embedder)
+        lines = [
+            "My sister gave birth to a little girl last week",
+            "The washing machine makes a terrible noise",
+            "I signed up for a pottery class on Tuesdays",
+            "We are out of coffee again",
+            "The neighbours complained about our dog barking",
+        ]
+        for n, line in enumerate(lines):
+            robot.say(n, line, session=f"s{n}")
+        robot.idle()
+        questions = [
+            "Who had a baby?",
+            "Which appliance is loud?",
+            "What hobby did I start?",
+            "Is somebody annoyed by our pet?",
+        ]
+        wanted = [lines[0], lines[1], lines[2], lines[4]]
+        assert [robot.texts(question, k=1)[0] for question in questions] == wanted
+        assert robot.recall("Which appliance is loud?")[0].why[0] == "meaning"
+        robot.close()
+
+
+def test_a_repeated_question_takes_nobody_s_place(robot, settled):
+    """Whoever asks once more gets the answer that stands behind all those times that it was asked."""
+    for n in range(12):
+        robot.say(n, "where is the blue torch")
+    robot.say(20, "the torch hangs in the shed", session="b")
+    settled()
+    assert robot.texts("where is the blue torch") == [
+        "the torch hangs in the shed",
+        "where is the blue torch",
+    ]
+    assert robot.texts("where is the blue torch", min_score=0.01) == ["the torch hangs in the shed"]
+
+
+def test_what_answers_stands_above_who_did_not_know(robot, settled):
+    """However near the words of a robot that did not know are to the question."""
+    robot.say(0, "what is the garage code", "I'm sorry, I don't know the garage code.", session="a")
+    robot.say(1, "it is 4711", session="a")
+    robot.say(0, "I don't know the garage code", "The garage code is 4711.", session="b")
+    settled()
+    found = robot.texts("what is the garage code", k=10)
+    assert "it is 4711" in found
+    assert found.index("The garage code is 4711.") < found.index("I'm sorry, I don't know the garage code.")
+
+
+def test_what_others_keep_does_not_crowd_out(robot, settled):
+    """Hundreds of someone else's records leave one's own in sight."""
+
+    def fill(tx):
+        for n in range(300):
+            facts.assert_fact(tx, f"bicycle{n}", "bicycle", scope="user:bob")
+        facts.assert_fact(tx, "my own", "bicycle", scope="user:alice")
+
+    robot.truth.write(fill)
+    settled()
+    assert robot.texts("bicycle", reader=ALICE) == ["my own: bicycle"]
+
+
+@pytest.mark.parametrize(
+    "question", ["where is the kettle", "where is the cattle", "what did zolten say of the ketel"]
+)
+def test_what_others_keep_leaves_no_trace_in_a_score(tmp_path, clock, question):
+    """How often a word stands in what somebody else keeps private, or what sounds like it, tells nobody anything."""
+    scores = []
+    for n, kept in enumerate(
+        ["", "the kettle is a cattle, the ketel was a kettle of Soltan's", "nothing alike"]
+    ):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        robot = Robot(folder, clock)
+        robot.say(1, "the kettle stands on the stove", "Fine.", speaker="zoltan")
+        robot.say(2, "cattle stood in the meadow", "Moo.", speaker="alice")
+        if kept:
+            robot.say(3, kept, session="his", speaker="bob", owner="bob", level="private")
+        for indexed in (False, True):
+            if indexed:
+                robot.idle()
+            found = robot.recall(question, reader=ALICE)
+            scores.append([(item.text, item.score) for item in found])
+        robot.close()
+    assert len(scores[0]) > 1
+    assert all(one == scores[0] for one in scores)

@@ -1,0 +1,202 @@
+"""What recall finds in our own corpus, in words that nothing was learnt on, is frozen: a change is seen, and meant.
+
+`EDGEMEM_FREEZE=1 pytest tests/recall/test_recall_floors.py` writes what this tree finds into `data/recall_floors.json`; whoever does
+so says in the commit why it moved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pytest
+
+from edgemem.config import Profile
+from edgemem.llama.embedder import LlamaEmbedder
+from edgemem.recall.rank.features import FEATURES
+from edgemem.recall.rank.gate import SLOWLY
+from edgemem.recall.rank.model import LinearModel, shipped_models
+from edgemem.recall.rank.replacing import Messages
+from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
+from lab.recall_cases import LEFT_OUT, weeks_case
+from lab.recall_home import IDLE_S, Filled, filled
+from lab.weeks import weeks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from edgemem.records import Kind
+
+FROZEN = Path(__file__).parents[1] / "data" / "recall_floors.json"
+
+FREEZE = "EDGEMEM_FREEZE" in os.environ
+
+SHARE = 0.02
+"""By how much a share may be lower or higher than the frozen one."""
+SCORE = 0.01
+"""The same of a score: on another processor vectors are rounded otherwise."""
+EACH = 10
+"""Questions of each category whose scores are frozen."""
+FIRST = 5
+"""Things that are found of each of them."""
+
+VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
+GROUPS = {
+    "meaning": {name for name in FEATURES if "meaning" in name},
+    "words": {name for name in FEATURES if name.startswith("words")},
+    "people": {name for name, reason in FEATURES.items() if reason == "person"},
+    "neighbours": {name for name, reason in FEATURES.items() if reason == "neighbour"},
+    "session": {name for name, reason in FEATURES.items() if reason == "session"},
+}
+
+
+class Candidates(NamedTuple):
+    """What was considered for one question, and which of it answers."""
+
+    messages: Messages
+    right: np.ndarray[Any, np.dtype[np.bool_]]
+    evidence: int
+
+
+class Corpus(NamedTuple):
+    """The weeks as a robot would remember them, and what it finds there."""
+
+    name: str
+    model: LinearModel
+    questions: list[Candidates]
+    facts: float
+    """Share of the questions for a value of which it is among the first five facts."""
+    scores: dict[str, list[float]]
+    """By question, of the first that were found, of all kinds."""
+
+    def shares(self, without: Collection[str] = ()) -> dict[str, float]:
+        """Return the mean share of the evidence among the first messages, and what it scores, with some weights at 0."""
+        weights = {name: weight for name, weight in self.model.weights.items() if name not in without}
+        model = msgspec.structs.replace(self.model, weights=weights)
+        found: dict[str, list[float]] = {"recall@1": [], "recall@5": [], "recall@10": [], "score": []}
+        for one in self.questions:
+            scores = shares_of(model, one.messages)
+            right = one.right[np.argsort(-scores, kind="stable")]
+            for k in (1, 5, 10):
+                found[f"recall@{k}"].append(right[:k].sum() / one.evidence)
+            found["score"].append(float(scores[one.right].max(initial=0.0)))
+        return {name: round(float(np.mean(values)), 4) for name, values in found.items()}
+
+
+def shares_of(model: LinearModel, messages: Messages) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return what each message scores beside the best, whatever the chance is that any of them helps."""
+    odds = model.odds(messages)
+    return np.exp((odds - odds.max(initial=0.0)) / SLOWLY)
+
+
+def ask(here: Filled, text: str, asker: str | None, kinds: frozenset[Kind] | None = None) -> list[Any]:
+    """Return what is found."""
+    return here.memory.recall(text, speaker=asker, k=FIRST, kinds=kinds)
+
+
+def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> Corpus:
+    """Return what is found in seed 1, which no weight was learnt on."""
+    made = weeks(1, "unseen")
+    case = weeks_case(made, "weeks 1")
+    told = FactsTold(made, seed=1, forms="unseen")
+    models = shipped_models()
+    questions, hits, scores = [], [], {}
+    left = dict.fromkeys([one.category for one in case.asked], EACH)
+    with filled(case, folder, embedder=embedder, profile=Profile()) as here:
+        now = here.clock.at
+        for asked in case.asked:
+            here.clock.at = asked.at
+            if asked.category not in LEFT_OUT:
+                ids, messages = here.memory.diagnostics.messages_of(asked.text, speaker=asked.asker)
+                right = np.array([here.ids.get(name) in asked.evidence for name in ids], bool)
+                questions.append(Candidates(messages, right, len(asked.evidence)))
+        here.clock.at = now
+        told.store(here.memory)
+        here.memory.idle(IDLE_S)
+        for one in told.asked():
+            if one.category in (*ASKED_FOR, PREFERENCE):
+                here.clock.at = max(now, float(one.question.at))
+                found = ask(here, one.question.text, one.question.asker, VALUES)
+                hits.append(any((item.key, item.value) == one.right for item in found))
+        for asked in case.asked:
+            if left[asked.category]:
+                left[asked.category] -= 1
+                here.clock.at = max(now, asked.at)
+                scores[asked.text] = [round(item.score, 3) for item in ask(here, asked.text, asked.asker)]
+    model = models.words_only if embedder is None else models.with_meaning
+    return Corpus(name, model, questions, round(float(np.mean(hits)), 4), scores)
+
+
+@pytest.fixture(scope="module")
+def corpora(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Corpus]:
+    """Return what is found with MiniLM, and by words."""
+    folder = tmp_path_factory.mktemp("weeks")
+    with LlamaEmbedder(minilm) as embedder:
+        return [
+            asked_of_weeks("with MiniLM", folder, embedder),
+            asked_of_weeks("by words", folder, None),
+        ]
+
+
+@pytest.fixture(scope="module")
+def frozen() -> dict[str, Any]:
+    """Return what was frozen."""
+    return json.loads(FROZEN.read_text("utf-8")) if FROZEN.exists() else {}
+
+
+def freeze(frozen: dict[str, Any]) -> None:
+    """Write down what was found, a question a line."""
+    text = json.dumps(frozen, indent=1, ensure_ascii=False)
+    text = re.sub(r"\[\s+([^]]*?)\s+\]", lambda scores: f"[{' '.join(scores[1].split())}]", text)
+    FROZEN.write_text(f"{text}\n", "utf-8")
+
+
+def figures(corpus: Corpus) -> dict[str, float]:
+    """Return all shares of a corpus."""
+    return {**corpus.shares(), "facts@5": corpus.facts}
+
+
+def test_as_much_is_found_as_was_frozen(corpora: list[Corpus], frozen: dict[str, Any]) -> None:
+    """Recall of messages and facts is neither lower nor higher than it was."""
+    if FREEZE:
+        frozen |= {one.name: {"shares": figures(one), "scores": one.scores} for one in corpora}
+        freeze(frozen)
+    for corpus in corpora:
+        assert figures(corpus) == pytest.approx(frozen[corpus.name]["shares"], abs=SHARE), corpus.name
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_of_weights_that_is_lost_is_noticed(
+    corpora: list[Corpus], frozen: dict[str, Any], group: str
+) -> None:
+    """Without the weights of one group, one of the frozen shares is missed, by words or with MiniLM."""
+    missed = []
+    for corpus in corpora:
+        shares = frozen[corpus.name]["shares"]
+        without = corpus.shares(GROUPS[group])
+        missed += [name for name, share in without.items() if abs(share - shares[name]) > SHARE]
+    assert missed
+
+
+def test_a_weight_that_is_lost_is_noticed(corpora: list[Corpus]) -> None:
+    """Without any single weight, one of the messages that are asked for has another score."""
+    for corpus in corpora:
+        for name, weight in corpus.model.weights.items():
+            model = msgspec.structs.replace(corpus.model, weights={**corpus.model.weights, name: 0.0})
+            moved = max(
+                float(np.abs(shares_of(model, one.messages) - shares_of(corpus.model, one.messages)).max())
+                for one in corpus.questions
+            )
+            assert moved > SCORE, (corpus.name, name, weight)
+
+
+def test_scores_are_as_they_were_frozen(corpora: list[Corpus], frozen: dict[str, Any]) -> None:
+    """Each of the first five things that a question finds has the score that it had."""
+    for corpus in corpora:
+        for text, scores in frozen[corpus.name]["scores"].items():
+            assert corpus.scores[text] == pytest.approx(scores, abs=SCORE), (corpus.name, text)

@@ -1,0 +1,217 @@
+"""An index whose words were made by other rules: made anew beside the old ones, with the vectors that it has."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from checked_index import bytes_of, check, say
+from hash_embedder import HashEmbedder
+from other_rules import other_rules
+
+from edgemem.recall.index.index import Index
+from edgemem.recall.recall import Recall
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store import turns
+from edgemem.store.db.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.notes import NotesFile
+
+DOCS = 700
+
+
+@pytest.fixture
+def truth(tmp_path, clock):
+    """Return an open truth in which much was said."""
+    with Database(tmp_path / "memory.db", clock=clock) as db:
+        fill(db)
+        yield db
+
+
+def fill(truth: Database) -> None:
+    """Have something of every kind."""
+    store = SQLiteMemoryStore(truth)
+
+    def talk(tx):
+        for n in range(DOCS // 2):
+            said = (
+                StoredMessage("user", f"are the boats number {n} walking?"),
+                StoredMessage("assistant", f"they were sailing past harbour {n}"),
+            )
+            turns.commit_turn(tx, Turn("s", n, said, heard=Heard(speaker="alice")))
+
+    truth.write(talk)
+    store.add_fact("sisters.favourite_walks", "the cliffs", scope="household")
+    store.add_fact("sisters.favourite_walks", "the dunes", scope="household")
+    store.set_preference("voices", "whispering", scope="household")
+    store.add_episode("tool_call", {"name": "set_timers", "args": {"minutes": 5}}, "ok")
+
+
+def work(index: Index) -> None:
+    """Do all upkeep."""
+    while index.catch_up() + index.embed_pending():
+        pass
+
+
+def made_by_others(tmp_path, truth, embedder, notes=None) -> None:
+    """Make the index by other rules."""
+    with other_rules(), Index(tmp_path / "index.db", truth, embedder=embedder, notes=notes) as index:
+        work(index)
+        assert ("boats",) in index.database.query("select term from vocabulary")
+
+
+def vectors_of(index: Index) -> list[tuple[object, ...]]:
+    """Return all vectors with the ticks at which they were written."""
+    return index.database.query("select seq, space, doc, vector from vectors order by seq")
+
+
+def docs_of(index: Index) -> list[tuple[object, ...]]:
+    """Return all docs, and which words the full text has of them."""
+    words = index.database.query(
+        "select doc, term, count(*) from occurrences group by doc, term order by 1, 2"
+    )
+    return [*index.database.query("select * from docs order by id"), *words]
+
+
+def test_words_are_made_anew_and_no_text_is_embedded_twice(tmp_path, truth):
+    """After other rules the docs are those of an index made anew, and the vectors those that were there."""
+    notes = NotesFile(tmp_path / "NOTES.md", clock=truth.clock)
+    notes.append("- the ladders are in the garages", heading="House")
+    embedder = HashEmbedder()
+    made_by_others(tmp_path, truth, embedder, notes)
+    embedded = list(embedder.embedded)
+    with Index(tmp_path / "index.db", truth, embedder=embedder, notes=notes) as index:
+        before = vectors_of(index)
+        assert index.pending() == {"text": DOCS + 5, "changes": 0, "vectors": 0}
+        work(index)
+        assert index.pending() == {"text": 0, "changes": 0, "vectors": 0}
+        check(index)
+        assert vectors_of(index) == before
+        assert ("boats",) not in index.database.query("select term from vocabulary")
+        assert index.catch_up() == 0
+        renewed = docs_of(index)
+    assert embedder.embedded == embedded
+    with Index(tmp_path / "new.db", truth, embedder=HashEmbedder(), notes=notes) as index:
+        work(index)
+        assert [row[1:] for row in renewed] == [row[1:] for row in docs_of(index)]
+        assert index.database.query("select * from sizes") != []
+
+
+def test_questions_go_on_with_the_old_words_until_all_are_new(tmp_path, truth):
+    """What is made anew stands beside the old until nothing is missing; nothing is done once somebody speaks."""
+    made_by_others(tmp_path, truth, None)
+    with Index(tmp_path / "index.db", truth) as index:
+        before = docs_of(index)
+        assert index.catch_up(500, stop=lambda: True) == 0
+        left = [index.pending()["text"]]
+        index.warm()
+        while index.catch_up(100):
+            left.append(index.pending()["text"])
+            if left[-1]:
+                assert docs_of(index) == before
+                assert index.postings.columns.find(["boats"]) != []
+        assert all(earlier > later for earlier, later in pairwise(left))
+        assert left[-1] == 0
+        assert count(index, "remade") == 0
+        recall = Recall(truth, index)
+        (item,) = recall.recall("which boat walks past harbours 7", reader=None, k=1)
+        assert item.text == "they were sailing past harbour 7"
+        assert index.postings.columns.find(["boats"]) == []
+
+
+def test_what_is_forgotten_meanwhile_leaves_no_trace(tmp_path, truth):
+    """Erased before its words were made anew, beside the old ones, or swapped: neither those nor today's stay."""
+    store = SQLiteMemoryStore(truth)
+    for n in range(3):
+        store.add_fact(f"secret.weddings{n}", f"xylophones played{n}", scope="household")
+    made_by_others(tmp_path, truth, None)
+    with Index(tmp_path / "index.db", truth) as index:
+        index.warm()
+        forget(store, index, 0)
+        while count(index, "remade where terms like '%xylophon%'") < 2:
+            assert index.catch_up(100 if index.pending()["text"] > 110 else 1)
+        forget(store, index, 1)
+        assert count(index, "remade where terms like '%xylophon%'") == 1
+        work(index)
+        check(index)
+        forget(store, index, 2)
+        index.warm()
+        assert b"xylophon" not in bytes_of(index)
+        assert index.postings.columns.find(["xylophon"]) == []
+
+
+def forget(store, index, n: int) -> None:
+    """Forget a secret, and hold every file of the index against it."""
+    store.forget_fact(f"secret.weddings{n}", scope="household")
+    assert index.erase()
+    for trace in (f"weddings{n}", f"played{n}"):
+        assert trace.encode() not in bytes_of(index)
+
+
+def count(index: Index, table: str) -> int:
+    """Return how many rows a table of the index has."""
+    return int(index.database.query(f"select count(*) from {table}")[0][0])
+
+
+def test_a_text_that_is_told_in_other_words_gets_another_vector(tmp_path, truth, monkeypatch):
+    """The digest of a text says whether its vector is still right: here keys are spelled out in another way."""
+    embedder = HashEmbedder()
+    with monkeypatch.context() as patch:
+        patch.setattr("edgemem.recall.index.sources.fact_text", lambda key, value: f"{key} is {value}")
+        made_by_others(tmp_path, truth, embedder)
+    embedder.embedded.clear()
+    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
+        work(index)
+        check(index)
+    assert sorted(text for text in embedder.embedded if ":" in text) == [
+        "sisters favourite walks: the cliffs",
+        "sisters favourite walks: the dunes",
+        "voices: whispering",
+    ]
+    assert embedder.embedded.count("favourite walks") == len(embedder.embedded) - 3 == 2
+
+
+def test_two_processes_with_different_rules_agree(tmp_path, truth):
+    """What the older edgemem takes in after the newer one has opened the file is made anew by the newer one."""
+    embedder = HashEmbedder()
+    with other_rules():
+        older = Index(tmp_path / "index.db", truth, embedder=embedder)
+        work(older)
+    newer = Index(tmp_path / "index.db", truth, embedder=embedder)
+    work(newer)
+    say(truth, 9000, "the kettles are boiling")
+    with other_rules():
+        work(older)
+        assert ("kettles",) in older.database.query("select term from vocabulary")
+        assert older.pending()["text"] > 0
+        found = Recall(truth, older).recall("kettles", reader=None, k=1)
+        assert found[0].text == "the kettles are boiling"
+    embedded = len(embedder.embedded)
+    work(newer)
+    assert newer.pending()["text"] == 0
+    assert ("kettles",) not in newer.database.query("select term from vocabulary")
+    assert len(embedder.embedded) == embedded
+    check(newer)
+    older.close()
+    newer.close()
+
+
+def test_it_goes_on_where_it_was(tmp_path, truth):
+    """Whoever comes next goes on with what is there, and what came in meanwhile is of today's rules already."""
+    sql = "select kind, ref, terms, rules, digest from docs order by kind, ref"
+    made_by_others(tmp_path, truth, None)
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up(150)
+        say(truth, 9000, "the kettles are boiling")
+        index.catch_up(150)
+        left = index.pending()["text"]
+        assert 0 < left < DOCS
+    with Index(tmp_path / "index.db", truth) as index:
+        assert index.pending()["text"] == left
+        work(index)
+        check(index)
+        renewed = index.database.query(sql)
+    with Index(tmp_path / "new.db", truth) as index:
+        work(index)
+        assert renewed == index.database.query(sql)
+        assert ("kettl",) in index.database.query("select term from vocabulary")

@@ -1,0 +1,69 @@
+"""Search: nothing that the reader may not read has a say in what is found, and what was just written is found at once."""
+
+from __future__ import annotations
+
+import pytest
+from hash_embedder import HashEmbedder
+from recalling import Robot
+
+from edgemem.clock import Clock
+from edgemem.records import Heard, Reader, StoredMessage, Turn
+from edgemem.store import turns
+
+FILLER = [
+    f"{what} is {how}" for what in ("bread", "soup", "weather", "music") for how in ("fine", "late", "good")
+]
+
+
+def scores(folder, secret, query, *, idle, reader=None):
+    """Return what bob finds, with the score, in a session in which ann said something in private."""
+    folder.mkdir()
+    robot = Robot(folder, Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0), HashEmbedder())
+    try:
+        for n, text in enumerate(FILLER, start=1):
+            robot.say(n, text, speaker="bob")
+        private = Turn(
+            "s",
+            50,
+            (StoredMessage("user", secret),),
+            heard=Heard(speaker="ann"),
+            level="private",
+            owner="ann",
+        )
+        robot.say(49, "somebody wants the cup", speaker="bob")
+        robot.truth.write(lambda tx: turns.commit_turn(tx, private))
+        robot.say(51, "it stands in the cupboard", speaker="bob")
+        robot.say(52, "the kettle is hot", speaker="bob")
+        robot.say(53, "the rabbit had no hay", speaker="bob")
+        if idle:
+            robot.idle()
+            robot.index.warm()
+        found = robot.recall(query, reader=reader or Reader("bob"), k=30, kinds={"turn"})
+        assert all(item.text != secret for item in found)
+        return [(item.text, pytest.approx(item.score, abs=1e-6), item.why) for item in found]
+    finally:
+        robot.close()
+
+
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize(
+    ("query", "secret"),
+    [
+        ("where is the kettle", "hot kettle pot"),
+        ("what does ann want", "I want ann home"),
+        ("which pet is hungry", "my dog likes the rabbit"),
+        ("wo ist mein board", " ".join(f"ca{letter}board" for letter in "abcdefghijklmnopqrst")),
+    ],
+)
+def test_what_somebody_said_in_private_changes_nothing_for_others(tmp_path, idle, query, secret):
+    """What others find, how it scores and why is the same whatever it was, also right beside it."""
+    found = scores(tmp_path / "a", secret, query, idle=idle)
+    assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=idle)
+    assert found
+
+
+def test_a_private_text_that_is_the_nearest_of_all_changes_nothing_for_others(tmp_path):
+    """Where it would be the best answer, others find theirs as if it were not there."""
+    query = "where is the kettle"
+    found = scores(tmp_path / "a", "kettle kettle kettle", query, idle=True)
+    assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=True)

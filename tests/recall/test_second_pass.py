@@ -1,0 +1,270 @@
+"""The second pass: another order, the same scores, and nothing lost whatever the reranker does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from ggufs import write_reranker_gguf
+from hypothesis import given
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.config import LlamaSettings, Profile, RecallSettings
+from edgemem.errors import ClosedError, ModelError
+from edgemem.llama.protocols import Reranker
+from edgemem.memory import Memory
+from edgemem.recall.rank.rerank import Bounds, name_of, second_pass
+from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
+from edgemem.store.turns import commit_turn
+
+
+class Table(Reranker):
+    """A reranker that looks up what it thinks of a text, and notes what it was asked."""
+
+    def __init__(
+        self, logits: dict[str, float], *, reads: int | None = None, fault: Exception | None = None
+    ) -> None:
+        self.logits, self.reads, self.fault = logits, reads, fault
+        self.asked: list[tuple[str, list[str], float | None]] = []
+        self.closed = False
+
+    def score(
+        self,
+        query: str,
+        texts: Sequence[str],
+        *,
+        timeout_s: float | None = None,
+        stop: Callable[[], bool] | None = None,
+    ) -> list[float] | None:
+        """Return what the table says, of as many texts as it has time for."""
+        self.asked.append((query, list(texts), timeout_s))
+        if self.fault is not None:
+            raise self.fault
+        read = list(texts)[: self.reads]
+        return [self.logits.get(text, 0.0) for text in read] or None
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+def items(*scores: float, kind: str = "turn", offset: int = 0) -> list[Recalled]:
+    """Return items of these scores, which say their number."""
+    return [
+        Recalled(kind, str(at), f"{kind} {at}", score, ("words",)) for at, score in enumerate(scores, offset)
+    ]
+
+
+def ids(group: Sequence[Recalled]) -> list[str]:
+    """Return the ids of some items, in order."""
+    return [item.id for item in group]
+
+
+def test_both_opinions_make_the_order() -> None:
+    """What the reranker likes rises, past what the first pass hardly preferred; it says why."""
+    found = items(0.5, 0.45, 0.4, 0.05)
+    table = Table({"turn 2": 5.0, "turn 0": 0.0, "turn 1": -1.0, "turn 3": 0.5})
+    passed = second_pass(table, "what?", [found], Bounds(share=0.5))
+    assert ids(passed.groups[0]) == ["2", "0", "1", "3"]
+    assert [item.score for item in passed.groups[0]] == [0.5, 0.45, 0.4, 0.05]
+    assert passed.groups[0][0].why == ("reranker", "words")
+    assert passed.groups[0][3].why == ("words",)
+    assert (passed.read, passed.late) == (4, False)
+
+
+_LOGITS = st.floats(-50, 50) | st.sampled_from([0.0, float("nan"), float("inf"), -float("inf")])
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(["turn", "fact", "note"]), _LOGITS), max_size=20),
+    st.integers(1, 20),
+    st.none() | st.integers(0, 20),
+    st.floats(0, 1),
+    st.integers(1, 3),
+)
+def test_it_says_which_and_never_how_many(
+    rows: list[tuple[float, str, float]], most: int, reads: int | None, share: float, parts: int
+) -> None:
+    """Of each group the items stay, and of each kind of scores the scores; the highest stand first."""
+    rows = sorted(rows, reverse=True, key=lambda row: row[0])
+    found = [Recalled(kind, str(at), f"text {at}", score) for at, (score, kind, _) in enumerate(rows)]
+    groups = [found[part::parts] for part in range(parts)]
+    table = Table({f"text {at}": logit for at, (_, _, logit) in enumerate(rows)}, reads=reads)
+    passed = second_pass(table, "what?", groups, Bounds(most=most, share=share))
+    for before, after in zip(groups, passed.groups, strict=True):
+        assert sorted(map(name_of, before)) == sorted(map(name_of, after))
+        assert [item.score for item in after] == sorted((item.score for item in before), reverse=True)
+        for turns in (True, False):
+            was, now = (
+                sorted(item.score for item in group if (item.kind == "turn") is turns)
+                for group in (before, after)
+            )
+            assert was == now
+    assert passed.read <= min(most, len(rows))
+
+
+@given(st.lists(st.floats(0.01, 0.99), min_size=2, max_size=12), st.randoms())
+def test_a_share_of_nothing_or_all(scores: list[float], random: object) -> None:
+    """With 0 the first order stays, with 1 the reranker's holds."""
+    found = items(*sorted(scores, reverse=True))
+    logits = [float(at) for at in range(len(found))]
+    random.shuffle(logits)
+    table = Table({item.text: logit for item, logit in zip(found, logits, strict=True)})
+    (stays,) = second_pass(table, "what?", [found], Bounds(share=0.0)).groups
+    assert ids(stays) == ids(found)
+    (theirs,) = second_pass(table, "what?", [found], Bounds(share=1.0)).groups
+    assert [table.logits[item.text] for item in theirs] == sorted(logits, reverse=True)
+
+
+def test_the_best_of_each_group_are_read_first() -> None:
+    """And no more than the bound; what is known to the reader needs no reading."""
+    groups = [items(0.9, 0.8, 0.7), items(0.6, 0.5, kind="fact")]
+    table = Table({})
+    second_pass(table, "what?", groups, Bounds(most=3))
+    assert table.asked[0][1] == ["turn 0", "fact 0", "turn 1"]
+    second_pass(table, "what?", groups, Bounds(most=3), known={"turn:0", "fact:0"})
+    assert table.asked[1][1] == ["turn 1", "fact 1", "turn 2"]
+
+
+def test_what_is_not_read_in_time_keeps_its_place() -> None:
+    """The two that were read change places, the third stays behind them although it is the best of all."""
+    table = Table({"turn 1": 9.0, "turn 0": -9.0, "turn 2": 99.0}, reads=2)
+    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)], Bounds())
+    assert ids(passed.groups[0]) == ["1", "0", "2"]
+    assert (passed.read, passed.late) == (2, True)
+    assert "reranker" not in passed.groups[0][2].why
+
+
+@pytest.mark.parametrize("nonsense", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_number_is_as_good_as_not_read(nonsense: float) -> None:
+    """It keeps its place, and the others are put in order without it."""
+    table = Table({"turn 0": nonsense, "turn 1": -9.0, "turn 2": 9.0})
+    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)], Bounds())
+    assert ids(passed.groups[0]) == ["0", "2", "1"]
+    assert passed.read == 2
+
+
+@pytest.mark.parametrize("fault", [ModelError("damaged"), ClosedError("closed")])
+def test_a_model_that_does_not_work_changes_nothing(fault: Exception) -> None:
+    """A reply never fails because of it."""
+    found = items(0.5, 0.4)
+    passed = second_pass(Table({}, fault=fault), "what?", [found], Bounds())
+    assert (passed.groups, passed.read, passed.fault) == ([found], 0, str(fault))
+
+
+# -- in recall -----------------------------------------------------------------------------------------
+
+SAID = [
+    "The tea is in the blue tin.", "I drank tea with Ben.", "Green tea keeps me awake.", "Tea again, please.",
+    "We have no tea left.", "My tea is cold.", "The tea shop is closed.",
+]  # fmt: skip
+
+
+def tell(memory: Memory, *texts: str, level: str = "household", owner: str | None = None) -> None:
+    """Store some texts, a turn each."""
+
+    def write(tx: object) -> None:
+        for at, text in enumerate(texts):
+            heard = Heard(speaker=owner or "anna")
+            commit_turn(
+                tx,
+                Turn(
+                    f"talk {level}", at, (StoredMessage("user", text),), heard=heard, level=level, owner=owner
+                ),
+            )
+
+    memory.database.write(write)
+    memory.idle(30)
+
+
+def opened(folder: Path, reranker: Table | None, **settings: object) -> Memory:
+    """Open a memory that knows words, and a reranker."""
+    profile = Profile(recall=RecallSettings(**settings), llama=LlamaSettings(embedder=""))
+    return edgemem.open(folder, profile=profile, embedder=None, reranker=reranker, worker=False)
+
+
+def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the reranker likes comes first, also from beyond the first k; stats and `why` say so."""
+    monkeypatch.setattr("edgemem.recall.recall.RERANK_SHARE", 1.0)
+    with opened(tmp_path, None) as plain:
+        tell(plain, *SAID)
+        first = plain.recall("Where is the tea?", k=7, kinds=("turn",))
+    assert len(first) == 7
+    worst = first[-1].text
+    table = Table({worst: 30.0})
+    with opened(tmp_path, table) as memory:
+        found = memory.recall("Where is the tea?", k=2, kinds=("turn",))
+        assert found[0].text == worst
+        assert found[0].score == first[0].score
+        assert found[0].why[0] == "reranker"
+        assert len(found) == 2
+        stats = memory.last_recall()
+        assert (stats.reranked, stats.rerank_late) == (7, False)
+        assert "reranker" in stats.signals
+    assert table.closed
+    few = Table({worst: 30.0})
+    monkeypatch.setattr("edgemem.recall.recall.RERANK_MOST", 3)
+    with opened(tmp_path, few) as memory:
+        assert memory.recall("Where is the tea?", k=2, kinds=("turn",))[0].text in [
+            item.text for item in first[:3]
+        ]
+        assert few.asked[0][1] == [item.text for item in first[:3]]
+
+
+def test_the_reranker_sees_only_what_the_reader_may(tmp_path: Path) -> None:
+    """Private text of another person is not even read, so it leaves no trace."""
+    table = Table({})
+    with opened(tmp_path, table) as memory:
+        tell(memory, *SAID)
+        tell(memory, "My secret tea is behind the books.", level="private", owner="ben")
+        memory.recall("Where is the tea?", speaker="anna", kinds=("turn",))
+        memory.recall("Where is the tea?", speaker="ben", kinds=("turn",))
+    (_, anna, _), (_, ben, _) = table.asked
+    assert not any("secret" in text for text in anna)
+    assert any("secret" in text for text in ben)
+
+
+def test_it_has_what_is_left_of_the_deadline(tmp_path: Path) -> None:
+    """At most its own share, and nothing once the deadline is over or nobody waits."""
+    table = Table({})
+    with opened(tmp_path, table, rerank_ms=50.0) as memory:
+        tell(memory, *SAID)
+        recall = memory._parts.recall.recall
+        recall("Where is the tea?", reader=None, deadline_s=60.0)
+        recall("Where is the tea?", reader=None, deadline_s=1e-9)
+        recall("Where is the tea?", reader=Reader("anna"), stop=lambda: True)
+        assert memory.last_recall().reranked == 0
+        assert [timeout for _, _, timeout in table.asked] == [0.05]
+
+
+def test_a_real_model_runs_within_a_home(tmp_path: Path, vocabularies: Path) -> None:
+    """A model named in the profile is opened, used, closed with the memory, and told about by `check`."""
+    path = write_reranker_gguf(tmp_path / "rank.gguf", vocabularies=vocabularies)
+    with opened(tmp_path / "home", None, rerank=str(path), rerank_ms=60_000.0) as memory:
+        tell(memory, *SAID)
+        first = memory._parts.recall.recall("Where is the tea?", reader=None, k=7, stop=lambda: True)
+        found = memory.recall("Where is the tea?", k=7)
+        assert sorted(item.text for item in found) == sorted(item.text for item in first)
+        assert [item.score for item in found] == [item.score for item in first]
+        assert memory.last_recall().reranked == 7
+        (told,) = [each for each in memory.check() if each.name == "reranker"]
+        assert told.state == "ok"
+        assert "7" in told.detail
+        reranker = memory.reranker
+    assert reranker.closed
+
+
+@pytest.mark.parametrize("name", ["bge-reranker-v2-m3", "/nowhere/m.gguf", "damaged", "minilm"])
+def test_without_its_model_recall_goes_on(tmp_path: Path, minilm: Path, name: str) -> None:
+    """Absent, damaged, or no reranker at all: `check` says it, and what to do."""
+    (tmp_path / "home" / "models").mkdir(parents=True)
+    (tmp_path / "home" / "models" / "damaged.gguf").write_bytes(b"GGUF" + b"\0" * 100)
+    (tmp_path / "home" / "models" / "minilm.gguf").symlink_to(minilm)
+    with opened(tmp_path / "home", None, rerank=name) as memory:
+        tell(memory, *SAID)
+        assert memory.recall("Where is the tea?")
+        (told,) = [each for each in memory.check() if each.name == "reranker"]
+        assert told.state == "warn"
+        assert told.advice

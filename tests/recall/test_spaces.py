@@ -1,0 +1,594 @@
+"""Spaces: another model never mixes with the one before, never fails, and going back to it costs nothing."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+
+import msgspec
+import numpy as np
+import pytest
+from checked_index import bytes_of, check, say
+from hash_embedder import HashEmbedder
+
+import edgemem
+from edgemem.errors import ModelError
+from edgemem.llama.embedder import LlamaEmbedder
+from edgemem.recall.index import embedding
+from edgemem.recall.index.docs import replace_doc
+from edgemem.recall.index.index import Index
+from edgemem.recall.index.sources import FACTS, read_docs
+from edgemem.recall.recall import Recall
+from edgemem.records import Reader
+from edgemem.store import turns
+from edgemem.store.db.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def truth(tmp_path, clock):
+    """Return an open truth."""
+    with Database(tmp_path / "memory.db", clock=clock) as db:
+        yield db
+
+
+@pytest.fixture
+def store(truth):
+    """Return the store of facts on it."""
+    return SQLiteMemoryStore(truth)
+
+
+@pytest.fixture
+def opened(tmp_path, truth, monkeypatch):
+    """Return a function that opens the one index file with a model."""
+
+    def open_(embedder, pieces=16) -> Index:
+        monkeypatch.setattr(embedding, "PIECES", pieces)
+        return Index(tmp_path / "index.db", truth, embedder=embedder)
+
+    return open_
+
+
+def work(index) -> None:
+    """Do all upkeep."""
+    while index.catch_up() + index.embed_pending():
+        pass
+
+
+def found(index, question: str, **options) -> list[tuple[str, tuple[str, ...]]]:
+    """Return what a question finds, with the signals that found it."""
+    recall = Recall(index.truth, index, embedder=index.embedder)
+    return [(item.text, item.why) for item in recall.recall(question, reader=None, **options)]
+
+
+def by_meaning(index, question: str) -> set[str]:
+    """Return what of it meaning has found, alone or beside words."""
+    return {text for text, why in found(index, question, k=99) if "meaning" in why}
+
+
+def count(index, table: str) -> int:
+    """Return how many rows a table of the index has."""
+    return int(index.database.query(f"select count(*) from {table}")[0][0])
+
+
+def test_another_model_of_the_same_length_finds_by_words_until_its_vectors_are_made(truth, store, opened):
+    """Words find what is not embedded yet; what is, by meaning too; no vector of the other model is ever compared."""
+    for n in range(6):
+        store.add_fact(f"cup {n}", f"stands in drawer {n}")
+    with opened(HashEmbedder(64, name="old")) as index:
+        work(index)
+    new = HashEmbedder(64, name="new", means={"mug": "cup"})
+    with opened(new) as index:
+        assert index.space() is None
+        assert index.pending()["vectors"] == 6
+        assert found(index, "drawer 3")[0][0] == "cup 3: stands in drawer 3"
+        assert by_meaning(index, "drawer 3") == by_meaning(index, "mug") == set()
+        assert index.embed_pending(2) == 2
+        assert index.pending()["vectors"] == 4
+        assert by_meaning(index, "mug") == {"cup 4: stands in drawer 4", "cup 5: stands in drawer 5"}
+        assert found(index, "drawer 3")[0][0] == "cup 3: stands in drawer 3"
+        work(index)
+        check(index)
+        assert len(by_meaning(index, "mug")) == 6
+
+
+def test_going_back_costs_nothing_but_what_changed(truth, store, opened):
+    """The old vectors are used at once; only what came or changed meanwhile is embedded."""
+    store.add_fact("milk", "empty")
+    store.add_fact("bread.kind", "rye")
+    store.add_fact("tea.kind", "green")
+    with opened(HashEmbedder(64)) as index:
+        work(index)
+    with opened(HashEmbedder(32, name="other")) as index:
+        work(index)
+        store.add_fact("butter.maker", "salty")
+        store.add_fact("milk", "full")
+        store.forget_fact("bread.kind")
+        work(index)
+        check(index)
+    again = HashEmbedder(64)
+    with opened(again) as index:
+        check(index)
+        assert by_meaning(index, "green tea") == {"tea kind: green"}
+        assert index.pending()["vectors"] == 2
+        work(index)
+        assert sorted(again.embedded) == ["butter maker: salty", "maker", "milk: full"]
+        check(index)
+
+
+def test_what_is_replaced_stays_until_the_new_vectors_are_whole(hand, truth, store, opened):
+    """Then it goes, once nobody has used it for an hour, and leaves no row; its number is never used again."""
+    for n in range(3):
+        store.add_fact(f"cup {n}", f"drawer {n}")
+    for name in ("a", "b", "c"):
+        hand.advance(2 * HOUR)
+        with opened(HashEmbedder(64, name=name)) as index:
+            before = index.database.query("select fingerprint from spaces order by id")
+            index.catch_up()
+            index.embed_pending(2)
+            now = index.database.query("select fingerprint from spaces order by id")
+            assert now == [*before, (f"{name}:64",)]
+            work(index)
+            check(index)
+            assert index.database.query("select fingerprint from spaces") == [(f"{name}:64",)]
+            assert count(index, "vectors") == count(index, "signs") == 3
+    with opened(HashEmbedder(64, name="a")) as index:
+        work(index)
+        # Within the hour, going back costs nothing.
+        assert index.database.query("select id, fingerprint from spaces order by id") == [
+            (5, "c:64"),
+            (7, "a:64"),
+        ]
+        check(index)
+
+
+def test_a_space_that_was_dropped_under_our_feet_begins_anew(hand, truth, store, opened):
+    """A process that slept for hours finds by words, and makes its vectors again in a space of its own."""
+    store.add_fact("milk", "empty")
+    mine = opened(HashEmbedder(64, name="mine"))
+    work(mine)
+    assert by_meaning(mine, "empty milk")
+    hand.advance(5 * HOUR)
+    with opened(HashEmbedder(64, name="theirs")) as theirs:
+        work(theirs)
+        assert found(mine, "empty milk")
+        assert not by_meaning(mine, "empty milk")
+        work(mine)
+        assert by_meaning(mine, "empty milk")
+        check(theirs)
+    mine.close()
+
+
+def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(hand, truth, store, opened):
+    """What a process made for a space that is gone is thrown away, not kept under a number that is nobody's."""
+
+    class Overslept(HashEmbedder):
+        calls = 0
+
+        def embed_texts(self, texts):
+            self.calls += 1
+            if self.calls == 2:
+                hand.advance(5 * HOUR)
+                with opened(HashEmbedder(64, name="theirs")) as theirs:
+                    work(theirs)
+                    assert count(theirs, "spaces") == 1
+            return super().embed_texts(texts)
+
+    for n in range(12):
+        say(truth, n, f"word{n}", f"answer{n}")
+    embedder = Overslept(64, name="mine")
+    with opened(embedder) as mine:
+        mine.catch_up()
+        mine.embed_pending(8)
+        check(mine)
+        work(mine)
+        check(mine)
+        assert mine.pending()["vectors"] == 0
+
+
+def test_dropping_yields_and_goes_on_after_a_crash(hand, truth, opened, monkeypatch):
+    """It is done in slices; a process that died in the midst left a space that nobody finds, and the next one ends it."""
+    monkeypatch.setattr(embedding, "_DROPPED", 7)
+    for n in range(30):
+        say(truth, n, f"word{n}", f"answer{n}")
+    with opened(HashEmbedder(64, name="old")) as index:
+        work(index)
+    hand.advance(2 * HOUR)
+    with opened(HashEmbedder(64, name="new")) as index:
+        index.embed_pending(60)
+        assert count(index, "vectors where space = 1") == 60
+        looks = iter(range(1000))
+        index.embed_pending(stop=lambda: next(looks) >= 4)  # the first look finds nothing to embed
+        assert count(index, "vectors where space = 1") == 60 - 3 * 7
+    with opened(HashEmbedder(64, name="old")) as index:
+        assert index.space() is None
+        assert index.pending()["vectors"] == 60
+        work(index)
+        assert count(index, "vectors where space = 1") == 0
+        assert count(index, "spaces") == 2
+        check(index)
+
+
+def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
+    """What was erased leaves no vector, bit or queue of any model, in use or not."""
+    long = " ".join(f"The zeppelin number {n} carries xylophones to the harbour." for n in range(60))
+    store.add_fact("door.zigzag", long)
+    store.add_fact("umbrella.colour", "red")
+    for name in ("a", "b"):
+        with opened(HashEmbedder(64, name=name)) as index:
+            work(index)
+            assert count(index, "vectors") > 2
+    with opened(HashEmbedder(64, name="c")) as index:
+        index.embed_pending(3)
+        store.add_fact("kite", "zeppelin")
+        index.catch_up()
+        assert count(index, "unembedded") == 3
+        store.forget_fact("kite")
+        store.forget_fact("door.zigzag")
+        index.erase()
+        check(index)
+        assert count(index, "vectors") == 3
+        assert index.database.query("select space from signs order by space") == [(1,), (3,), (5,)]
+        assert index.database.query("select doc from unembedded") == []
+        assert b"zeppelin" not in bytes_of(index)
+        assert b"zigzag" not in bytes_of(index)
+
+
+def test_what_is_forgotten_while_it_is_embedded_gets_no_vector(truth, store, tmp_path):
+    """The model is not waited for, and what it was making is thrown away."""
+
+    class Slow(HashEmbedder):
+        begun, go_on = threading.Event(), threading.Event()
+
+        def embed_texts(self, texts):
+            if "secret" in texts[0]:
+                self.begun.set()
+                assert self.go_on.wait(10)
+            return super().embed_texts(texts)
+
+    store.add_fact("secret", "xylophone")
+    embedder = Slow()
+    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
+        index.catch_up()
+        thread = threading.Thread(target=index.embed_pending)
+        thread.start()
+        assert embedder.begun.wait(10)
+        store.forget_fact("secret")
+        index.erase()
+        embedder.go_on.set()
+        thread.join()
+        assert count(index, "vectors") == count(index, "docs") == 0
+        check(index)
+
+
+def test_newest_and_most_used_come_first(truth, store, opened):
+    """With another model: what blocks showed of late, then everything from the newest to the oldest."""
+    for n in range(12):
+        say(truth, n, f"word{n}", f"answer{n}")
+    store.add_fact("tea.kind", "green")
+    with opened(HashEmbedder(64, name="old")) as index:
+        work(index)
+    ids = [ref for (ref,) in truth.query("select id from messages order by id")]
+    for n, shown in enumerate(
+        [(f"turn:{ids[0]}",), (f"turn:{ids[4]}", f"turn:{ids[0]}"), ("fact:1", "turn:9", "x")]
+    ):
+        truth.write(
+            lambda tx, n=n, shown=shown: tx.execute(
+                "update turns set shown = ? where n = ?", (msgspec.json.encode(shown).decode(), n)
+            )
+        )
+    new = HashEmbedder(64, name="new")
+    with opened(new) as index:
+        index.embed_pending(1)
+        say(truth, 12, "later", "latest")
+        work(index)
+        wanted = ["word2", "latest", "later", "word0", "tea kind: green"]
+        wanted += [
+            f"{who}{n}" for n in range(11, -1, -1) for who in ("answer", "word") if who + str(n) not in wanted
+        ]
+        assert [text for text in new.embedded if text != "kind"] == wanted
+        check(index)
+
+
+def test_a_long_text_is_found_by_its_end(truth, opened):
+    """Each part of a long text has a vector, and the doc is as near as the best of them; before, its end had none."""
+    told = " ".join(f"Anecdote {n} about the fishing trip with uncle Theodor." for n in range(40))
+    say(truth, 0, f"{told} The spare keys hang behind the boiler.", "I see.")
+    embedder = HashEmbedder(64)
+    with opened(embedder) as index:
+        work(index)
+        assert count(index, "vectors where doc = 1") > 2
+        query = embedder.embed_query("spare keys behind the boiler")
+        pieces = [text for text in embedder.embedded if text != "I see."]
+        assert pieces[-1].endswith("behind the boiler.")
+        near = max(float(embedder._embed(piece) @ query) for piece in pieces)
+        assert index.space().cosines(query, [1]) == {1: pytest.approx(near, abs=2e-3)}
+        assert len(index.space().nearest(query, 5)) == 2
+        truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text=""))
+        work(index)
+        check(index)
+    with opened(HashEmbedder(64, name="few"), pieces=2) as index:
+        work(index)
+        assert count(index, "vectors where doc = 1 and space = 3") == 2
+
+
+class Interrupted(HashEmbedder):
+    """Makes one vector each time that it is asked, because somebody begins to speak."""
+
+    def embed_until(self, texts, stop):
+        return list(self.embed_texts(texts[:1])) if texts else []
+
+    def give_way(self):
+        return None
+
+
+def test_a_long_text_gets_on_although_it_is_always_interrupted(truth, opened):
+    """Pieces that were made are not made again, and nothing is stored before the text is whole."""
+    say(truth, 0, " ".join(f"Anecdote {n} about the fishing trip." for n in range(200)), "I see.")
+    embedder = Interrupted()
+    with opened(embedder) as index:
+        index.catch_up()
+        rounds = 0
+        while index.pending()["vectors"]:
+            rounds += 1
+            index.embed_pending(stop=lambda: False)
+            assert count(index, "vectors where doc = 1") in (0, 8)
+            assert rounds < 20
+        assert len(embedder.embedded) == len(set(embedder.embedded)) == 9
+        check(index)
+
+
+class Choking(HashEmbedder):
+    """Cannot embed a certain text, or nothing at all."""
+
+    broken = False
+
+    def embed_texts(self, texts):
+        if self.broken or any("zeppelin" in text for text in texts):
+            raise ModelError("The embedding model computes no finite vectors")
+        return super().embed_texts(texts)
+
+
+def test_a_text_that_the_model_cannot_embed_keeps_nothing_else_from_its_vector(truth, opened, caplog):
+    """It is found by its words, stays in the queue, and is tried again by the next process; a broken model is an error."""
+    for n in range(5):
+        say(truth, n, f"word{n}", "the zeppelin landed" if n == 3 else f"answer{n}")
+    embedder = Choking()
+    with opened(embedder) as index, caplog.at_level(logging.WARNING):
+        embedder.broken = True
+        index.catch_up()
+        with pytest.raises(ModelError):
+            index.embed_pending()
+        assert index.pending()["vectors"] == 10
+        embedder.broken = False
+        work(index)
+        assert index.pending()["vectors"] == 1
+        assert len(caplog.records) == 1
+        assert found(index, "zeppelin")[0][0] == "the zeppelin landed"
+        check(index)
+    with opened(HashEmbedder()) as index:
+        work(index)
+        assert index.pending()["vectors"] == 0
+        check(index)
+
+
+def test_what_another_process_has_made_meanwhile_is_left_as_it_is(truth, opened):
+    """Two with one model that embed the same texts at the same moment write each vector once."""
+
+    class Raced(HashEmbedder):
+        def embed_texts(self, texts):
+            with opened(HashEmbedder()) as other:
+                work(other)
+            return super().embed_texts(texts)
+
+    for n in range(6):
+        say(truth, n, f"word{n}", f"answer{n}")
+    with opened(Raced()) as index:
+        index.catch_up()
+        index.embed_pending(4)
+        assert count(index, "vectors") == 12
+        assert count(index, "removals") == 0
+        check(index)
+
+
+def test_a_reader_finds_in_a_new_space_only_what_is_theirs(truth, store, opened):
+    """Private is private while vectors are made again, too."""
+    store.add_fact("pin", "zeppelin", scope="user:bob")
+    store.add_fact("door", "umbrella")
+    with opened(HashEmbedder(64, name="old")) as index:
+        work(index)
+    with opened(HashEmbedder(64, name="new")) as index:
+        for _ in range(2):
+            recall = Recall(truth, index, embedder=index.embedder)
+            for reader in (Reader("alice"), Reader(None)):
+                told = recall.recall("zeppelin pin umbrella", reader=reader)
+                assert [item.text for item in told] == ["door: umbrella"]
+            work(index)
+
+
+def test_check_tells_how_far_the_vectors_are(tmp_path):
+    """`edgemem check` says how many texts have their vectors, and which other models' are kept."""
+    for name, told in (
+        ("old", ["0 of 3 texts have its vectors", None]),
+        ("new", ["0 of 3 texts have its vectors", "vectors of other models are kept: old (3)"]),
+    ):
+        with edgemem.open(tmp_path, embedder=HashEmbedder(64, name=name), worker=False) as memory:
+            if name == "old":
+                for n in range(3):
+                    memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
+            memory.index.catch_up()
+            before = embedder_line(memory)
+            assert all(part in before for part in told if part)
+            memory.index.embed_pending(1)
+            assert "1 of 3 texts have its vectors" in embedder_line(memory)
+            assert memory.idle(30)
+            assert "texts have" not in embedder_line(memory)
+
+
+def embedder_line(memory) -> str:
+    """Return what the check says of the embedder."""
+    (line,) = [one for one in memory.check() if one.name == "embedder"]
+    assert line.state == "ok"
+    return line.detail
+
+
+def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
+    """Gone before it was loaded: no recall fails, the check says so, and with the file everything is as before."""
+    model = tmp_path / "model.gguf"
+    for there in (True, False, True):
+        shutil.copy(minilm, model)
+        with (
+            LlamaEmbedder(model) as embedder,
+            edgemem.open(tmp_path / "home", embedder=embedder, worker=False) as memory,
+        ):
+            memory.store.add_fact("tea", "black, no sugar")
+            if not there:
+                model.unlink()
+                memory.store.add_fact("guest", "Professor Oyelaran")
+            memory.idle(30)
+            assert memory.recall("tea?")[0].text == "tea: black, no sugar"
+            assert memory.recall("Oyelaran?")[0].text or there
+            (line,) = [one for one in memory.check() if one.name == "embedder"]
+            assert line.state == ("ok" if there else "warn")
+            assert "is gone" in line.detail or there
+            assert memory.index.pending()["vectors"] == (0 if there else 1)
+    assert memory.closed
+
+
+def test_a_model_keeps_its_space_when_its_file_is_renamed(tmp_path, minilm):
+    """The fingerprint is of what stands in the file, all of it: another name is the same model, another layer is not."""
+    moved, changed = tmp_path / "moved.gguf", tmp_path / "changed.gguf"
+    shutil.copy(minilm, moved)
+    data = bytearray(minilm.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + (1 << 20)] = bytes(byte ^ 1 for byte in data[middle : middle + (1 << 20)])
+    changed.write_bytes(data)
+    prints = []
+    for path in (minilm, moved, changed):
+        with LlamaEmbedder(path) as embedder:
+            prints.append(embedder.fingerprint)
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
+    """A fact that is over is not embedded anew, nor when it holds again, and stands apart from what holds."""
+    embedder = HashEmbedder()
+    with opened(embedder) as index:
+        store.add_fact("milk.kind", "empty zeppelin")
+        work(index)
+        hand.advance(60)
+        store.add_fact("milk.kind", "full")
+        work(index)
+        assert embedder.embedded == ["milk kind: empty zeppelin", "kind", "milk kind: full", "kind"]
+        query = embedder.embed_query("milk kind")
+        assert [len(index.space(past=side).nearest(query, 9)) for side in (False, True)] == [
+            1,
+            1,
+        ]
+        check(index)
+        (doc,) = [
+            doc for doc in read_docs(index.truth, FACTS[0], _refs(index), hand.wall).values() if doc.past
+        ]
+        for past in (False, True, True, False, True):
+            index.database.write(lambda tx, past=past: replace_doc(tx, doc._replace(past=past)))
+            check(index)
+            assert count(index, "unembedded") == 0
+            assert len(index.space(past=True).nearest(query, 9)) == int(past)
+        assert len(embedder.embedded) == 4
+
+
+def _refs(index) -> list[int]:
+    return [ref for (ref,) in index.database.query("select ref from docs")]
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatch):
+    """However often one thing has changed, what holds of another is found by meaning, and so is what it was before."""
+    monkeypatch.setattr("edgemem.recall.index.vectors.LEAST", 1 if resident else 10**6)
+    embedder = HashEmbedder(64, means={"brew": "drink"})
+    store.add_fact("mara.drink", "tea", scope="household")
+    hand.advance(60)
+    store.add_fact("mara.drink", "coffee", scope="household")
+    for n in range(150):
+        store.add_fact("mara.brew.heat", f"level {n}", scope="household")
+        hand.advance(60)
+    with opened(embedder) as index:
+        work(index)
+        near = index.space().nearest(embedder.embed_query("mara brew"), 9)
+        assert len(near) == 2
+        assert "mara drink: coffee" in by_meaning(index, "mara brew")
+        asked = found(index, "which drink was mara's brew before", k=99)
+        assert any(text.startswith("mara drink: tea (until") for text, _ in asked)
+
+
+def test_a_fact_is_as_near_as_what_it_says_of_its_subject(store, opened):
+    """Its vector lies between that of all of it and that of its relation, so whoever asks for that finds it among many."""
+    embedder = HashEmbedder(64, name="one")
+    with opened(embedder) as index:
+        store.add_fact("helene.shoe_size", "39")
+        work(index)
+        whole, relation = embedder.embed_texts(["helene shoe size: 39", "shoe size"])
+        mean = (whole + relation) / np.linalg.norm(whole + relation)
+        [(_, cosine)] = index.space().nearest(mean, 1)
+        assert cosine == pytest.approx(1.0, abs=0.001)
+
+
+def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
+    """Erasing a fact reaches the vectors of its past, also in memory."""
+    store.add_fact("milk.kind", "empty zeppelin")
+    hand.advance(60)
+    store.add_fact("milk.kind", "full")
+    with opened(HashEmbedder()) as index:
+        work(index)
+        index.warm()
+        query = index.embedder.embed_query("empty zeppelin")
+        past = index.space(past=True)
+        assert past.nearest(query, 9)
+        assert len(past.packed) == 1
+        store.forget_fact("milk.kind")
+        index.erase()
+        assert len(past.packed) == 0
+        assert count(index, "vectors") == 0
+        assert index.space(past=True).nearest(query, 9) == []
+        assert b"zeppelin" not in bytes_of(index)
+        check(index)
+
+
+def test_a_fingerprint_that_lies_about_the_length_is_another_model(truth, store, opened):
+    """A function of the user's own says what it likes; vectors of two lengths never stand in one space."""
+    store.add_fact("milk", "empty")
+    for dimensions in (64, 128):
+        embedder = HashEmbedder(dimensions)
+        embedder.fingerprint = "mine"
+        with opened(embedder) as index:
+            assert index.space() is None
+            work(index)
+            assert "meaning" in found(index, "milk")[0][1]
+            check(index)
+
+
+def test_what_another_process_uses_now_is_not_dropped(hand, truth, store, opened):
+    """Processes with three models do not take the vectors from one another."""
+    for n in range(5):
+        store.add_fact(f"cup {n}", f"drawer {n}")
+    embedders = [HashEmbedder(64, name=name) for name in "abc"]
+    indexes = [opened(embedder) for embedder in embedders]
+    for _ in range(20):
+        hand.advance(HOUR / 3)
+        for index in indexes:
+            index.catch_up()
+            index.embed_pending()
+    assert [len(embedder.embedded) for embedder in embedders] == [5, 5, 5]
+    for index, embedder in zip(indexes, embedders, strict=True):
+        (near,) = index.space().nearest(embedder.embed_query("cup 3: drawer 3"), 1)
+        assert near[1] == pytest.approx(1.0, abs=1e-3)
+        check(index)
+    for index in indexes[1:]:
+        index.close()
+    hand.advance(2 * HOUR)
+    work(indexes[0])
+    assert indexes[0].database.query("select fingerprint from spaces") == [("a:64",)]
+    indexes[0].close()

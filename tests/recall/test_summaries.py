@@ -1,0 +1,237 @@
+"""Summaries: found like everything else, by whoever may read what they were made from, and forgotten with it."""
+
+from __future__ import annotations
+
+import pytest
+from checked_index import bytes_of, check
+from hash_embedder import HashEmbedder
+from recalling import ALICE, BOB, STRANGER, Robot
+
+import edgemem
+from edgemem.config import ContextSettings, Profile
+from edgemem.inspect.replay import Player
+from edgemem.inspect.script import Line
+from edgemem.recall.index.sources import SUMMARY
+from edgemem.records import Epoch, Reader
+from edgemem.store import epochs
+from edgemem.store.erase import records
+from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.transfer.export import export_lines
+from edgemem.store.transfer.merge import import_lines
+
+TOLD = "Alice asked for the ladder.\nThe robot said that it leans in the garage."
+
+
+@pytest.fixture(params=["words", "meaning"])
+def robot(request, tmp_path, clock):
+    """Return a robot with vectors and one without."""
+    made = Robot(tmp_path, clock, HashEmbedder() if request.param == "meaning" else None)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["at once", "indexed"])
+def settled(request, robot):
+    """Return a function to call after writing: the index may have seen it or not."""
+    return (lambda: None) if request.param == "at once" else robot.idle
+
+
+def sum_up(robot, summary, *, first_turn=9, session="s") -> int:
+    """Let an epoch begin with a summary; return its id."""
+    return robot.truth.write(lambda tx: epochs.append_epoch(tx, Epoch(session, first_turn, summary))).id
+
+
+def summaries(robot, query="ladder", **options) -> list[str]:
+    """Return the summaries that are recalled."""
+    return [item.text for item in robot.recall(query, k=9, **options) if item.kind == "summary"]
+
+
+def test_a_summary_is_recalled(robot, settled):
+    """It is found by its words, with its session, and as a kind of its own."""
+    robot.say(0, "where is the ladder", "in the garage")
+    number = sum_up(robot, TOLD)
+    settled()
+    (found,) = robot.recall("ladder garage", kinds={"summary"})
+    assert (found.kind, found.id, found.text, found.session) == ("summary", str(number), TOLD, "s")
+    assert found.recorded_at == pytest.approx(number / 1e6)
+    assert "words" in found.why
+
+
+def test_the_newest_stands_for_the_session(robot, settled):
+    """An older summary of the same session is not found any more, and nothing of it is left in the index's words."""
+    robot.say(0, "where is the ladder", "in the garage")
+    sum_up(robot, "the ladder, the zeppelin", first_turn=3)
+    settled()
+    assert len(summaries(robot)) == 1
+    sum_up(robot, "the ladder, the umbrella")
+    sum_up(robot, "", first_turn=12)  # an epoch that begins without one says nothing new
+    settled()
+    assert summaries(robot) == ["the ladder, the umbrella"]
+    assert summaries(robot, "zeppelin", min_score=0.1) == []
+    robot.idle()
+    rows = robot.index.database.query("select terms, session_id from docs where kind = ?", (SUMMARY,))
+    ((terms, of),) = rows
+    assert "zeppelin" not in terms
+    assert of is None, "the words of a session are those of its turns, once"
+    check(robot.index)
+    sum_up(robot, "the ladder of another talk", session="t")
+    assert len(summaries(robot)) == 2
+
+
+def test_nobody_unknown_reads_it(robot, settled):
+    """What stands for the talk of a household is read by those whom the robot knows."""
+    robot.say(0, "where is the ladder", "in the garage", level="shared")
+    sum_up(robot, TOLD)
+    settled()
+    assert summaries(robot, reader=ALICE) == summaries(robot, reader=BOB) == summaries(robot) == [TOLD]
+    assert summaries(robot, reader=STRANGER) == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_with_private_talk_it_is_private(robot, settled, when):
+    """A summary of a session that holds private talk is read by whose talk it is, and only while they are alone."""
+    robot.say(0, "where is the ladder", "in the garage")
+    robot.say(1, "the ladder is for my secret tree house", "noted", level="private", owner="alice")
+    sum_up(robot, TOLD, first_turn=1 if when == "after" else 9)
+    settled()
+    assert summaries(robot, reader=ALICE) == [TOLD]
+    assert summaries(robot, reader=BOB) == ([TOLD] if when == "after" else [])
+    together = Reader("alice", frozenset({"alice", "bob"}))
+    assert summaries(robot, reader=together) == ([TOLD] if when == "after" else [])
+    assert summaries(robot) == [TOLD]
+
+
+def test_of_private_talk_of_two_nobody_reads_it(robot, settled):
+    """Neither may read what the other said in private."""
+    for n, who in enumerate(("alice", "bob")):
+        robot.say(n, f"{who} hides the ladder", "noted", speaker=who, level="private", owner=who)
+    sum_up(robot, TOLD)
+    settled()
+    assert summaries(robot, reader=ALICE) == summaries(robot, reader=BOB) == []
+    assert summaries(robot) == [TOLD]
+
+
+def test_what_becomes_private_later_closes_it(robot):
+    """The truth has the last word, also where the index knows an older one."""
+    robot.say(0, "where is the ladder", "in the garage")
+    sum_up(robot, TOLD)
+    robot.idle()
+    robot.truth.write(lambda tx: tx.execute("update turns set level = 2, owner = 'alice'"))
+    assert summaries(robot, reader=BOB) == []
+    assert summaries(robot, reader=ALICE) == [TOLD]
+
+
+@pytest.mark.parametrize("how", ["person", "session"])
+@pytest.mark.parametrize("when", ["before indexing", "after indexing"])
+def test_it_is_forgotten_with_what_it_was_made_from(robot, how, when):
+    """Whose talk is erased, or which conversation, is in no summary any more: not in the truth, not in the index."""
+    robot.say(0, "my zeppelin has a ladder", "noted")
+    sum_up(robot, "alice owns a zeppelin with a ladder", first_turn=3)
+    if when == "after indexing":
+        robot.idle()
+    sum_up(robot, "alice has the zeppelin with a ladder")
+    if when == "after indexing":
+        robot.idle()
+        assert len(summaries(robot, "zeppelin")) == 1
+    if how == "person":
+        robot.truth.write(lambda tx: records.erase_person(tx, "alice"))
+    else:
+        SQLiteSessionStore(robot.truth).delete("s")
+    assert robot.recall("zeppelin ladder", include_past=True) == []
+    robot.index.erase()
+    robot.truth.checkpoint()
+    robot.idle()
+    check(robot.index)
+    assert b"zeppelin" not in robot.truth.path.read_bytes()
+    assert b"zeppelin" not in bytes_of(robot.index)
+
+
+def test_what_a_tool_told_of_a_forgotten_fact_leaves_it(robot, settled):
+    """The lines in which the memory's tools tell of a fact go with the fact; the rest of the summary stays."""
+    robot.store.add_fact("ladder.code", "xylophone", scope="household")
+    robot.say(0, "where is the ladder", "in the garage")
+    sum_up(robot, "The ladder is in the garage.\nrecall_fact -> ladder.code: xylophone")
+    settled()
+    assert "xylophone" in summaries(robot)[0]
+    robot.truth.write(lambda tx: records.erase_fact(tx, "ladder.code", scope="household"))
+    assert summaries(robot) == ["The ladder is in the garage."]
+    robot.index.erase()
+    robot.truth.checkpoint()
+    robot.idle()
+    check(robot.index)
+    assert b"xylophon" not in bytes_of(robot.index)
+
+
+def test_what_compaction_writes_is_recalled(tmp_path, clock):
+    """The summary of a long conversation is found by those who heard it; private talk in it closes it to the others."""
+    profile = Profile(context=ContextSettings(window_tokens=1600))
+    with edgemem.open(
+        tmp_path / "home", profile=profile, clock=clock, embedder=HashEmbedder(), worker=False
+    ) as memory:
+        for session, private in (("kitchen", False), ("hall", True)):
+            player = Player(memory)
+            for n in range(60):
+                told = f"Today is the {n}th day and I planted {n} tulips in the garden behind the {session}."
+                player.turn(
+                    Line(
+                        say=told, reply=f"That is {n} more tulips.", at=1_770_000_000.0 + n, session=session,
+                        speaker="alice", private=private and n == 3,
+                    )
+                )  # fmt: skip
+                if n % 10 == 9:
+                    memory.idle(5.0)
+        found = {
+            who: {
+                item.session for item in memory.recall("tulips garden", speaker=who, k=9, kinds={"summary"})
+            }
+            for who in ("alice", "bob", None)
+        }
+        assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen"}, None: set()}
+        memory.forget_session("kitchen")
+        assert memory.recall("tulips garden", speaker="bob", kinds={"summary"}) == []
+
+
+def test_of_one_that_stood_alone_no_word_is_left(robot):
+    """Where nothing else of a conversation was indexed, forgetting it still empties the index of its words."""
+    sum_up(robot, "the zeppelin carries umbrellas", session="t")
+    robot.say(0, "where is the ladder", "in the garage")
+    robot.idle()
+    sum_up(robot, "the zeppelin carries kites", session="t")
+    robot.idle()
+    SQLiteSessionStore(robot.truth).delete("t")
+    robot.index.erase()
+    robot.idle()
+    data = bytes_of(robot.index)
+    assert not [word for word in (b"zeppelin", b"umbrella", b"kite") if word in data]
+    check(robot.index)
+
+
+def test_where_nothing_is_left_of_the_newest_the_one_before_stands_again(robot, settled):
+    """A summary that told of a forgotten fact only makes way for the older one."""
+    robot.store.add_fact("pin", "xylophone", scope="household")
+    robot.say(0, "where is the ladder", "in the garage")
+    sum_up(robot, "The ladder is in the garage.", first_turn=3)
+    sum_up(robot, "recall_fact -> pin: xylophone")
+    settled()
+    robot.truth.write(lambda tx: records.erase_fact(tx, "pin", scope="household"))
+    settled()
+    assert summaries(robot) == ["The ladder is in the garage."]
+
+
+def test_one_that_is_imported_is_found(tmp_path, clock, hand):
+    """A summary of another memory is older than what the index has seen, and is taken in all the same."""
+    there, here = (Robot(tmp_path / name, clock) for name in ("there", "here"))
+    there.say(0, "where is the ladder", "in the garage", session="theirs")
+    sum_up(there, "their ladder, first", first_turn=3, session="theirs")
+    sum_up(there, "their ladder, last", session="theirs")
+    hand.advance(60)
+    here.say(0, "where is the ladder", "in the garage")
+    sum_up(here, TOLD)
+    here.idle()
+    lines = [f"{line}\n".encode() for line in export_lines(there.truth, notes=there.notes)]
+    import_lines(here.truth, lines, notes=here.notes)
+    here.idle()
+    assert set(summaries(here)) == {TOLD, "their ladder, last"}
+    check(here.index)
+    for robot in (there, here):
+        robot.close()

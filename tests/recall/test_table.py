@@ -1,0 +1,292 @@
+"""The table of docs and a question's view of it: what the newest row of each number says, and nothing of what is gone or hidden."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgemem.recall.index.docs import add_docs
+from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.sources import FACT, KINDS, TURN, Doc
+from edgemem.recall.index.state import FIRST_OTHER, State
+from edgemem.recall.search.postings import ResidentPostings
+from edgemem.recall.search.table import BESIDE, NOBODY, DocTable, Row, make_filter, sound_row
+from edgemem.recall.search.view import View
+from edgemem.records import Reader
+from edgemem.store.db.database import Database
+
+READERS = (
+    None,
+    Reader("ann"),
+    Reader("bob", frozenset({"bob"})),
+    Reader("ann", frozenset({"ann", "bob"})),
+    Reader("ann", frozenset({""})),
+    Reader("zoe"),
+    Reader(None),
+    Reader(""),
+)
+WORDS = ("cup", "kettle", "pot")
+
+
+def row(number, **more):
+    """Return the columns of a message that anybody may read."""
+    kind = TURN if number < FIRST_OTHER else FACT
+    plain = Row(number, kind, number, 0, None, "ann", 1, number, 0.0, 0, None, None, 0, None, None, 3)
+    return plain._replace(**more)
+
+
+def filled(*rows):
+    """Return a table with some rows."""
+    table = DocTable()
+    for each in rows:
+        table.append(each)
+    return table
+
+
+def seen_by(reader, *rows, read=None):
+    """Return what somebody sees of some rows."""
+    return View(filled(*rows), make_filter(reader), read)
+
+
+def may(table, only):
+    """Return which slots may be found."""
+    return table.findable(only, table.readable(only)).tolist()
+
+
+names = st.sampled_from([None, "ann", "bob", "eva"])
+rows = st.builds(
+    row,
+    st.integers(1, 9) | st.just(FIRST_OTHER),
+    level=st.integers(0, 2),
+    owner=names,
+    who=names,
+    session_id=st.integers(1, 4),
+    turn=st.integers(1, 3),
+    at=st.floats(0, 2e9),
+    past=st.integers(0, 1),
+    marks=st.integers(0, 31),
+    called=st.sampled_from([None, "ann", "ann bob"]),
+    times=st.sampled_from([None, "[[1,2,0.5]]", "[[3,4,1],[5,6,0.7]]"]),
+    subject=st.sampled_from([None, "door"]),
+    length=st.integers(0, 40),
+)
+texts = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
+steps = st.lists(
+    st.tuples(rows, texts, st.booleans()) | st.integers(1, 9) | st.just("drop passing"), max_size=40
+)
+
+
+def after(taken):
+    """Return a table after some steps, and the rows that are in it with their words."""
+    table, there, passing = DocTable(), {}, set()
+    for step in taken:
+        if isinstance(step, tuple):
+            new, text, in_passing = step
+            table.append(new, text, passing=in_passing)
+            there[new.id] = new, text
+            passing = passing | {new.id} if in_passing else passing - {new.id}
+        elif isinstance(step, int):
+            table.drop(step)
+            there.pop(step, None)
+            passing.discard(step)
+        else:
+            table.drop_passing()
+            there = {number: kept for number, kept in there.items() if number not in passing}
+            passing = set()
+    return table, there
+
+
+@given(steps)
+def test_a_slot_holds_what_is_there_and_nothing_else(taken):
+    """However rows come, are replaced and go, each slot says what the newest row of its number said, and what it is beside."""
+    table, there = after(taken)
+    numbers = [*range(12), FIRST_OTHER]
+    slots = {n: slot for n, slot in zip(numbers, table.slots_of(numbers).tolist(), strict=True) if slot >= 0}
+    assert slots.keys() == there.keys()
+    assert len(table) == len(there)
+    for number, slot in slots.items():
+        own, cells = there[number][0], {name: column[slot] for name, column in table.rows.items()}
+        for name in ("id", "ref", "level", "at", "past", "marks", "length", "kind"):
+            assert cells[name] == getattr(own, name)
+        assert table.facts.get(slot, (None, None)) == (own.subject, own.relation)
+        assert [table.names[cells[name]] for name in ("owner", "who")] == [own.owner, own.who]
+        assert table.callings[cells["called"]] == frozenset((own.called or "").split())
+        assert cells["session"] == table.session_code(own.session_id)
+        for step in BESIDE:
+            other = there.get(number + step, (None,))[0]
+            here = other is not None and own.kind == TURN and other.session_id == own.session_id
+            assert table.beside(np.array([slot]), step).tolist() == [slots[number + step] if here else -1]
+        spans = table.spans()[table.spans()[:, 0] == slot]
+        assert [tuple(span[1:]) for span in spans] == own.spans
+    gone = table.spans()[:, 0] < 0
+    assert not table.spans()[gone, 1:].any(), "nothing is left of when a text that is gone speaks of"
+    empty = np.setdiff1d(np.arange(table.n), list(slots.values()))
+    assert not any(column[empty].any() for column in table.rows.values()), "an empty slot says nothing"
+    assert all((table.beside(empty, step) == -1).all() for step in BESIDE)
+    assert not set(empty.tolist()) & table.facts.keys()
+
+
+@given(steps)
+def test_words_stand_where_they_were_said(taken):
+    """Of what is there each word is found with how often it stands there, whether the index knows it yet or not."""
+    table, there = after(taken)
+    ids = table.rows["id"]
+    stands = {
+        (term, int(ids[slot]), int(often))
+        for term, slots, times in table.find(WORDS)
+        for slot, often in zip(slots.tolist(), times.tolist(), strict=True)
+        if ids[slot]
+    }
+    assert stands == {
+        (word, number, text.split().count(word))
+        for number, (_, text) in there.items()
+        for word in set(text.split())
+    }
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(KINDS)), rows, st.none() | st.integers(1, 3)), max_size=12),
+    st.sampled_from(READERS),
+    st.none() | st.frozensets(st.sampled_from(sorted(KINDS.values()))),
+    st.integers(1, 3),
+    st.frozensets(st.integers(1, 3)),
+    st.booleans(),
+    st.none() | st.integers(0, 12),
+    st.none() | st.frozensets(st.integers(0, 12)).map(sorted),
+)
+def test_who_may_read_what_is_what_sql_says(
+    tmp_path_factory, taken, reader, kinds, session, turns, past, known_at, held
+):
+    """For whomever, whatever and whenever it is asked, memory allows the docs that the condition in SQL does."""
+    docs = [
+        Doc(
+            *(kind, n, "cup", own.level, own.owner, own.who, in_session, own.turn),
+            at=(len(taken) - n) / 1e6,
+            past=bool(own.past),
+        )
+        for n, (kind, own, in_session) in enumerate(taken)
+    ]
+    only = make_filter(
+        reader, kinds=kinds, session_id=session, turns=turns, past=past, known_at=known_at, held=held
+    )
+    with Database(
+        tmp_path_factory.mktemp("table") / "index.db", migrations=SCHEMA, durable=False
+    ) as database:
+        database.write(lambda tx: add_docs(tx, docs))
+        known = dict(database.query("select key, value from meta"))
+        memory = ResidentPostings(database)
+        memory.warm(State(last_message=known["last_message"], last_other=known["last_other"]))
+        table = memory.columns
+        asked = database.query(f"select d.id from docs d where {only.where}", only.values)
+        *allowed, none = may(table, only)
+        assert not none, "no slot is none that may be read"
+        assert sorted(table.rows["id"][: table.n][allowed].tolist()) == sorted(number for (number,) in asked)
+
+
+@given(steps, st.sampled_from(READERS))
+def test_how_much_may_be_read_is_counted(taken, reader):
+    """The number of texts, and of their words, is that of what this reader may read, whatever is looked for."""
+    table, _ = after(taken)
+    read = may(table, make_filter(reader, past=True))[:-1]
+    view = View(table, make_filter(reader, kinds={"note"}, session_id=1, turns={2}))
+    assert view.readable[:-1].tolist() == read
+    assert view.size() == (sum(read), table.rows["length"][: table.n][read].sum())
+    assert view.words_in_sessions().sum() == view.size()[1]
+
+
+def test_an_empty_slot_may_never_be_found():
+    """Not even by the operator, who reads everything."""
+    table = filled(row(1), row(2))
+    table.drop(1)
+    assert may(table, make_filter(None, past=True)) == [False, True, False]
+
+
+def test_nobody_is_not_who_owns_nothing():
+    """Private text without an owner is nobody's, also not of a voice without a name."""
+    table = filled(row(1, level=2, owner=None), row(2, level=2, owner="ann"))
+    for reader in (Reader(None), Reader(""), Reader("zoe")):
+        assert not any(may(table, make_filter(reader)))
+    assert table.code("ann") not in (None, NOBODY)
+    assert (table.code("zoe"), table.code(None)) == (None, NOBODY)
+
+
+def test_what_the_index_takes_in_is_passing_no_more():
+    """A row that comes again for good outlives those that were only passing, and the words of these are forgotten."""
+    table = DocTable()
+    for number, text in enumerate(WORDS, start=1):
+        table.append(row(number), text, passing=True)
+    table.append(row(2), "kettle")
+    table.drop_passing()
+    assert table.slots_of([1, 2, 3]).tolist() == [-1, 3, -1]
+    assert [(term, slots.tolist()) for term, slots, _ in table.find(WORDS)] == [("kettle", [3])]
+
+
+def test_thousands_of_rows_stay_where_they_are():
+    """Growing moves no row, and keeps what each said; turns and messages may have any number."""
+    table = filled(*(row(n, at=float(n), session_id=n // 10) for n in range(1, 2001)))
+    assert table.slots_of([1, 300, 2000]).tolist() == [0, 299, 1999]
+    assert table.rows["at"][:2000].tolist() == list(map(float, range(1, 2001)))
+    table.append(row(FIRST_OTHER - 1, turn=1_770_000_000_000, session_id=9))
+    assert table.rows["turn"][2000] == 1_770_000_000_000
+    assert not may(table, make_filter(None, session_id=9, turns={1_770_000_000_000}))[2000]
+    assert table.beside(np.array([2000]), 1).tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"id": "x"}, {"kind": 77}, {"kind": None}, {"ref": b"1"}, {"level": 3}, {"level": -1}, {"owner": 1}, {"who": b"ann"},
+        {"session_id": "s"}, {"at": None}, {"marks": "x"}, {"called": 3}, {"times": "[[1]]"}, {"times": "{"}, {"length": None},
+    ],
+)  # fmt: skip
+def test_a_damaged_row_is_none(damage):
+    """Whatever stands in a damaged file, it is told at once, and not by a fault later on."""
+    assert sound_row(tuple(row(1))) == row(1)
+    with pytest.raises(ValueError, match=r"."):
+        sound_row(tuple(row(1)._replace(**damage)))
+
+
+def test_what_may_not_be_read_stands_beside_nothing():
+    """A private message of somebody else is no neighbour, and is not among what stands around."""
+    rows = (row(1), row(2, level=2, owner="bob"), row(3))
+    slots = np.arange(3)
+    ann, bob = seen_by(Reader("ann"), *rows), seen_by(Reader("bob"), *rows)
+    assert ann.beside(slots, 1).tolist() == [-1, 2, -1]
+    assert bob.beside(slots, 1).tolist() == [1, 2, -1]
+    assert ann.around(np.array([0]), (1,)).tolist() == [0]
+    assert bob.around(np.array([0]), (1,)).tolist() == [0, 1]
+    assert ann.seen(slots).tolist() == ann.seen(np.arange(9)).tolist() == [0, 2]
+
+
+def test_what_changes_while_a_question_is_answered():
+    """What another thread has read in since is neither found nor beside anything, and what was erased may not be found."""
+    view = seen_by(None, row(1), row(2))
+    view.columns.append(row(3))
+    assert view.beside(np.arange(2), 1).tolist() == [1, -1]
+    assert view.take_up([2, 3]).tolist() == [1, -1]
+    assert view.seen(np.arange(3)).tolist() == [0, 1]
+    view.columns.drop(2)
+    view.follow()
+    assert view.seen(np.arange(2)).tolist() == [0]
+    assert view.take_up([1, 2]).tolist() == [0, -1]
+
+
+def test_docs_that_memory_does_not_hold_are_read_once():
+    """They are read where rows can be read, and what was known of the others stays."""
+    asked = []
+
+    def read(numbers):
+        asked.append(list(numbers))
+        return [row(number, session_id=2) for number in numbers if number < 9]
+
+    view = seen_by(None, row(1), read=read)
+    view.words[0], view.chosen[0] = 0.5, True
+    assert view.take_up([4, 1, 9]).tolist() == [1, 0, -1]
+    assert view.take_up([4]).tolist() == [1]
+    assert asked == [[4, 9]]
+    assert view.words.tolist() == [0.5, 0, 0]
+    assert view.chosen.tolist() == [True, False, False]
+    assert len(view.session) == view.columns.sessions
+    assert seen_by(None, row(1)).take_up([4]).tolist() == [-1]

@@ -1,0 +1,246 @@
+"""Then told: a question that names a time and little else is answered by what was told in that time, most telling first."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+import pytest
+from hash_embedder import HashEmbedder
+from recalling import Robot
+
+import edgemem
+from edgemem.clock import Clock
+from edgemem.config import Profile
+from edgemem.loop.loop import AgentLoop
+from edgemem.records import Heard, Reader, Reply, StoredMessage, Turn
+from edgemem.store import turns
+
+DAY = 86400.0
+MIDNIGHT = datetime(2026, 11, 18).timestamp()  # noqa: DTZ001 - of this machine
+NOW = MIDNIGHT + 19 * 3600  # a Wednesday
+
+ANN, BEN = Reader("ann"), Reader("ben")
+SCARF = "I lost my red scarf on the tram"
+PLUMBER = "The washing machine leaks, the plumber comes on Friday between eight and ten"
+DRILL = "Mrs Novak from next door brought back our drill and asks us for dinner"
+DENTIST = "My dentist appointment is moved to the ninth of December"
+BOILER = "The boiler was repaired by Mr Kowalski for 240 euros"
+JAR = "I have put the spare key into the blue jar"
+REPLY = "I will remember that for you."
+TALK = (
+    (20, 9, "ann", BOILER),
+    (2, 20, "ben", DENTIST),
+    (1, 7, "ann", "Good morning"),
+    (1, 7.5, "ann", "What is the weather like outside?"),
+    (1, 8, "ann", SCARF),
+    (1, 12, "ben", PLUMBER),
+    (1, 12.1, "ben", "ok thanks"),
+    (1, 18, "ann", DRILL),
+    (0, 8, "ben", JAR),
+)
+"""How many days ago, at which hour, who, what."""
+
+
+def say(
+    robot: Robot, ago: float, hour: float, who: str | None, text: str, reply: str = REPLY, **more
+) -> None:
+    """Store a turn of a day."""
+    at = MIDNIGHT - ago * DAY + hour * 3600
+    said = (StoredMessage("user", text), StoredMessage("assistant", reply))
+    n = robot.truth.query("select count(*) from turns")[0][0]
+    turn = Turn("s", n, said, heard=Heard(speaker=who, event_time=at), **more)
+    robot.truth.write(lambda tx: turns.commit_turn(tx, turn))
+
+
+@pytest.fixture(params=["words", "meaning", "at once"])
+def robot(request, tmp_path):
+    """Return a robot that was talked to for some days; how its index is read makes no difference to any test."""
+    embedder = HashEmbedder() if request.param == "meaning" else None
+    made = Robot(tmp_path, Clock(wall=lambda: NOW, monotonic=lambda: 1.0), embedder)
+    for each in TALK:
+        say(made, *each)
+    if request.param != "at once":
+        made.idle()
+    yield made
+    made.close()
+
+
+def told(robot: Robot, query: str, *, reader: Reader | None = BEN, **options) -> list[str]:
+    """Return what is found."""
+    found = robot.recall(query, reader=reader, k=9, **options)
+    return [item.text for item in found]
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("What happened yesterday?", {SCARF, PLUMBER, DRILL}),
+        ("what did we talk about yesterday", {SCARF, PLUMBER, DRILL}),
+        ("Was war gestern?", {SCARF, PLUMBER, DRILL}),
+        ("¿Qué pasó ayer?", {SCARF, PLUMBER, DRILL}),
+        ("Hôm qua có chuyện gì?", {SCARF, PLUMBER, DRILL}),
+        ("昨天发生了什么?", {SCARF, PLUMBER, DRILL}),
+        ("What did I tell you yesterday?", {PLUMBER}),
+        ("what did Ann say yesterday", {SCARF, DRILL}),
+        ("What did I say this morning?", {JAR}),
+        ("what happened between Monday and yesterday?", {DENTIST, SCARF, PLUMBER, DRILL}),
+        ("what happened since Monday?", {DENTIST, SCARF, PLUMBER, DRILL, JAR}),
+        ("what was going on in October?", {BOILER}),
+        ("what did we say before November?", {BOILER}),
+        ("what is on Friday?", {PLUMBER}),
+    ],
+)
+def test_what_was_told_then_is_found(robot, query, texts):
+    """All that tells anything, by whom it is asked for; neither questions, greetings nor the robot's nod."""
+    assert set(told(robot, query)) == texts
+
+
+@pytest.mark.parametrize(
+    "query", ["What happened on Sunday?", "what did I say in March", "Was war vor zwei Monaten?"]
+)
+def test_nothing_was_told_then(robot, query):
+    """Of a time at which nobody said anything nothing is found, not the newest instead."""
+    assert robot.recall(query, reader=BEN) == []
+
+
+def test_an_evening_is_not_crowded_out_by_a_morning(robot):
+    """Of many things told in one hour the second tells less than the only one of another hour."""
+    for n in range(12):
+        say(
+            robot,
+            1,
+            9 + n / 100,
+            "ben",
+            f"The crate number {n} holds {n} jars of quince jelly, plum jam and pickled beets",
+        )
+    first = told(robot, "What happened yesterday?")[:4]
+    assert DRILL in first
+    assert PLUMBER in first
+
+
+def test_what_the_robot_said(robot):
+    """Who asks what the robot said is told that, and nothing that people said."""
+    rain = "The forecast speaks of heavy showers until midnight"
+    say(robot, 1, 19, "ann", "Will it rain this evening?", rain)
+    assert told(robot, "what did you tell me yesterday?") == [rain]
+
+
+def test_what_others_keep_to_themselves_is_not_told(robot):
+    """What Ann said in private is told to Ann alone."""
+    secret = "I have bought Ben a telescope for his birthday"
+    say(robot, 1, 15, "ann", secret, level="private", owner="ann")
+    assert secret not in told(robot, "What happened yesterday?")
+    assert secret in told(robot, "What happened yesterday?", reader=ANN)
+
+
+def test_facts_and_deeds_of_a_day(tmp_path):
+    """What a tool did is told, and a fact where no message tells it."""
+    now = [NOW - DAY]
+    robot = Robot(tmp_path, Clock(wall=lambda: now[0], monotonic=lambda: now[0]))
+    try:
+        robot.store.add_fact("cellar.lamp", "broken", scope="household")
+        now[0] += 3600
+        say(robot, 1, 20, "ann", "the gate code is 4711 since this evening")
+        robot.store.add_fact("gate.code", "4711", scope="household")
+        robot.store.add_episode(
+            "tool_call", {"name": "water_plants", "args": {"litres": 3}, "result": "done"}, "ok"
+        )
+        now[0] = NOW
+        found = {item.text: item.score for item in robot.recall("What happened yesterday?", reader=BEN, k=9)}
+        assert found["cellar lamp: broken"] > found["gate code: 4711"]
+        assert found["gate code: 4711"] < Profile().injection.min_score
+        assert found["water plants 3: done"] >= Profile().injection.min_score
+        assert max(found, key=found.__getitem__) == "the gate code is 4711 since this evening"
+    finally:
+        robot.close()
+
+
+class Hears:
+    """A model that keeps what it is handed."""
+
+    def complete(self, messages, **_):
+        """Keep the messages."""
+        self.handed = messages
+        return Reply("I see.")
+
+    def cut(self, heard_text):
+        """Do nothing."""
+
+
+def test_the_block_of_a_turn_holds_it(tmp_path):
+    """A new user with the default profile and no model: yesterday's talk stands before the question within 80 tokens."""
+    now = [NOW - 30 * DAY]
+    profile = Profile()
+    profile = msgspec.structs.replace(profile, llama=msgspec.structs.replace(profile.llama, embedder=""))
+    clock = Clock(wall=lambda: now[0], monotonic=lambda: now[0])
+    with edgemem.open(tmp_path / "home", profile=profile, clock=clock, worker=False) as memory:
+        model = Hears()
+        for number, (ago, hour, who, text) in enumerate(TALK):
+            now[0] = MIDNIGHT - ago * DAY + hour * 3600
+            AgentLoop(model, hooks=memory.hooks(session_id=f"s{number}")).run(text, speaker=who)
+        now[0] = NOW
+        loop = AgentLoop(model, hooks=memory.hooks(session_id="now"))
+        loop.prepare("What happened yesterday?", speaker="ben")
+        loop.abort()
+        block = model.handed[-1]["content"]
+        assert not loop.hooks.failures()
+        for word in ("scarf", "plumber", "Novak", "17 Nov"):
+            assert word in block
+        for word in ("boiler", "dentist", "jar", "weather", "morning?", "thanks"):
+            assert word not in block
+        loop.prepare("I have cleaned the windows today", speaker="ben")
+        loop.abort()
+        assert model.handed[-1]["content"] == "I have cleaned the windows today"
+
+
+KETTLE = "The new kettle whistles in a minor key, funnily"
+PIANO = "The piano tuner wants ninety euros for the upright"
+
+
+@pytest.fixture
+def talks(robot):
+    """Return a robot with two more talks of Ann's and one of Ben's, the newest of which goes on."""
+    for session, days, who, text in (
+        ("a", 60, "ann", PIANO),
+        ("b", 50, "ben", "The canoe club moved its meeting to the boathouse"),
+        ("now", 0.01, "ann", KETTLE),
+    ):
+        at = NOW - days * DAY
+        said = (StoredMessage("user", text), StoredMessage("assistant", REPLY))
+        turn = Turn(session, 0, said, heard=Heard(speaker=who, event_time=at))
+        robot.truth.write(lambda tx, turn=turn: turns.commit_turn(tx, turn))
+    return robot
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("what was in our first conversation?", {PIANO}),
+        ("Worum ging es in unserem ersten Gespräch?", {PIANO}),
+    ],
+)
+def test_the_first_conversation_is_the_first_session_of_whoever_asks(talks, query, texts):
+    """What others talked about before or since is none of it."""
+    assert set(told(talks, query, reader=ANN)) - {REPLY} == texts
+
+
+def test_the_last_conversation_is_not_the_one_that_goes_on(talks):
+    """It is the newest session of whoever asks but the one in which it is asked; without one the newest of all."""
+    query = "what did we talk about last time?"
+    assert KETTLE in told(talks, query, reader=ANN)
+    found = told(talks, query, reader=ANN, skip_turns=("now", {0}))
+    assert DRILL in found
+    assert KETTLE not in found
+
+
+def test_a_word_that_others_keep_to_themselves_does_not_tell(robot):
+    """Whether a question asks for a time alone is decided by what whoever asks may read."""
+    query = "tell me yesterday's gossip"
+    before = robot.recall(query, reader=BEN, k=9)
+    gossip = "Such gossip about the mayor"
+    say(robot, 1, 15, "ann", gossip, level="private", owner="ann")
+    assert before
+    assert {item.why for item in before} == {("date",)}
+    assert [item.text for item in robot.recall(query, reader=BEN, k=9)] == [item.text for item in before]
+    assert "words" in {item.text: item.why for item in robot.recall(query, reader=ANN, k=9)}[gossip]

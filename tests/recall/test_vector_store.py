@@ -1,0 +1,449 @@
+"""VectorMemoryStore: facts found by meaning, whatever happens to the model, the index and the file."""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hash_embedder import HashEmbedder
+from tiny_bert import write_tiny_bert
+
+import edgemem
+from edgemem.errors import ClosedError, InvalidInputError, ModelError
+from edgemem.llama.models.convert import convert_bert
+from edgemem.recall import vector_store
+from edgemem.recall.vector_store import FunctionEmbedder, VectorMemoryStore
+from edgemem.records import Reader
+
+MEANS = {"cook": "allergi", "safe": "allergi"}
+
+
+class Embedding:
+    """A plain function from text to numbers, which remembers who called it with what."""
+
+    def __init__(self, name: str = "one", dimensions: int = 64) -> None:
+        self.embedder = HashEmbedder(dimensions, name=name, means=MEANS)
+        self.texts: list[str] = []
+        self.threads: set[str] = set()
+        self.busy: threading.Event | None = None
+        self.go_on: threading.Event | None = None
+
+    def __call__(self, text: str) -> list[float]:
+        self.texts.append(text)
+        self.threads.add(threading.current_thread().name)
+        if self.busy is not None and self.go_on is not None:
+            self.busy.set()
+            assert self.go_on.wait(10)
+        return (3 * self.embedder.embed_texts([text])[0]).tolist()
+
+
+@pytest.fixture
+def embed() -> Embedding:
+    """Return a function without a fingerprint."""
+    return Embedding()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock, embed: Embedding):
+    """Return an open store on it."""
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock) as made:
+        yield made
+
+
+def keys(found) -> list[str]:
+    return [fact.key for fact, _ in found]
+
+
+def test_the_example_of_the_seed_finds_what_is_safe_to_cook(store: VectorMemoryStore) -> None:
+    """What was just added is found at once, by meaning, nearest first."""
+    store.add_fact("user.allergies", "peanuts, shellfish")
+    store.add_fact("kitchen.fridge.contents", "milk, eggs, cheese")
+    found = store.search_facts("what's safe to cook?", k=3)
+    assert keys(found) == ["user.allergies", "kitchen.fridge.contents"]
+    assert found[0][0].value == "peanuts, shellfish"
+    assert 0 <= found[0][1] < found[1][1] <= 2
+
+
+@pytest.mark.parametrize("exact", [500, 10])
+def test_a_scope_is_narrowed_down_before_k(store: VectorMemoryStore, monkeypatch, exact: int) -> None:
+    """Fifty nearer facts of somebody else do not hide the one that was asked for, however it is looked for."""
+    monkeypatch.setattr(vector_store, "EXACT", exact)
+    for n in range(50):
+        store.add_fact(f"tea{n}", "tea", scope="user:bob")
+    store.add_fact("drink", "coffee", scope="user:alice")
+    assert keys(store.search_facts("tea", k=5, scope="user:alice")) == ["drink"]
+    assert len(store.search_facts("tea", k=5, scope="user:bob")) == 5
+    assert store.search_facts("tea", scope="user:carol") == []
+
+
+def test_many_facts_are_looked_through_by_their_bits(store: VectorMemoryStore, monkeypatch) -> None:
+    """Beyond some number of facts the answer is the same, and still tells only what holds."""
+    for n in range(40):
+        store.add_fact(f"note{n}", f"word{n} thing{n}")
+    store.add_fact("note7", "something else")
+    exactly = store.search_facts("word3 thing3", k=4)
+    monkeypatch.setattr(vector_store, "EXACT", 10)
+    assert keys(exactly)[0] == "note3"
+    assert store.search_facts("word3 thing3", k=4) == exactly
+    assert "note7" not in keys(store.search_facts("word7 thing7", k=3))
+
+
+def test_only_what_holds_now_is_found(store: VectorMemoryStore, hand) -> None:
+    """An older value, a retracted fact and one that is over are history, and stay there."""
+    store.add_fact("drink", "tea")
+    store.add_fact("guest", "tea with Bob", valid_to=hand.wall + 60)
+    hand.advance(1)
+    store.add_fact("drink", "coffee")
+    assert [fact.value for fact, _ in store.search_facts("tea")] == ["tea with Bob", "coffee"]
+    hand.advance(100)
+    assert [fact.value for fact, _ in store.search_facts("tea")] == ["coffee"]
+    store.retract_fact("drink")
+    assert store.search_facts("tea") == []
+    assert [fact.value for fact in store.fact_history("drink")] == ["tea", "coffee"]
+    assert [fact.value for fact in store.facts_as_of(hand.wall - 100.5)] == ["tea with Bob", "tea"]
+
+
+def test_a_reader_finds_only_what_it_may_read(store: VectorMemoryStore) -> None:
+    """Without a reader it is the operator's view; with one, law 7 holds before k."""
+    store.add_fact("pin", "tea", scope="user:bob")
+    store.add_fact("door", "tea", scope="household")
+    store.add_fact("city", "tea")
+    assert set(keys(store.search_facts("tea"))) == {"pin", "door", "city"}
+    assert set(keys(store.search_facts("tea", reader=Reader("alice")))) == {"door", "city"}
+    assert keys(store.search_facts("tea", reader=Reader())) == ["city"]
+
+
+def test_each_fact_is_embedded_once_and_not_while_it_is_added(store: VectorMemoryStore, embed) -> None:
+    """Adding waits for no model; a second search and an episode cost no vector."""
+    embed.texts.clear()
+    store.add_fact("drink", "tea")
+    store.add_episode("made tea", {}, "ok")
+    assert embed.texts == []
+    store.search_facts("tea")
+    store.search_facts("coffee")
+    assert sorted(embed.texts) == ["coffee", "drink: tea", "tea"]
+    assert embed.threads == {threading.current_thread().name}
+
+
+def test_nobody_waits_for_the_model_but_who_searches(store: VectorMemoryStore, embed) -> None:
+    """While a text is embedded, facts are read and written by others."""
+    store.add_fact("drink", "tea")
+    embed.busy, embed.go_on = threading.Event(), threading.Event()
+    found: list[str] = []
+    seeker = threading.Thread(target=lambda: found.extend(keys(store.search_facts("tea"))))
+    seeker.start()
+    assert embed.busy.wait(10)
+    store.add_fact("food", "bread")
+    assert store.get_fact("food") == "bread"
+    assert "bread" in store.render_for_prompt()
+    embed.go_on.set()
+    seeker.join(10)
+    assert found[0] == "drink"
+
+
+def test_another_model_is_noticed_and_everything_embedded_again(tmp_path: Path, clock) -> None:
+    """The same length or another one: vectors of two models are never compared."""
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=Embedding("one"), clock=clock) as store:
+        store.add_fact("user.allergies", "peanuts")
+        store.search_facts("cook")
+    for other in (Embedding("two"), Embedding("three", 32)):
+        with VectorMemoryStore(tmp_path / "x.db", embed_fn=other, clock=clock) as store:
+            ((fact, distance),) = store.search_facts("allergies: peanuts")
+            assert fact.key == "user.allergies"
+            assert distance == pytest.approx(0, abs=0.05)
+            assert "allergies: peanuts" in other.texts[1:-1] or other.texts.count("allergies: peanuts") == 2
+    again = Embedding("three", 32)
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=again, clock=clock) as store:
+        store.search_facts("tea")
+    assert len(again.texts) == 2  # the probe and the question
+
+
+@pytest.mark.parametrize("row", [[], [math.nan, 1.0], [math.inf], [[1.0]], ["a"], [None]])
+def test_a_function_that_gives_no_row_of_numbers_is_told_at_opening(row: list[Any]) -> None:
+    """What cannot be a vector is refused before anything is stored under it."""
+    with pytest.raises(ModelError):
+        FunctionEmbedder(lambda _: row)
+
+
+def test_the_index_lies_beside_the_truth_and_may_be_deleted(tmp_path: Path, clock, embed) -> None:
+    """It is made again from the truth, whether it is gone or damaged."""
+    index = tmp_path / "x.index.db"
+    for harm in (lambda: None, index.unlink, lambda: index.write_bytes(b"rubbish" * 1000)):
+        harm()
+        with VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock) as store:
+            store.add_fact("drink", "tea")
+            assert keys(store.search_facts("tea")) == ["drink"]
+        assert index.is_file()
+
+
+def test_what_is_forgotten_is_in_neither_file(tmp_path: Path, clock, store: VectorMemoryStore) -> None:
+    """Forgetting erases text and vector at once."""
+    store.add_fact("pin", "rhubarb")
+    store.search_facts("rhubarb")
+    assert store.forget_fact("pin")
+    assert not store.forget_fact("pin")
+    assert store.search_facts("rhubarb") == []
+    assert store.index.database.query("select count(*) from vectors") == [(0,)]
+    assert not [p for p in tmp_path.iterdir() if b"rhubarb" in p.read_bytes()]
+
+
+FORGETTER = """
+import sys
+from hash_embedder import HashEmbedder
+from edgemem.recall.vector_store import VectorMemoryStore
+with VectorMemoryStore(sys.argv[1], embed_fn=HashEmbedder(64)) as store:
+    print(store.index.vec_version, store.forget_fact("note0"), store.index.damaged)
+"""
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_forgetting_leaves_no_sign_bit(tmp_path: Path, loads: bool) -> None:
+    """The signs of a vector go with it, also where sqlite-vec cannot be loaded."""
+    embedder = HashEmbedder(64)
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=embedder) as store:
+        for n in range(5):
+            store.add_fact(f"note{n}", f"word{n} thing{n}")
+        store.embed_pending()
+    with closing(sqlite3.connect(tmp_path / "x.index.db")) as index:
+        rows = index.execute("select vector from vectors order by doc").fetchall()
+    bits = [np.packbits(np.frombuffer(row, np.float16) > 0, bitorder="little").tobytes() for (row,) in rows]
+    assert all(each in (tmp_path / "x.index.db").read_bytes() for each in bits)
+    no_library = tmp_path / "broken" / "sqlite_vec"
+    no_library.mkdir(parents=True)
+    (no_library / "__init__.py").touch()
+    path = [] if loads else [str(no_library.parent)]
+    told = subprocess.run(
+        [sys.executable, "-c", FORGETTER, tmp_path / "x.db"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*path, *sys.path])},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert (told[0] != "None") == loads
+    assert told[1:] == ["True", "False"]  # forgotten, and the index was not given up
+    assert not [each for each in tmp_path.glob("x*") if bits[0] in each.read_bytes()]
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=embedder) as store:
+        assert keys(store.search_facts("word3 thing3", k=1)) == ["note3"]
+    assert all(each in (tmp_path / "x.index.db").read_bytes() for each in bits[1:])
+
+
+def test_it_shares_an_open_database(tmp_path: Path, clock, embed) -> None:
+    """A database that was opened elsewhere stays open."""
+    from edgemem.store.db.database import Database
+
+    with Database(tmp_path / "all.db", clock=clock) as database:
+        with VectorMemoryStore(database, embed_fn=embed) as store:
+            store.add_fact("drink", "tea")
+            assert keys(store.search_facts("tea")) == ["drink"]
+        assert database.query("select count(*) from facts")[0][0] > 0
+    assert (tmp_path / "all.index.db").is_file()
+
+
+def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path, clock, embed) -> None:
+    """A closed store says so."""
+    store = VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock)
+    store.close()
+    store.close()
+    with pytest.raises(ClosedError, match="closed"):
+        store.search_facts("tea")
+
+
+@pytest.mark.parametrize(
+    "query", ["", "  \n", "\0", "x\0y \ud800", "../../x", "'; drop table facts --", "é" * 10**6]
+)
+def test_any_question_is_answered_or_empty(store: VectorMemoryStore, query: str) -> None:
+    """Nothing that can be said breaks a search, and nothing is lost by it."""
+    store.add_fact("drink", "tea")
+    assert len(store.search_facts(query)) == (1 if query.strip(" \n\0") else 0)
+    assert store.get_fact("drink") == "tea"
+    assert store.search_facts("tea", k=0) == []
+
+
+def test_bad_arguments_are_one_clear_sentence(tmp_path: Path, store: VectorMemoryStore) -> None:
+    """What cannot be used says so before anything is opened."""
+    with pytest.raises(InvalidInputError, match="must be text"):
+        store.search_facts(7)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="llama_embed"):
+        VectorMemoryStore(tmp_path / "y.db", embed_fn=None)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="64 numbers instead of 32"):
+        VectorMemoryStore(tmp_path / "y.db", embed_fn=Embedding(), embedding_dim=32)
+    for bad in ([], [[1.0]], [float("nan")]):
+        with pytest.raises(ModelError, match="finite numbers"):
+            VectorMemoryStore(tmp_path / "y.db", embed_fn=lambda _text, bad=bad: bad)
+    assert not (tmp_path / "y.db").exists()
+
+
+def test_a_function_that_fails_loses_nothing(tmp_path: Path, clock, embed) -> None:
+    """The fact is stored, the search says what is wrong, and the next one finds it."""
+    down = False
+
+    def sometimes(text: str) -> list[float]:
+        if down:
+            raise RuntimeError("no more memory")
+        return embed(text)
+
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=sometimes, clock=clock) as store:
+        down = True
+        store.add_fact("drink", "tea")
+        with pytest.raises(ModelError, match="no more memory"):
+            store.search_facts("tea")
+        down = False
+        assert keys(store.search_facts("tea")) == ["drink"]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> Path:
+    """Return a real embedding model of a few thousand weights."""
+    folder = tmp_path_factory.mktemp("tiny")
+    convert_bert(write_tiny_bert(folder / "bert"), folder / "nomic-embed-text-v1.5.Q4_K_M.gguf", name="tiny")
+    return folder / "nomic-embed-text-v1.5.Q4_K_M.gguf"
+
+
+@pytest.fixture
+def llm(tiny: Path):
+    """Return it opened as the seed's page does."""
+    from edgemem.llama.backend import llama
+
+    opened = llama().Llama(model_path=str(tiny), embedding=True, n_ctx=64, verbose=False)
+    yield opened
+    opened.close()
+
+
+def test_a_real_model_finds_facts(tmp_path: Path, clock, llm) -> None:
+    """The seed's program runs on a GGUF; reopening it embeds nothing again."""
+    for _ in range(2):
+        embed = edgemem.llama_embed(llm)
+        with edgemem.VectorMemoryStore(tmp_path / "vec.db", embed_fn=embed, clock=clock) as store:
+            store.add_fact("robot", "kitchen")
+            store.add_fact("hello", "unable")
+            assert keys(store.search_facts("robot: kitchen", k=1)) == ["robot"]
+    assert len(embed("hello")) == embed.dimensions == 32
+
+
+def test_llama_embed_takes_text_of_any_length(llm) -> None:
+    """What is longer than the context is cut before its end token, where llama.cpp would end the process."""
+    embed = edgemem.llama_embed(llm)
+    long = np.array(embed("robot " * 5000))
+    assert np.linalg.norm(long) == pytest.approx(1)
+    assert long @ np.array(embed("robot " * 60)) > 0.98
+
+
+def test_llama_embed_puts_prefixes_before_questions_and_texts(llm) -> None:
+    """A prefix belongs to a kind of text, and to the fingerprint."""
+    bare = edgemem.llama_embed(llm, query_prefix="", text_prefix="")
+    marked = edgemem.llama_embed(llm, query_prefix="hello ", text_prefix="robot ")
+    assert marked.query("kitchen") == pytest.approx(bare("hello kitchen"))
+    assert marked("kitchen") == pytest.approx(bare("robot kitchen"))
+    assert bare.query("kitchen") == bare("kitchen")
+    assert marked.fingerprint != bare.fingerprint
+    assert edgemem.llama_embed(llm, query_prefix="", text_prefix="").fingerprint == bare.fingerprint
+
+
+def test_functions_of_one_model_take_turns(llm) -> None:
+    """Two functions over one Llama may be called at the same time."""
+    one, other = edgemem.llama_embed(llm), edgemem.llama_embed(llm)
+    wanted = one("hello robot")
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda n: (one, other)[n % 2]("hello robot"), range(100)))
+    assert all(vector == pytest.approx(wanted) for vector in made)
+
+
+def test_a_closed_model_says_so(tmp_path: Path, clock, tiny: Path) -> None:
+    """Where llama.cpp would end the process, there is an error, and what was stored is safe."""
+    from edgemem.llama.backend import llama
+
+    opened = llama().Llama(model_path=str(tiny), embedding=True, n_ctx=64, verbose=False)
+    embed = edgemem.llama_embed(opened)
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock) as store:
+        store.add_fact("robot", "kitchen")
+        opened.close()
+        with pytest.raises(ClosedError, match="model was closed"):
+            store.search_facts("robot")
+        assert store.get_fact("robot") == "kitchen"
+
+
+def test_llama_embed_refuses_a_model_that_gives_no_vector_of_a_text(tiny: Path) -> None:
+    """A chat model, or one without pooling, is refused at once and not at the first fact."""
+    from edgemem.llama.backend import llama
+
+    for wrong, told in (
+        ({"embedding": False}, "embedding=True"),
+        ({"embedding": True, "pooling_type": 0}, "whole text"),
+    ):
+        opened = llama().Llama(model_path=str(tiny), n_ctx=64, verbose=False, **wrong)
+        try:
+            with pytest.raises(ModelError, match=told):
+                edgemem.llama_embed(opened)
+        finally:
+            opened.close()
+
+
+@pytest.mark.parametrize("dimensions", [1, 10, 100])
+def test_vectors_of_any_length_are_searched(tmp_path: Path, clock, dimensions: int) -> None:
+    """Also those that no bit table takes."""
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=Embedding("n", dimensions), clock=clock) as store:
+        store.add_fact("drink", "tea")
+        assert keys(store.search_facts("drink: tea")) == ["drink"]
+
+
+def test_forgetting_does_not_wait_for_a_model_at_work(tmp_path: Path, clock) -> None:
+    """It returns while a batch is being embedded, and that batch brings nothing back."""
+    begun, go_on = threading.Event(), threading.Event()
+    plain = Embedding()
+
+    def slowly(text: str) -> list[float]:
+        if "zebra" in text:
+            begun.set()
+            assert go_on.wait(60)
+        return plain(text)
+
+    path = tmp_path / "truth.db"
+    with VectorMemoryStore(path, embed_fn=slowly, clock=clock) as store:
+        store.add_fact("pin", "4711-zebra")
+        store.add_fact("tea", "green")
+        worker = threading.Thread(target=store.embed_pending)
+        worker.start()
+        assert begun.wait(60)
+        assert store.forget_fact("pin")
+        assert worker.is_alive()
+        assert b"zebra" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        store.add_fact("pin", "another")
+        go_on.set()
+        worker.join()
+        assert next(fact.value for fact, _ in store.search_facts("pin another")) == "another"
+        docs = {doc for (doc,) in store.index.database.query("select id from docs")}
+        assert {doc for (doc,) in store.index.database.query("select doc from vectors")} == docs
+
+
+def test_what_another_process_added_is_found(tmp_path: Path, clock, store: VectorMemoryStore, embed) -> None:
+    """Whoever else writes to the file, the next search has it."""
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock) as other:
+        other.add_fact("drink", "tea")
+        assert keys(store.search_facts("tea")) == ["drink"]
+        store.forget_fact("drink")
+        assert other.search_facts("tea") == []
+
+
+def test_rounding_does_not_look_like_another_model(tmp_path: Path, clock) -> None:
+    """The probe's fingerprint stays the same when another processor rounds differently."""
+    embed = Embedding()
+    noise = np.random.default_rng(1)
+
+    def rounded(text: str) -> list[float]:
+        return (np.array(embed(text)) + noise.normal(0, 1e-6, 64)).tolist()
+
+    for function in (embed, rounded, rounded):
+        with VectorMemoryStore(tmp_path / "x.db", embed_fn=function, clock=clock) as store:
+            store.add_fact("drink", "tea")
+            store.search_facts("tea")
+    assert embed.texts.count("drink: tea") == 1

@@ -1,0 +1,235 @@
+"""What was heard badly never replaces what was heard well, unless it is heard again."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.cli import main
+from edgemem.clock import Clock
+from edgemem.context.block.delta import lines_for
+from edgemem.records import Heard, Reader
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import TRUTH
+from edgemem.store.memory_store import SQLiteMemoryStore
+
+WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    """Return a store that doubts what was heard with less than half confidence."""
+    with Database(tmp_path / "memory.db", clock=clock) as db, SQLiteMemoryStore(db) as store:
+        yield store
+
+
+def history(store, key="doctor"):
+    """Return what was said of a key, and whether it is a doubt."""
+    return [(fact.value, fact.doubtful) for fact in store.fact_history(key)]
+
+
+@pytest.mark.parametrize("first", [WELL, None, Heard("mai")], ids=["well", "typed", "unknown"])
+def test_a_bad_hearing_does_not_replace_a_good_one(store, first):
+    """The value that was heard well still holds; the other one stands in history, marked."""
+    store.add_fact("doctor", "monday", heard=first)
+    store.add_fact("doctor", "friday", heard=BADLY)
+    assert store.get_fact("doctor") == "monday"
+    assert [fact.value for fact in store.facts()] == ["monday"]
+    assert history(store) == [("monday", False), ("friday", True)]
+    (doubt,) = store.doubts()
+    assert (doubt.value, doubt.heard, doubt.is_active, doubt.invalidated_at) == ("friday", BADLY, False, None)
+
+
+def test_a_bad_hearing_of_something_new_is_believed(store):
+    """Where nothing was known, or the same, a bad hearing contradicts nothing."""
+    store.add_fact("doctor", "friday", heard=BADLY)
+    store.add_fact("cat", "Miso")
+    store.add_fact("cat", "Miso", heard=BADLY)
+    assert (store.get_fact("doctor"), store.get_fact("cat")) == ("friday", "Miso")
+    assert store.doubts() == []
+
+
+def test_a_second_hearing_confirms_since_the_first(store, hand):
+    """Heard again, even badly, it is believed from when it was first heard on; what was known then stays the same."""
+    store.add_fact("doctor", "monday", heard=WELL)
+    hand.advance(60)
+    store.add_fact("doctor", "friday", heard=BADLY)
+    between = store.database.now()
+    hand.advance(60)
+    store.add_fact("doctor", "friday", heard=BADLY)
+    assert store.get_fact("doctor") == "friday"
+    monday, doubt, friday = store.fact_history("doctor")
+    assert friday.valid_from == doubt.valid_from < between
+    assert doubt.superseded_by == friday.id
+    assert doubt.invalidated_at is not None
+    assert monday.superseded_by == friday.id
+    assert [f.value for f in store.facts_as_of(between, known_at=between)] == ["monday"]
+    assert store.doubts() == []
+
+
+def test_a_clear_word_settles_a_doubt(store):
+    """What is heard well ends the doubt: another value or the old one refutes it, a retraction too."""
+    for key in ("a", "b", "c"):
+        store.add_fact(key, "monday")
+        store.add_fact(key, "friday", heard=BADLY)
+    store.add_fact("a", "sunday", heard=WELL)
+    store.add_fact("b", "monday", heard=WELL)
+    store.retract_fact("c")
+    assert store.doubts() == []
+    for key, value in (("a", "sunday"), ("b", "monday"), ("c", None)):
+        assert store.get_fact(key) == value
+        (doubt,) = [fact for fact in store.fact_history(key) if fact.doubtful]
+        assert doubt.invalidated_at is not None
+        assert doubt.superseded_by is None
+    store.add_fact("a", "friday", heard=BADLY)
+    assert store.get_fact("a") == "sunday"
+
+
+def test_a_value_heard_badly_twice_is_safe_from_a_third_hearing(store):
+    """A confirmed value counts as heard well, and so does one that was heard badly first and then well."""
+    store.add_fact("doctor", "monday")
+    for _ in range(2):
+        store.add_fact("doctor", "friday", heard=BADLY)
+    store.add_fact("doctor", "tuesday", heard=BADLY)
+    assert store.get_fact("doctor") == "friday"
+    store.add_fact("cat", "Miso", heard=BADLY)
+    store.add_fact("cat", "Miso", heard=WELL)
+    store.add_fact("cat", "Mimi", heard=BADLY)
+    assert store.get_fact("cat") == "Miso"
+    assert [fact.value for fact in store.doubts()] == ["tuesday", "Mimi"]
+
+
+def test_a_doubt_is_about_its_own_time(store):
+    """A doubt of next month is not settled by a clear word about last month."""
+    store.add_fact("doctor", "monday", valid_from=0.0)
+    store.add_fact("doctor", "friday", valid_from=200.0, valid_to=300.0, heard=BADLY)
+    store.add_fact("doctor", "sunday", valid_from=100.0, valid_to=150.0)
+    assert [fact.value for fact in store.doubts()] == ["friday"]
+    store.add_fact("doctor", "friday", valid_from=250.0, valid_to=260.0, heard=BADLY)
+    assert store.doubts() == []
+    assert [store.facts_as_of(t)[0].value for t in (240.0, 255.0, 265.0)] == ["monday", "friday", "monday"]
+
+
+def test_the_bound_is_the_operators(tmp_path, clock):
+    """With `doubtful_below` 0 every fact is believed at once."""
+    with SQLiteMemoryStore(tmp_path / "m.db", clock=clock, doubtful_below=0.0) as store:
+        store.add_fact("doctor", "monday")
+        store.add_fact("doctor", "friday", heard=BADLY)
+        assert store.get_fact("doctor") == "friday"
+
+
+def test_a_doubt_is_read_by_whom_it_concerns(store):
+    """Nobody reads the doubts about another person's private facts."""
+    store.add_fact("pill", "red", scope="user:alice")
+    store.add_fact("pill", "blue", scope="user:alice", heard=BADLY)
+    assert [f.value for f in store.doubts(reader=Reader("alice"))] == ["blue"]
+    assert store.doubts(reader=Reader("bob")) == store.doubts(reader=Reader()) == []
+    assert store.doubts(scope="global") == []
+
+
+def test_a_forgotten_fact_takes_its_doubts_with_it(store):
+    """Forgetting erases what was heard badly as well, from the file too."""
+    store.add_fact("doctor", "monday")
+    store.add_fact("doctor", "xylophone", heard=BADLY)
+    assert store.forget_fact("doctor")
+    assert store.database.query("select * from doubts") == []
+    assert b"xylophone" not in store.database.path.read_bytes()
+
+
+def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(tmp_path):
+    """The value that holds is found, with the other one marked beside it; once settled, it is not marked any more."""
+    with edgemem.open(tmp_path / "home", worker=False) as memory:
+        memory.store.add_fact("doctor", "comes on monday")
+        memory.store.add_fact("doctor", "comes on friday", heard=BADLY)
+        (hits,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
+        assert (hits.value, hits.doubt) == ("comes on monday", "comes on friday")
+        assert hits.text == "doctor: comes on monday (since then heard, perhaps misheard: comes on friday)"
+        lines = [line.line for line in lines_for([hits], visible={}, visible_turns=frozenset(), session="s")]
+        assert lines == ["- doctor: comes on monday", "- perhaps misheard: doctor: comes on friday"]
+        memory.store.add_fact("doctor", "comes on monday", heard=WELL)
+        assert memory.recall("doctor", k=1)[0].text == "doctor: comes on monday"
+
+
+def test_the_command_line_shows_doubts(tmp_path):
+    """`facts history` says what was perhaps misheard and what became of it, and `recall` says it with the fact."""
+    home = tmp_path / "home"
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("doctor", "monday")
+        memory.store.add_fact("doctor", "sunday", heard=BADLY)
+        memory.store.add_fact("doctor", "monday", heard=WELL)
+        memory.store.add_fact("doctor", "friday", heard=BADLY)
+    output = CliRunner().invoke(main, ["facts", "history", "doctor", "--home", str(home)]).output
+    assert "perhaps misheard: sunday" in output
+    assert "30% sure; refuted)" in output
+    assert "30% sure; undecided)" in output
+    assert "perhaps misheard: friday" in " ".join(
+        CliRunner().invoke(main, ["recall", "doctor", "--home", str(home)]).output.split()
+    )
+
+
+def test_a_file_from_before_doubts_is_opened(tmp_path, clock):
+    """A truth made by the first step keeps its facts, and can doubt from now on."""
+    path = tmp_path / "memory.db"
+    with Database(path, clock=clock, migrations=TRUTH[:1]) as db:
+        key = db.write(
+            lambda tx: tx.execute(
+                "insert into fact_keys (scope, key) values ('global', 'doctor') returning id"
+            )
+        )[0][0]
+        for begin, end, value in ((-1e999, 100.0, None), (100.0, None, "monday")):
+            db.write(
+                lambda tx, begin=begin, end=end, value=value: tx.execute(
+                    "insert into facts (id, key_id, value, valid_from, valid_to, recorded, version, origin, level)"
+                    " select n, ?, ?, ?, ?, n, 1, n, 0 from (select ? as n)",
+                    (key, value, begin, end, tx.tick()),
+                )
+            )
+    with SQLiteMemoryStore(path, clock=clock) as store:
+        assert store.get_fact("doctor") == "monday"
+        store.add_fact("doctor", "friday", heard=BADLY)
+        assert history(store) == [("monday", False), ("friday", True)]
+        assert store.database.quick_check() == []
+    plain = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    assert plain.execute("select key, value, speaker from facts_doubted").fetchall() == [
+        ("doctor", "friday", "mai")
+    ]
+    plain.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Return one store for all examples: opening a file for each takes too long."""
+    clock = Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 0.0)
+    with Database(tmp_path_factory.mktemp("doubts") / "m.db", clock=clock, durable=False) as db:
+        yield SQLiteMemoryStore(db), itertools.count()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from((None, 0.2, 0.4, 0.5, 0.95)))),
+    st.sampled_from((None, 5.0)),
+)
+def test_what_holds_agrees_with_a_naive_model(shared, spoken, valid_from):
+    """After any hearings, what holds is what a reader of the rule would believe."""
+    store, examples = shared
+    key = f"k{next(examples)}"
+    held, safe, waiting = None, False, set()
+    for value, sure in spoken:
+        heard = None if sure is None else Heard(asr_confidence=sure)
+        store.add_fact(key, value, heard=heard, valid_from=valid_from)
+        well = sure is None or sure >= 0.5
+        if not well and held is not None and value != held and safe and value not in waiting:
+            waiting.add(value)
+        elif well or value != held:
+            safe = well or value in waiting
+            held, waiting = value, set()
+        assert store.get_fact(key) == held
+        assert {
+            fact.value for fact in store.fact_history(key) if fact.doubtful and not fact.invalidated_at
+        } == (waiting)

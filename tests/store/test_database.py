@@ -1,0 +1,365 @@
+"""One SQLite file: its connections, its thread, its lock, and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from talkers import ordinary_user
+
+from edgemem.clock import Clock
+from edgemem.errors import (
+    BusyError,
+    ClosedError,
+    CorruptError,
+    DiskFullError,
+    InvalidInputError,
+    ReadOnlyError,
+    StoreError,
+)
+from edgemem.store.db.database import Database
+from edgemem.store.db.files import FileLock
+from edgemem.store.db.schema import Migration
+
+NOTES = (
+    Migration("m001_notes", ("create table meta (key text primary key, value)", "create table notes (text)")),
+)
+
+
+@pytest.fixture
+def db(tmp_path):
+    """Return a database with one table."""
+    with Database(tmp_path / "x.db", migrations=NOTES, busy_timeout_s=0.2) as database:
+        yield database
+
+
+def note(text):
+    """Return work that stores one note."""
+    return lambda tx: tx.execute("insert into notes values (?)", (text,))
+
+
+def notes(db):
+    """Return all notes."""
+    return [row[0] for row in db.query("select text from notes order by rowid")]
+
+
+def test_files_and_folders_belong_to_their_owner_alone(tmp_path, monkeypatch):
+    """New folders are 0700 and new files 0600, whatever the umask; ~ is the home of the user."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    old = os.umask(0)
+    try:
+        with Database("~/a/b/x.db") as db:
+            assert db.path == tmp_path / "a" / "b" / "x.db"
+            modes = {path.name: path.stat().st_mode & 0o777 for path in db.path.parent.iterdir()}
+            assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm", "x.db.lock"), 0o600)
+            assert {p.stat().st_mode & 0o777 for p in (tmp_path / "a", tmp_path / "a" / "b")} == {0o700}
+    finally:
+        os.umask(old)
+
+
+def test_a_write_is_a_transaction(db):
+    """What work writes is visible once it returns; if it raises, nothing of it is, and the next one works."""
+    assert db.write(lambda tx: (note("one")(tx), tx.changes)[1]) == 1
+
+    def fails(tx):
+        note("two")(tx)
+        raise KeyError("on purpose")
+
+    with pytest.raises(KeyError):
+        db.write(fails)
+    with pytest.raises(StoreError, match="no such table"):
+        db.write(lambda tx: tx.execute("select * from nowhere"))
+    db.write(lambda tx: tx.executemany("insert into notes values (?)", [("three",), ("four",)]))
+    assert notes(db) == ["one", "three", "four"]
+
+
+def test_a_write_within_a_write_joins_it(db):
+    """It neither waits for itself nor commits early, and if it fails only its own part is undone."""
+
+    def outer(tx):
+        db.write(note("inner"))
+        with pytest.raises(KeyError):
+            db.write(lambda tx: (note("undone")(tx), {}["missing"]))
+        note("outer")(tx)
+        assert notes(db) == []
+
+    db.write(outer)
+    assert notes(db) == ["inner", "outer"]
+
+
+def test_a_transaction_ends_with_its_work(db):
+    """A transaction that was carried out of its work refuses to write."""
+    kept = []
+    db.write(kept.append)
+    with pytest.raises(StoreError, match="has ended"):
+        kept[0].execute("select 1")
+
+
+def test_waiting_for_oneself_is_refused(db):
+    """A write that asks for its own end gets an error; what runs after a commit may write again."""
+    for wait in (db.flush, db.checkpoint):
+        with pytest.raises(StoreError, match="its own end"):
+            db.write(lambda tx, wait=wait: wait())
+    again = []
+    db.submit(note("one")).add_done_callback(lambda _: again.append(db.write(note("two"))))
+    db.flush()
+    assert notes(db) == ["one", "two"]
+
+
+def test_submitted_work_runs_in_order_and_flush_waits_for_it(db):
+    """Nobody waits for a submit; accepted and durable commits keep their order."""
+    levels = [
+        db.submit(lambda tx, n=n: (note(n)(tx), tx.execute("pragma synchronous"))[1], durable=n % 2 == 0)
+        for n in range(6)
+    ]
+    db.flush()
+    assert all(future.done() for future in levels)
+    assert [future.result() for future in levels] == [[(2,)], [(1,)]] * 3
+    assert notes(db) == list(range(6))
+
+
+def test_a_write_that_takes_too_long_stays_queued(db):
+    """After wait_s the caller goes on; the work is written all the same."""
+    gate = threading.Event()
+    db.submit(lambda tx: gate.wait(5))
+    with pytest.raises(BusyError, match="will be written"):
+        db.write(note("late"), wait_s=0.01)
+    gate.set()
+    db.flush()
+    assert notes(db) == ["late"]
+
+
+def test_reading_connections_cannot_write(db):
+    """A query that would write is refused."""
+    with pytest.raises(ReadOnlyError):
+        db.query("insert into notes values ('x')")
+
+
+def test_every_thread_reads_what_is_committed(db):
+    """Threads read side by side, and connections of threads that ended are closed."""
+    db.write(note("one"))
+    seen = []
+    for _ in range(3):
+        threads = [threading.Thread(target=lambda: seen.append(notes(db))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert seen == [["one"]] * 12
+    assert notes(db) == ["one"]
+    opened = [path.resolve() for path in Path("/proc/self/fd").iterdir()]
+    assert opened.count(db.path.resolve()) <= 7
+
+
+def test_a_closed_database_says_so(tmp_path):
+    """close() runs what was submitted, may be called twice, and leaves one complete file."""
+    db = Database(tmp_path / "x.db", migrations=NOTES)
+    last = [db.submit(note(str(n)), durable=False) for n in range(20)]
+    db.close()
+    db.close()
+    assert last[-1].done()
+    for use in (lambda: db.query("select 1"), lambda: db.write(note("x")), db.flush, db.checkpoint, db.now):
+        with pytest.raises(ClosedError, match="open it again"):
+            use()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.db", "x.db.lock"]
+    plain = sqlite3.connect(tmp_path / "x.db")
+    assert plain.execute("select count(*) from notes").fetchone() == (20,)
+    plain.close()
+
+
+def test_a_forgotten_close_is_a_warning(tmp_path):
+    """A database that is dropped while open says so, and closes itself."""
+    kept = [Database(tmp_path / "x.db")]
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        kept.clear()
+    with Database(tmp_path / "x.db") as db:
+        assert db.quick_check() == []
+
+
+def test_the_log_is_emptied_when_it_is_large_and_nobody_waits(tmp_path):
+    """The log stays near its limit however much is written, and checkpoint() empties it at once."""
+    with Database(tmp_path / "x.db", migrations=NOTES, wal_limit_mb=0.1) as db:
+        for _ in range(50):
+            db.write(note("x" * 5000))
+        db.flush()
+        wal = tmp_path / "x.db-wal"
+        assert wal.stat().st_size < 150_000
+        db.write(note("y"))
+        db.checkpoint()
+        assert wal.stat().st_size == 0
+
+
+def test_a_reader_of_another_program_does_not_stop_writing(tmp_path):
+    """While somebody looks at an old snapshot the log grows on, without a wait at each commit."""
+    with Database(tmp_path / "x.db", migrations=NOTES, wal_limit_mb=0.01) as db:
+        db.write(note("one"))
+        other = sqlite3.connect(f"file:{db.path}?mode=ro", uri=True, isolation_level=None)
+        other.execute("begin")
+        assert other.execute("select count(*) from notes").fetchone() == (1,)
+        for _ in range(20):
+            db.write(note("x" * 2000))
+        assert other.execute("select count(*) from notes").fetchone() == (1,)
+        other.close()
+        assert len(notes(db)) == 21
+
+
+def test_another_process_that_holds_the_lock_is_named(db):
+    """A write waits as long as the profile says, and then tells; afterwards writing works again."""
+    lock = FileLock(db.path.with_name("x.db.lock"), timeout_s=0)
+    with lock.held(), pytest.raises(BusyError, match="Another process"):
+        db.write(note("x"))
+    lock.close()
+    db.write(note("y"))
+    assert notes(db) == ["y"]
+
+
+def test_a_program_that_locks_the_file_itself_is_named(db):
+    """A transaction left open in the sqlite3 shell is waited for, and then told about."""
+    shell = sqlite3.connect(db.path, isolation_level=None)
+    shell.execute("begin immediate")
+    with pytest.raises(BusyError, match="Another process"):
+        db.write(note("x"))
+    shell.close()
+    db.write(note("y"))
+
+
+def test_vectors_are_there_for_writer_and_readers(tmp_path):
+    """sqlite-vec works on every connection, also where Python was built without extension loading."""
+    with Database(tmp_path / "x.db", load_vec=True) as db:
+        assert db.vec_version is not None
+        assert db.write(lambda tx: tx.execute("select vec_length('[1, 2]')")) == [(2,)]
+        assert db.query("select vec_length('[1, 2]')") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "junk", [b"hello, world" * 500, b"SQLite format 3\x00" + b"\xff" * 5000], ids=["text", "torn"]
+)
+def test_what_is_no_database_is_left_alone(tmp_path, junk):
+    """A file that is not a database raises CorruptError and keeps its bytes."""
+    path = tmp_path / "x.db"
+    path.write_bytes(junk)
+    with pytest.raises(CorruptError):
+        Database(path)
+    assert path.read_bytes() == junk
+
+
+def test_a_damaged_file_is_found_out(tmp_path):
+    """quick_check tells about pages that were overwritten."""
+    with Database(tmp_path / "x.db", migrations=NOTES) as db:
+        db.write(lambda tx: tx.executemany("insert into notes values (?)", [("x" * 900,)] * 100))
+    with (tmp_path / "x.db").open("r+b") as file:
+        file.seek(20 * 1024)
+        file.write(b"\xff" * 20 * 1024)
+    with Database(tmp_path / "x.db", migrations=NOTES) as db:
+        assert db.quick_check() != []
+
+
+@pytest.mark.parametrize("path", ["", "file/below", "x" * 300, ":memory:"])
+def test_an_impossible_path_is_one_sentence(tmp_path, path, monkeypatch):
+    """A folder, a path below a file and a name that is too long are refused."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInputError):
+        Database(path if path == ":memory:" else tmp_path / path)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    """Read-only folders and files raise ReadOnlyError, which says what to mend."""
+    tmp_path.chmod(0o555)
+    try:
+        with ordinary_user(), pytest.raises(ReadOnlyError, match="mend the rights"):
+            Database(tmp_path / "x.db")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_full_disk_loses_nothing(db):
+    """A write that does not fit is undone as a whole; what was stored stays, and room makes it work again."""
+    db.write(note("one"))
+    pages = db.query("pragma page_count")[0][0]
+    db.write(lambda tx: tx.execute(f"pragma max_page_count = {pages + 4}"))
+    with pytest.raises(DiskFullError, match="intact"):
+        db.write(lambda tx: [note("x" * 900)(tx) for _ in range(20)])
+    with pytest.raises(DiskFullError):
+        db.write(lambda tx: db.write(note("x" * 20_000)))
+    assert notes(db) == ["one"]
+    db.write(lambda tx: tx.execute("pragma max_page_count = 100000"))
+    db.write(note("two"))
+    assert notes(db) == ["one", "two"]
+    assert db.quick_check() == []
+
+
+@pytest.mark.parametrize("value", ["half \ud800", 2**70])
+def test_a_value_that_sqlite_cannot_hold_is_one_sentence(db, value):
+    """Half characters and huge numbers raise InvalidInputError, in writing and in asking."""
+    with pytest.raises(InvalidInputError, match="cannot be stored"):
+        db.write(note(value))
+    with pytest.raises(InvalidInputError, match="cannot be stored"):
+        db.query("select ?", (value,))
+
+
+def test_a_forked_child_is_told_to_open_its_own(db):
+    """A database does not work in a child process, and closing it there leaves the parent's alone."""
+    db.write(note("one"))
+    child = os.fork()
+    if child == 0:
+        try:
+            db.query("select 1")
+        except ClosedError as error:
+            db.close()
+            os._exit(0 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    db.write(note("two"))
+    assert notes(db) == ["one", "two"]
+
+
+# Ticks
+
+
+def remember(tx):
+    """Store one row with a tick and return it."""
+    tx.execute(
+        "insert into episodes (id, kind, payload, outcome, level) values (?, 'k', '{}', 'ok', 0)",
+        (tx.tick(),),
+    )
+    return tx.newest
+
+
+@pytest.mark.parametrize("jump", [-3600.0, -1.7e9, 86400.0, 40 * 365 * 86400.0], ids=str)
+def test_recorded_order_survives_reboots_and_jumps(tmp_path, hand, jump):
+    """However the wall jumps between two openings, later rows have later ticks, also after the way back."""
+    ticks = []
+    for wall in (hand.wall, hand.wall + jump, hand.wall):
+        hand.wall = wall
+        clock = Clock(wall=lambda: hand.wall, monotonic=lambda: hand.monotonic)
+        with Database(tmp_path / "x.db", clock=clock) as db:
+            ticks += [db.write(remember) for _ in range(3)]
+            assert db.now() * 1e6 >= ticks[-1]
+    assert ticks == sorted(set(ticks))
+
+
+def test_ticks_of_other_processes_are_respected(tmp_path):
+    """A second opener whose wall runs behind writes later ticks, and its now is not before the other's rows."""
+    ahead, behind = Clock(wall=lambda: 1.8e9), Clock(wall=lambda: 1.79e9)
+    with Database(tmp_path / "x.db", clock=behind) as one, Database(tmp_path / "x.db", clock=ahead) as two:
+        assert one.now() == 1.79e9
+        first = two.write(remember)
+        assert one.now() * 1e6 >= first
+        assert one.write(remember) > first
+        assert two.write(remember) > first + 1
+
+
+def test_an_erased_newest_row_does_not_take_its_tick_along(tmp_path, hand):
+    """The file keeps its newest tick even when the row that bore it is erased."""
+    with Database(tmp_path / "x.db", clock=hand.clock) as db:
+        tick = db.write(remember)
+        db.write(lambda tx: tx.execute("delete from episodes"))
+    hand.wall -= 3600
+    clock = Clock(wall=lambda: hand.wall, monotonic=lambda: hand.monotonic)
+    with Database(tmp_path / "x.db", clock=clock) as db:
+        assert db.high_water() > tick
+        assert db.write(remember) > tick

@@ -1,0 +1,134 @@
+"""Erased is gone: a fact also where it was shown, a person also out of the histories of others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from talkers import Caller
+
+import edgemem
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store import fact_queries, turns
+
+ANN, BO = Heard(speaker="Ann"), Heard(speaker="Bo")
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """Return an open memory."""
+    with edgemem.open(tmp_path / "home", worker=False) as opened:
+        yield opened
+
+
+def files_of(memory):
+    """Return every byte of the databases and their logs."""
+    return b"".join(file.read_bytes() for file in (memory.home / "db").iterdir())
+
+
+def say(memory, text, heard, shown=(), block=""):
+    """Store one turn."""
+    n = turns.last_number(memory.database, "hall") + 1
+    turn = Turn("hall", n, (StoredMessage("user", text),), "complete", block, shown, heard=heard)
+    memory.database.write(lambda tx: turns.commit_turn(tx, turn))
+
+
+def test_a_forgotten_fact_is_erased_from_the_blocks_that_showed_it(memory):
+    """Neither the block nor the list of what it showed keeps a value; other blocks stay."""
+    memory.store.add_fact("pin", "4711-zebra")
+    memory.store.add_fact("tea", "green")
+    entry = '{"id":"fact:1","line":"","level":"shared","owner":null,"fact":["global","%s"],"value":"%s"}'
+    say(memory, "one", ANN, (entry % ("pin", "4711-zebra"),), "<memory>\npin: 4711-zebra\n</memory>\n")
+    say(memory, "two", ANN, (entry % ("tea", "green"),), "<memory>\ntea: green\n</memory>\n")
+    memory.idle(5)
+    assert b"zebra" in files_of(memory)
+    assert memory.forget("pin")
+    assert b"zebra" not in files_of(memory)
+    first, second = turns.read_turns(memory.database, "hall")
+    assert (first.block, first.shown) == ("", ())
+    assert "green" in second.block
+
+
+def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
+    """What somebody said or owns is erased everywhere; what others said, and when it was true, stays."""
+    store = memory.store
+    store.add_fact("door", "ochre", valid_from=100.0, heard=BO)
+    store.add_fact("door", "vermilion", valid_from=200.0, valid_to=300.0, heard=ANN)
+    store.add_fact("cat", "Mistigri", heard=ANN)
+    store.add_fact("pin", "4711-zebra", scope="user:Ann")
+    store.set_preference("music", "bagpipes", scope="user:Ann")
+    store.add_episode("tool_call", {"name": "light", "result": "xylophone"}, "ok", heard=ANN)
+    store.add_episode("tool_call", {"name": "light", "result": "trombone"}, "ok", heard=BO)
+    say(memory, "the canoe is in the shed", ANN)
+    say(memory, "the bicycle is in the hall", BO)
+    memory.idle(5)
+    assert memory.forget_person("Ann").erased == {"facts": 3, "preferences": 1, "episodes": 1, "turns": 1}
+    data = files_of(memory)
+    for word in (b"vermilion", b"Mistigri", b"zebra", b"bagpipes", b"xylophone", b"canoe", b"Ann"):
+        assert word not in data, word
+    assert [f.value for f in fact_queries.facts_as_of(memory.database, 150.0)] == ["ochre"]
+    assert fact_queries.facts_as_of(memory.database, 250.0) == []
+    assert [f.value for f in fact_queries.facts_as_of(memory.database, 350.0)] == ["ochre"]
+    store.add_fact("door", "teal", valid_from=250.0)
+    assert [f.value for f in fact_queries.facts_as_of(memory.database, 260.0)] == ["teal"]
+    assert [e.payload["result"] for e in store.recent_episodes()] == ["trombone"]
+    assert [turn.messages[0].content for turn in turns.read_turns(memory.database, "hall")] == [
+        "the bicycle is in the hall"
+    ]
+    assert memory.forget_person("Ann").erased == {}
+    say(memory, "the bicycle again", BO)
+    assert memory.recall("bicycle")
+
+
+def test_a_forgotten_person_takes_their_last_conversation_along(memory):
+    """A conversation in which nobody else spoke is erased as a whole."""
+    say(memory, "only me", ANN)
+    assert memory.forget_person("Ann").erased == {"turns": 1}
+    assert memory.sessions.list_ids() == []
+
+
+def test_forgetting_a_person_tells_where_the_name_still_stands(memory):
+    """What others said of somebody, and notes, stay and are listed; parts of other words are not the name."""
+    memory.store.add_fact("Ann.birthday", "in May", heard=BO)
+    memory.store.add_fact("fruit", "bananna", heard=BO)
+    memory.notes.append("Ann likes tea")
+    say(memory, "did ANN call?", BO)
+    say(memory, "I am Ann", ANN)
+    forgotten = memory.forget_person("Ann")
+    assert forgotten.erased == {"turns": 1}
+    assert [(m.kind, m.where, m.by) for m in forgotten.mentions.quoted if m.kind != "note"] == [
+        ("fact", "global", "Bo"),
+        ("turn", "hall 0", "Bo"),
+    ]
+    (note,) = [m for m in forgotten.mentions.quoted if m.kind == "note"]
+    assert "Ann likes tea" in note.text
+    assert forgotten.mentions.count == 3
+    assert memory.notes.read().count("Ann likes tea") == 1
+
+
+def test_an_audit_log_loses_the_lines_of_a_person(memory, tmp_path):
+    """Also in its older files; lines of others and half lines stay, and other files are not touched."""
+    log = tmp_path / "audit.jsonl"
+    line = b'{"event": "after_tool", "speaker": "%s", "n": %d}\n'
+    for n, path in enumerate((log, tmp_path / "audit.jsonl.1")):
+        path.write_bytes(line % (b"Ann", n) + line % (b"Bo", n) + b'{"speaker": "Ann"')
+    bystander = tmp_path / "audit.jsonl.txt"
+    bystander.write_bytes(line % (b"Ann", 9))
+    assert memory.forget_person("Ann", logs=[log, tmp_path / "no.jsonl"]).erased == {"log lines": 2}
+    for n, path in enumerate((log, tmp_path / "audit.jsonl.1")):
+        assert path.read_bytes() == line % (b"Bo", n) + b'{"speaker": "Ann"'
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert b"Ann" in bystander.read_bytes()
+
+
+def test_an_audit_log_that_is_in_use_goes_on_without_the_person(memory, tmp_path):
+    """The hook finds the file that took its file's place, and writes there."""
+    with edgemem.AuditLogHook(tmp_path / "audit.jsonl") as audit:
+        for speaker in ("Ann", "Bo"):
+            hooks = [*memory.hooks(session_id=speaker, speaker=speaker), audit]
+            edgemem.AgentLoop(Caller(), hooks=hooks).run("good morning")
+        assert memory.forget_person("Ann", logs=[audit.path]).erased["log lines"] > 0
+        edgemem.AgentLoop(Caller(), hooks=hooks).run("good night")
+    lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
+    assert {line["speaker"] for line in lines} == {"Bo"}
+    assert len([line for line in lines if line["event"] == "on_run_end"]) == 2

@@ -1,0 +1,277 @@
+"""Erasure: what is forgotten is recalled by nobody from the commit on, and its bytes leave every file, now or later."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from agreed import after_a_yes
+from click.testing import CliRunner
+from talkers import Caller
+
+import edgemem
+from edgemem.cli import main
+from edgemem.records import Heard
+from edgemem.store.db.database import Database
+
+STEM = b"quixot"
+"""What files hold of the forgotten word; the index has its stem."""
+
+
+@pytest.fixture
+def home(tmp_path):
+    """Return a home whose commands do not wait long."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.2\n')
+    with edgemem.open(folder, worker=False) as memory:
+        memory.store.add_fact("gate.code", "quixotry four")
+        memory.store.add_fact("bell", "brass")
+        assert memory.idle(30)
+    return folder
+
+
+def holders(home: Path) -> list[str]:
+    """Return the files of a home in which the word stands."""
+    return sorted(path.name for path in home.rglob("*") if path.is_file() and STEM in path.read_bytes())
+
+
+@contextmanager
+def reading(file: Path):
+    """Let another program read a database: it holds a snapshot until the block ends."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)) as other:
+        other.execute("begin")
+        other.execute("select count(*) from sqlite_master").fetchone()
+        yield
+
+
+class Listener(Caller):
+    """A model that keeps the prompts that it was given."""
+
+    def __init__(self):
+        self.prompts = []
+
+    def complete(self, messages, **options):
+        """Answer, and keep the prompt."""
+        self.prompts.append(json.dumps(messages))
+        return super().complete(messages, **options)
+
+
+def erasing(memory) -> tuple[str, str]:
+    """Return what `check` says about erasings."""
+    (row,) = [row for row in memory.check() if row.name == "erasing"]
+    return row.state, row.detail
+
+
+@pytest.mark.parametrize("file", ["memory.db", "index.db"])
+def test_where_somebody_reads_a_file_the_rest_is_erased_and_it_goes_on_by_itself(home, file):
+    """Forgetting says which file still holds bytes, `check` too; idle time is not done before they are gone."""
+    with edgemem.open(home, worker=False) as memory:
+        with reading(home / "db" / file):
+            forgotten = memory.forget("gate.code")
+            assert forgotten
+            assert forgotten.erased == {"facts": 1}
+            assert set(forgotten.pending) == {file}
+            assert memory.recall("gate code") == []
+            assert not memory.idle(1)
+            state, detail = erasing(memory)
+            assert state == "warn"
+            assert file in detail
+            assert holders(home)
+        assert memory.idle(30)
+        assert holders(home) == []
+        assert erasing(memory)[0] == "ok"
+        assert memory.store.get_fact("bell") == "brass"
+
+
+def test_what_a_reader_kept_is_erased_after_a_restart(home):
+    """The process that forgot ends before the reader does; another one finishes."""
+    with reading(home / "db" / "memory.db"):
+        with edgemem.open(home, worker=False) as memory:
+            assert memory.forget("gate.code").pending
+        assert holders(home)
+    with edgemem.open(home, worker=False) as memory:
+        assert memory.idle(30)
+        assert holders(home) == []
+
+
+def test_a_forget_that_waits_for_nobody_leaves_no_byte(home):
+    """With nobody reading, all files are clean when it returns, and nothing is pending."""
+    with edgemem.open(home, worker=False) as memory:
+        forgotten = memory.forget("gate.code")
+        assert forgotten
+        assert not forgotten.pending
+        assert holders(home) == []
+        assert not memory.forget("gate.code")
+
+
+def test_a_forget_waits_for_a_reader_that_ends_soon(home):
+    """Within the time that the database waits for others, a reader that goes is waited for."""
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 30\n')
+    with edgemem.open(home, worker=False) as memory:
+        begun = threading.Event()
+
+        def read() -> None:
+            with reading(home / "db" / "memory.db"):
+                begun.set()
+                time.sleep(0.3)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        begun.wait()
+        assert not memory.forget("gate.code").pending
+        thread.join()
+        assert holders(home) == []
+
+
+def test_turns_are_written_while_a_forget_waits_for_a_reader(home):
+    """What is said meanwhile is durable before the reader is gone: between two looks the file is free."""
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 30\n')
+    with edgemem.open(home, worker=False) as memory:
+        with reading(home / "db" / "memory.db"):
+            forgetting = threading.Thread(target=lambda: memory.forget("gate.code"))
+            forgetting.start()
+            while not memory.erasing():
+                time.sleep(0.01)
+            with edgemem.open(home, worker=False) as other:
+                other.store.add_fact("door", "green")
+            memory.store.add_fact("window", "blue")
+            assert forgetting.is_alive()
+        forgetting.join()
+        assert holders(home) == []
+
+
+def test_the_index_worker_that_is_quicker_leaves_nothing_in_the_log(home):
+    """Idle work of another process has taken the change already: the forget still empties the log behind it."""
+    with edgemem.open(home, worker=False) as memory, edgemem.open(home, worker=False) as other:
+        write, taken = Database.write, []
+
+        def written(database, work, **options):
+            result = write(database, work, **options)
+            if database is memory.database and not taken:
+                # Between the commit and all that follows it.
+                taken.append(other.index.catch_up())
+            return result
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Database, "write", written)
+            assert not memory.forget("gate.code").pending
+        assert taken[0]
+        assert holders(home) == []
+
+
+def test_the_tool_answers_at_the_commit_and_nobody_recalls_it_from_then_on(home):
+    """Before any idle work, neither recall, hints, prompts, another process nor another time tell it; the bytes go later."""
+    with edgemem.open(home, worker=False) as memory, edgemem.open(home, worker=False) as other:
+        memory.store.add_fact("gate.code", "quixotry five")
+        assert memory.idle(30)
+        assert memory.recall("gate code")
+        began = memory.clock.now()
+        (forget,) = memory.tools(include=["forget_fact"])
+        with reading(home / "db" / "index.db"):
+            answer = after_a_yes(forget, key="gate.code")
+            assert answer.startswith("Forgotten; erased from this device within moments.")
+            assert memory.erasing()
+            for each in (memory, other):
+                assert each.recall("gate code quixotry") == []
+                assert each.recall("gate code quixotry", include_past=True) == []
+                assert each.recall("gate code quixotry", valid_at=began, known_at=began) == []
+                assert each.recall_sessions("gate code quixotry") == []
+                assert not any("quixot" in name for name in each.hints())
+                assert each.store.fact_history("gate.code") == []
+                assert "quixot" not in "".join(each.export())
+            model = Listener()
+            edgemem.AgentLoop(model, hooks=memory.hooks(speaker="Ann")).run("What is the gate code?")
+            assert len(model.prompts) == 1
+            assert "quixot" not in model.prompts[0]
+        assert memory.idle(30)
+        assert holders(home) == []
+        assert not memory.erasing()
+
+
+def test_the_worker_erases_what_a_tool_forgot(home):
+    """A robot that runs takes the bytes out by itself, also those that somebody read for a while."""
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[idle]\nsettle_s = 0.01\n')
+    with edgemem.open(home) as memory:
+        (forget,) = memory.tools(include=["forget_fact"])
+        with reading(home / "db" / "memory.db"):
+            after_a_yes(forget, key="gate.code")
+            time.sleep(0.2)
+            assert holders(home)
+        end = time.monotonic() + 30
+        while holders(home) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert holders(home) == []
+
+
+def test_a_person_who_stands_in_an_episode_alone_leaves_no_word_in_the_index(home):
+    """An episode that somebody wanted gone is not only marked as deleted, as one whose ring is full is."""
+    with edgemem.open(home, worker=False) as memory:
+        memory.forget("gate.code")
+        memory.store.add_episode("game", {"won by": "quixotry"}, "ok", heard=Heard(speaker="Ben"))
+        assert memory.idle(30)
+        assert "index.db-wal" in holders(home)
+        assert memory.forget_person("Ben").erased == {"episodes": 1}
+        assert holders(home) == []
+
+
+@pytest.mark.parametrize(
+    "how", [["gate.code"], ["--session", "hall"], ["--speaker", "Ann"], ["--episode", "ID"]]
+)
+def test_the_command_says_with_its_exit_code_that_bytes_are_left(home, how):
+    """3 where a reader keeps them, with a sentence that names the file; 0 with nobody reading; JSON says the same."""
+    with edgemem.open(home, worker=False) as memory:
+        edgemem.AgentLoop(Caller(), hooks=memory.hooks(session_id="hall", speaker="Ann")).run(
+            "quixotry it is"
+        )
+        memory.store.add_episode("game", {"won by": "quixotry"}, "ok", heard=Heard(speaker="Ben"))
+        (episode,) = memory.store.recent_episodes()
+        how = [episode.id if word == "ID" else word for word in how]
+        assert memory.idle(30)
+    with reading(home / "db" / "index.db"):
+        kept = CliRunner().invoke(main, ["forget", *how, "--yes", "--home", str(home)])
+        assert kept.exit_code == 3, kept.output
+        assert "Erased" in kept.output
+        assert "Not yet gone from index.db" in kept.output
+    with edgemem.open(home, worker=False) as memory:
+        assert memory.idle(30)
+        memory.store.add_fact("gate.code", "quixotry four")
+        memory.store.add_episode("game", {"won by": "quixotry"}, "ok", heard=Heard(speaker="Ben"))
+        how = [memory.store.recent_episodes()[-1].id if word == episode.id else word for word in how]
+        edgemem.AgentLoop(Caller(), hooks=memory.hooks(session_id="hall", speaker="Ann")).run(
+            "quixotry it is"
+        )
+        assert memory.idle(30)
+    done = CliRunner().invoke(main, ["forget", *how, "--yes", "--json", "--home", str(home)])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["pending"] == {}
+
+
+@pytest.mark.parametrize("kind", ["facts", "sessions"])
+def test_a_store_that_stands_alone_finishes_when_it_is_opened(tmp_path, kind):
+    """Without a home too, a forget whose log a reader kept is finished by the next opening."""
+    path = tmp_path / "mind.db"
+    store = edgemem.SQLiteMemoryStore(path)
+    sessions = edgemem.SQLiteSessionStore(store.database)
+    store.add_fact("gate.code", "quixotry")
+    sessions.save("hall", edgemem.Session([{"role": "user", "content": "quixotry"}]))
+    store.database.checkpoint()
+    with (
+        reading(path),
+        closing(sqlite3.connect(path)) as other,
+    ):  # keeps the log from being emptied by the store's closing
+        assert other.execute("select count(*) from facts").fetchone()
+        assert sessions.erase("hall") == 1
+        store.database.write(lambda tx: edgemem.store.erase.records.erase_fact(tx, "gate.code"))
+        sessions.close()
+        store.close()
+        assert STEM in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    opened = edgemem.SQLiteMemoryStore(path) if kind == "facts" else edgemem.SQLiteSessionStore(path)
+    with opened:
+        assert STEM not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+        assert opened.database.query("select count(*) from erasings") == [(0,)]

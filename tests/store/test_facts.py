@@ -1,0 +1,228 @@
+"""Facts in two times, held against a naive model."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sqlite3
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from naive_facts import Assertion, NaiveFacts
+
+from edgemem.clock import Clock
+from edgemem.errors import StoreError
+from edgemem.records import Heard, Reader
+from edgemem.store import fact_queries, facts
+from edgemem.store.db.database import Database
+
+KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "green", "blue")
+START = 1_770_000_000.0
+
+
+@pytest.fixture
+def db(tmp_path, clock):
+    """Return an open truth."""
+    with Database(tmp_path / "memory.db", clock=clock) as database:
+        yield database
+
+
+def say(db, key, value, **options):
+    """Assert one fact in a transaction of its own."""
+    return db.write(lambda tx: facts.assert_fact(tx, key, value, **options))
+
+
+def at(db, t, known_at=None, scope="global"):
+    """Return the values that held at `t`."""
+    return {f.key: f.value for f in fact_queries.facts_as_of(db, t, scope=scope, known_at=known_at)}
+
+
+def test_history_names_what_superseded_what(db, hand):
+    """Every version is told once, linked in both directions, with the time it is still believed for."""
+    for n, value in enumerate(("red", "green", "blue")):
+        say(db, "a", value, valid_from=100.0 * (n + 1))
+        hand.advance(10)
+    red, green, blue = fact_queries.fact_history(db, "a", scope="global")
+    assert [f.value for f in (red, green, blue)] == ["red", "green", "blue"]
+    assert (red.superseded_by, green.superseded_by, blue.superseded_by) == (green.id, blue.id, None)
+    assert (red.supersedes, green.supersedes, blue.supersedes) == (None, red.id, green.id)
+    assert (red.valid_from, red.valid_to, blue.valid_to) == (100.0, 200.0, None)
+    assert red.recorded_at < red.invalidated_at <= green.recorded_at < blue.recorded_at
+    assert [f.is_active for f in (red, green, blue)] == [False, False, True]
+    (now,) = fact_queries.facts_as_of(db, 250.0)
+    assert (now.id, now.value, now.recorded_at) == (green.id, "green", green.recorded_at)
+
+
+def test_a_version_that_was_wrong_from_the_start_keeps_what_it_said(db):
+    """Nothing is left of a version that was replaced as a whole; history shows it as it was said."""
+    say(db, "a", "red", valid_from=100.0, valid_to=200.0)
+    say(db, "a", "blue", valid_from=50.0)
+    red, blue = fact_queries.fact_history(db, "a", scope="global")
+    assert (red.valid_from, red.valid_to, red.superseded_by) == (100.0, 200.0, blue.id)
+
+
+def test_two_values_within_one_transaction_are_two_versions(db):
+    """The second one wins, the first one stands in history, and both were recorded at different moments."""
+
+    def both(tx):
+        facts.assert_fact(tx, "a", "red")
+        facts.assert_fact(tx, "a", "blue", valid_from=tx.recorded / 1e6)
+        facts.assert_fact(tx, "b", "green")
+
+    db.write(both)
+    assert at(db, db.now()) == {"a": "blue", "b": "green"}
+    assert [f.value for f in fact_queries.fact_history(db, "a", scope="global")] == ["red", "blue"]
+
+
+def test_the_file_itself_refuses_two_values_at_one_moment(db):
+    """A statement that goes around facts.py cannot make a second believed value, nor rewrite a version."""
+    say(db, "a", "red", valid_from=100.0)
+    copy = """insert into facts (id, key_id, value, valid_from, valid_to, recorded, version, origin, level)
+      select id + 1, key_id, 'blue', ?, ?, recorded, version, origin, level from facts where value = 'red'"""
+    for begin, end in ((100.0, None), (150.0, 160.0), (50.0, 150.0), (500.0, None)):
+        with pytest.raises(StoreError, match="two values"):
+            db.write(lambda tx, begin=begin, end=end: tx.execute(copy, (begin, end)))
+    with pytest.raises(StoreError, match="not changed"):
+        db.write(lambda tx: tx.execute("update facts set value = 'blue'"))
+
+
+def test_how_a_fact_was_heard_survives_a_split(db):
+    """Speaker, confidence, device, room and event time stand in every piece of a version."""
+    heard = Heard("alice", 0.9, 0.8, "mic-1", "kitchen", 123.0)
+    say(db, "a", "red", valid_from=100.0, heard=heard, source="speech")
+    say(db, "a", "blue", valid_from=200.0, valid_to=300.0)
+    for t in (150.0, 350.0):
+        (fact,) = fact_queries.facts_as_of(db, t)
+        assert (fact.heard, fact.source) == (heard, "speech")
+
+
+def test_a_forgotten_fact_is_gone_from_every_row(db):
+    """Forgetting erases each version and the key, and tells the index about every row."""
+    say(db, "a", "red", valid_from=100.0)
+    say(db, "a", "blue", valid_from=200.0)
+    rows = {row[0] for row in db.query("select id from facts")}
+    assert db.write(lambda tx: facts.forget_fact(tx, "a"))
+    assert not db.write(lambda tx: facts.forget_fact(tx, "a"))
+    assert db.query("select (select count(*) from facts) + (select count(*) from fact_keys)") == [(0,)]
+    assert rows <= {row[0] for row in db.query("select ref from index_queue where kind = 'fact'")}
+
+
+def test_the_rows_of_a_key_are_found_by_its_indexes(db):
+    """Erasing a fact does not look at the rows of others."""
+    plan = [row[3] for row in db.query(f"explain query plan {facts.ROWS_OF_KEY}", {"key": 1})]
+    assert not [line for line in plan if line.startswith("SCAN")]
+
+
+def test_hot_questions_are_answered_from_indexes(db):
+    """No question on the hot path scans the facts or sorts in a temporary tree."""
+    for known_at in (None, 1e9):
+        sql, values = fact_queries.as_of(1e9, scope="global", known_at=known_at, reader=Reader("alice"))
+        plan = [row[3] for row in db.query(f"explain query plan {sql}", values)]
+        assert not [
+            line
+            for line in plan
+            if "TEMP B-TREE" in line or (line.startswith("SCAN") and line != "SCAN path")
+        ]
+        assert any("facts_believed" in line for line in plan)
+    assert any("facts_known" in line for line in plan)
+    assert any("facts_by_recorded" in line for line in plan)
+
+
+# The model
+
+moments = st.integers(-3, 12)
+operations = st.tuples(
+    st.sampled_from(("assert", "assert", "assert", "retract", "now")),
+    # Mostly one key, so that its tree of versions grows high enough to be walked.
+    st.sampled_from((*SCOPES[:1] * 5, *SCOPES)),
+    st.sampled_from((*KEYS[:1] * 5, *KEYS)),
+    st.sampled_from(VALUES),
+    moments,
+    st.one_of(st.none(), st.integers(1, 8)),
+    st.sampled_from((0.0, 1.0, 3600.0, -3600.0)),
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Return one file and one hand-moved wall for all examples: opening a file for each takes too long."""
+    wall = [START]
+    clock = Clock(wall=lambda: wall[0], monotonic=lambda: 0.0)
+    with Database(tmp_path_factory.mktemp("facts") / "memory.db", clock=clock, durable=False) as database:
+        yield database, wall, itertools.count()
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(operations, min_size=1, max_size=25))
+def test_facts_agree_with_a_naive_model(shared, script):
+    """After any history, any question (when, known when) is answered as by painting assertions one by one."""
+    db, wall, examples = shared
+    example = next(examples)
+    model, known, instants = NaiveFacts(), [], []
+    for action, scope_, key_, value, begin, length, jump in script:
+        scope, key = f"{scope_}.{example}", f"{key_}.{example}"
+        wall[0] += jump
+        valid_from, valid_to = START + begin, None if length is None else START + begin + length
+        if action == "now":
+            valid_from = valid_to = None
+        before = db.query("select * from facts order by id")
+
+        def work(
+            tx, action=action, scope=scope, key=key, value=value, valid_from=valid_from, valid_to=valid_to
+        ):
+            if action == "retract" and facts.find_key(tx, scope, key) is not None:
+                facts.assert_fact(tx, key, None, scope=scope, valid_from=valid_from, level="shared")
+            elif action != "retract":
+                facts.assert_fact(tx, key, value, scope=scope, valid_from=valid_from, valid_to=valid_to)
+            return tx.recorded
+
+        recorded = db.write(work)
+        said = recorded / 1e6 if valid_from is None else valid_from
+        retracted = action == "retract"
+        model.say(
+            scope,
+            key,
+            Assertion(recorded, said, None if retracted else valid_to, None if retracted else value),
+        )
+        known.append((recorded, db.clock.high_water() / 1e6))
+        instants += [said, said - 0.5, said + 0.5]
+        is_append_only(before, db.query("select * from facts order by id"))
+    instants += [START - 100, START + 100]
+    for scope in {f"{each}.{example}" for each in SCOPES}:
+        for n, t in enumerate(instants):
+            assert at(db, t, scope=scope) == model.as_of(scope, t)
+            for recorded, known_at in known[n % 4 :: 4]:
+                assert at(db, t, known_at=known_at, scope=scope) == model.as_of(scope, t, recorded)
+    for (key_id,) in db.query("select id from fact_keys where key like ?", (f"%.{example}",)):
+        has_one_value_at_each_moment(db, key_id)
+
+
+def is_append_only(before, after):
+    """Check that no earlier row vanished or changed, except by being closed."""
+    for old, new in zip(before, after[: len(before)], strict=True):
+        closed = old[6] is None and new[6] is not None
+        assert old == new or (closed and old[:6] == new[:6] and old[7] == new[7] and old[9:] == new[9:])
+
+
+def has_one_value_at_each_moment(db, key_id):
+    """Check that no two rectangles of a key overlap, and that what is believed leaves no gap."""
+    rows = db.query(
+        "select valid_from, coalesce(valid_to, 9e999), recorded, coalesce(known_to, 9e999) from facts where key_id = ?",
+        (key_id,),
+    )
+    for (a, b, c, d), (e, f, g, h) in itertools.combinations(rows, 2):
+        assert not (a < f and e < b and c < h and g < d)
+    believed = sorted((a, b) for a, b, _, d in rows if d == math.inf)
+    assert (believed[0][0], believed[-1][1]) == (-math.inf, math.inf)
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(believed))
+
+
+def test_the_truth_can_be_read_with_plain_sqlite(db):
+    """The view facts_now shows what holds, in words, to anybody with sqlite3."""
+    say(db, "a", "red", valid_from=0.0, heard=Heard("alice"))
+    say(db, "a", "blue", valid_from=86400.0)
+    plain = sqlite3.connect(f"file:{db.path}?mode=ro", uri=True)
+    rows = plain.execute("select scope, key, value, since from facts_now").fetchall()
+    plain.close()
+    assert rows == [("global", "a", "blue", "1970-01-02 00:00:00")]

@@ -1,0 +1,323 @@
+"""Names and scopes: what is mistyped is refused, and a person is one however their name is written."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import edgemem
+from edgemem import JSONMemoryStore, SQLiteMemoryStore, VectorMemoryStore
+from edgemem.cli import main
+from edgemem.errors import ConfigError, InvalidInputError
+from edgemem.loop.loop import AgentLoop
+from edgemem.memory import Memory
+from edgemem.records import Heard, Reader, Reply
+from edgemem.scopes import name_key
+from edgemem.store.rights import SPELLED, reading_rule
+
+MISTYPED = {
+    "User:Mara": "user:Mara",
+    "users:Mara": "user:Mara",
+    "USER: Mara": "user:Mara",
+    "uѕer:Mara": "user:Mara",  # a Cyrillic letter
+    "user：Mara": "user:Mara",  # a wide colon
+    "user:": "user:NAME",
+    " user : ": "user:NAME",
+    "Env:kitchen": "env:kitchen",
+    "env:": "env:PLACE",
+    "Global": "global",
+    "HOUSEHOLD": "household",
+}
+UNKNOWN = {"MARA": "user:MARA", "kitchen": "env:kitchen", "session:7": "user:NAME", "househld": "household"}
+
+
+class Quiet:
+    """A model that says nothing new."""
+
+    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+        return Reply("All right.")
+
+    def cut(self, heard_text: str) -> None: ...
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Any:
+    """Return a new memory without a worker."""
+    with edgemem.open(tmp_path / "home", worker=False) as opened:
+        yield opened
+
+
+def values(facts: Sequence[Any]) -> set[str]:
+    """Return the values of some facts."""
+    return {fact.value for fact in facts}
+
+
+def stores(folder: Path) -> list[Any]:
+    """Return one of each of the seed's stores."""
+    return [
+        SQLiteMemoryStore(folder / "truth.db"),
+        JSONMemoryStore(folder / "truth.json"),
+        VectorMemoryStore(folder / "vectors.db", embed_fn=lambda text: [float(len(text)), 1.0]),
+    ]
+
+
+# Scopes
+
+
+@pytest.mark.parametrize(("scope", "meant"), [*MISTYPED.items(), *UNKNOWN.items()])
+def test_a_scope_without_a_known_form_is_refused_with_the_right_one(
+    memory: Memory, tmp_path: Path, scope: str, meant: str
+) -> None:
+    """Whatever edgemem itself writes has a scope of a known form, or is refused with what was probably meant."""
+    for write in (memory.store.add_fact, memory.store.set_preference):
+        with pytest.raises(InvalidInputError, match=meant) as refused:
+            write("pin", "4711", scope=scope)
+        assert "\n" not in str(refused.value)
+    output = CliRunner().invoke(
+        main, ["facts", "add", "pin", "4711", "--scope", scope, "--home", str(tmp_path / "x")]
+    )
+    assert output.exit_code == 1
+    assert meant in output.output
+    assert not (tmp_path / "x").exists()
+    (remember,) = (tool for tool in memory.tools(speaker="Mara") if tool.name == "remember_fact")
+    with pytest.raises(InvalidInputError, match="There is no scope"):
+        remember.run(key="pin", value="4711", scope=scope)
+    assert memory.store.facts() == memory.store.preferences() == []
+
+
+def test_the_seeds_stores_refuse_a_mistyped_scope(tmp_path: Path) -> None:
+    """A store class takes any scope, but none that is nearly a known one."""
+    for store in stores(tmp_path):
+        with store:
+            for scope, meant in MISTYPED.items():
+                for write in (store.add_fact, store.set_preference):
+                    with pytest.raises(InvalidInputError, match=meant):
+                        write("pin", "4711", scope=scope)
+            assert store.facts() == []
+
+
+@pytest.mark.parametrize("scope", [*UNKNOWN, "agent:7", "a scope of two words"])
+def test_the_seeds_stores_take_any_other_scope_and_nobody_but_the_operator_reads_it(
+    tmp_path: Path, scope: str
+) -> None:
+    """What stands under a scope of an unknown form is closed to everybody who speaks."""
+    for store in stores(tmp_path):
+        with store:
+            store.add_fact("pin", "4711", scope=scope)
+            store.set_preference("light", "dim", scope=scope)
+            assert store.get_fact("pin", scope=scope) == "4711"
+            assert values(store.facts(scope=scope)) == {"4711"}
+            assert values(store.preferences()) == {"dim"}
+            for reader in (Reader(), Reader("Mara"), Reader(scope), Reader("")):
+                assert store.facts(reader=reader) == store.preferences(reader=reader) == []
+
+
+def test_spaces_in_a_scope_do_not_matter(tmp_path: Path, memory: Memory) -> None:
+    """What is written with spaces is found without them, by the person whom it names."""
+    for store in [*stores(tmp_path), memory.store]:
+        store.add_fact("pin", "4711", scope=" user:  Mara ")
+        store.set_preference("light", "dim", scope="user: Mara")
+        assert values(store.facts(reader=Reader("Mara"))) == {"4711"}
+        assert values(store.preferences(reader=Reader(" Mara "))) == {"dim"}
+        assert {fact.scope for fact in store.facts()} == {"user:Mara"}
+        assert store.get_fact("pin", scope="user : Mara") == "4711"
+        if store is not memory.store:
+            store.close()
+
+
+# Names
+
+SPELLINGS = ["Zoë", "ZOË", "zoë", unicodedata.normalize("NFD", "Zoë"), " zOë "]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_every_store_finds_a_person_however_the_name_is_written(tmp_path: Path, spelling: str) -> None:
+    """Facts, preferences and episodes of one person are found, replaced and forgotten under every spelling."""
+    for store in stores(tmp_path):
+        with store:
+            store.add_fact("pin", "1", scope="user:Zoë")
+            store.add_fact("pin", "2", scope=f"user:{spelling}")
+            store.set_preference("light", "dim", scope="user:Zoë")
+            store.set_preference("light", "off", scope=f"user:{spelling}")
+            store.add_episode("said", {"text": "psst"}, "ok", level="private", owner=spelling)
+            for name in SPELLINGS:
+                reader = Reader(name, frozenset({"zoË"}))
+                assert values(store.facts(reader=reader)) == {"2"}
+                assert values(store.facts(scope=f"user:{name}")) == {"2"}
+                assert values(store.preferences(scope=f"user:{name}", reader=reader)) == {"off"}
+                assert [episode.owner for episode in store.recent_episodes(reader=reader)] == ["Zoë"]
+                assert store.get_fact("pin", scope=f"user:{name}") == "2"
+                assert [fact.value for fact in store.fact_history("pin", scope=f"user:{name}")] == ["1", "2"]
+                held = store.read_values([(f"user:{name}", "pin")], reader=reader)
+                assert held[f"user:{name}", "pin"].value == "2"
+            assert {fact.scope for fact in store.facts()} == {"user:Zoë"}
+            for stranger in (Reader("Zoe"), Reader("Zoë", frozenset({"Ben"})), Reader("Zoёe")):
+                assert store.facts(reader=stranger) == store.recent_episodes(reader=stranger) == []
+            assert store.retract_fact("pin", scope=f"user:{spelling}")
+            assert store.forget_fact("pin", scope=f"user:{spelling}")
+            assert store.forget_preference("light", scope=f"user:{spelling}")
+            assert store.facts() == store.preferences() == []
+
+
+def test_compatible_letters_are_other_names(memory: Memory) -> None:
+    """Names are compared in NFC and not in NFKC, which would make one person of two."""
+    memory.store.add_fact("pin", "4711", scope="user:Fi²")
+    assert values(memory.store.facts(reader=Reader("fi²"))) == {"4711"}
+    assert memory.store.facts(reader=Reader("Fi2")) == []
+    assert memory.store.facts(reader=Reader("Ｆi²")) == []
+
+
+def test_a_key_of_a_name_has_itself_as_its_key() -> None:
+    """Folding twice changes nothing, whatever the letter and its marks."""
+    for code in range(0x110000):
+        if not 0xD800 <= code < 0xE000:
+            for name in (chr(code), f"a{chr(code)}\u0345"):
+                assert name_key(name_key(name)) == name_key(name)
+
+
+def test_hooks_and_recall_know_a_speaker_however_the_name_is_written(memory: Memory) -> None:
+    """What one said in private is recalled by the same person under another spelling, and by nobody else."""
+    loop = AgentLoop(Quiet(), hooks=memory.hooks(session_id="hall"))
+    loop.run("My locker has the number 4711.", speaker="Zoë", private=True)
+    loop.run("The kettle is broken.", speaker="ZOË")
+    memory.idle(seconds=5)
+    for name in SPELLINGS:
+        hits = memory.recall("which number has my locker?", speaker=name, k=9)
+        assert any("4711" in item.text for item in hits)
+        assert {item.speaker for item in hits if item.source == "user"} == {"Zoë"}
+    assert not any("4711" in item.text for item in memory.recall("number of the locker", speaker="Zoe", k=9))
+    turns = memory.sessions.journal.read_turns("hall")
+    assert [(turn.owner, turn.heard and turn.heard.speaker) for turn in turns] == [("Zoë", "Zoë")] * 2
+
+
+def test_a_turn_stays_before_its_speaker_however_the_name_is_written(memory: Memory) -> None:
+    """Another spelling, or an audience of the same person, takes no private turn out of the prompt."""
+    prompts: list[str] = []
+
+    class Listening(Quiet):
+        def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+            prompts.append(json.dumps(list(messages), ensure_ascii=False))
+            return Reply("All right.")
+
+    loop = AgentLoop(Listening(), hooks=memory.hooks(session_id="hall"))
+    loop.run("Between us: 4711.", speaker="Zoë", private=True)
+    loop.run("And now?", speaker="ZOË", audience=["zoë"])
+    loop.run("And I?", speaker="Ben")
+    assert ["4711" in prompt for prompt in prompts] == [True, True, False]
+
+
+def test_tools_and_hints_know_a_speaker_however_the_name_is_written(memory: Memory) -> None:
+    """What one has a tool remember is told, changed and erased under every spelling; a recogniser is told one, the first."""
+    tools = {name: {tool.name: tool for tool in memory.tools(speaker=name)} for name in ("Zoë", "ZOË", "Ben")}
+    tools["Zoë"]["remember_fact"].run(key="pin", value="Metoprolol", scope="me")
+    assert "Metoprolol (me)" in tools["ZOË"]["list_facts"].run()
+    assert (
+        "before"
+        in tools["ZOË"]["remember_fact"].run(key="pin", value="Bukephalos", scope="user: zoë").lower()
+    )
+    assert "Bukephalos" in tools["Zoë"]["recall_fact"].run(key="pin")
+    assert "Bukephalos" not in tools["Ben"]["list_facts"].run()
+    assert "Refused" in tools["Ben"]["recall_fact"].run(key="pin", scope="user:Zoë")
+    assert values(memory.store.facts()) == {"Bukephalos"}
+    hints = memory.hints(speaker="zoë")
+    assert "Bukephalos" in hints
+    assert [hint for hint in hints if hint.casefold() == "zoë"] == ["Zoë"]
+
+
+def test_a_person_is_forgotten_and_exported_under_every_spelling(memory: Memory, tmp_path: Path) -> None:
+    """Exporting or forgetting a person takes what they said and own, however the name was written; no spelling stays."""
+    loop = AgentLoop(Quiet(), hooks=memory.hooks(session_id="hall"))
+    for name in ("Zoë", "ZOË"):
+        loop.run(f"I am {len(name)} and a half.", speaker=name)
+        memory.store.add_fact("pin", name, scope=f"user:{name}", heard=Heard(name))
+    memory.store.add_fact("cake", unicodedata.normalize("NFD", "for ZOË"))
+    log = tmp_path / "audit.jsonl"
+    log.write_text('{"speaker": "zoë"}\n{"speaker": "Ben"}\n', encoding="utf-8")
+    lines = [json.loads(line) for line in memory.export(speaker=" zOË ")]
+    assert [line["record"] for line in lines].count("turn") == 2
+    forgotten = memory.forget_person("zoë", logs=[log])
+    assert forgotten.erased == {"facts": 1, "turns": 2, "log lines": 1}
+    assert [mention.text for mention in forgotten.mentions.quoted] == ["cake: for ZOË"]
+    assert [fact.key for fact in memory.store.facts()] == ["cake"]
+    assert memory.sessions.journal.read_turns("hall") == []
+    assert memory.database.query("select * from names") == []
+
+
+def test_an_erased_fact_leaves_no_name(memory: Memory) -> None:
+    """With the last thing of a person goes the note of how the name is written; until then it stays."""
+    memory.store.add_fact("pin", "1", scope="user:Zoë", heard=Heard("Ben"))
+    memory.store.add_fact("key", "2", scope="user:zoë")
+    memory.store.add_fact("door", "open", scope="household", heard=Heard("Ann"))
+    memory.forget("key", scope="user:ZOË")
+    assert {name for (name,) in memory.database.query("select name from names")} == {"Zoë", "Ben", "Ann"}
+    memory.forget_person("ZOË")  # nor does whoever told only what another owned leave one
+    assert memory.database.query("select name from names") == [("Ann",)]
+    assert "Zoë".encode() not in memory.database.path.read_bytes()
+
+
+def test_an_import_takes_names_as_they_are_written_here(tmp_path: Path) -> None:
+    """What was exported under another spelling is the same person's here, and a second time adds nothing."""
+    with edgemem.open(tmp_path / "there", worker=False) as beside:
+        beside.store.add_fact("shoe size", "39", scope="user:ZOË", heard=Heard("ZOË"))
+        beside.store.set_preference("light", "dim", scope="user:ZOË")
+        lines = [line.encode() for line in beside.export()]
+    with edgemem.open(tmp_path / "here", worker=False) as here:
+        here.store.add_fact("pin", "4711", scope="user:Zoë")
+        assert here.import_lines(lines).refused == []
+        assert values(here.store.facts(reader=Reader("zoë"))) == {"39", "4711"}
+        assert {fact.scope for fact in here.store.facts()} == {"user:Zoë"}
+        again = here.import_lines(lines)
+        assert (again.added, again.refused) == ({}, [])
+
+
+def test_an_import_keeps_what_has_an_unknown_scope_for_the_operator(memory: Memory) -> None:
+    """A scope that edgemem would refuse is no reason to lose what another memory held, and closes it."""
+    memory.store.add_fact("pin", "4711", scope="household")
+    # As an older edgemem wrote it, which took such a scope for the household's.
+    lines = [line.replace('"scope":"household"', '"scope":"Users:Zoë"').encode() for line in memory.export()]
+    memory.forget("pin", scope="household")
+    memory.import_lines(lines)
+    assert {fact.scope for fact in memory.store.facts()} == {"Users:Zoë"}
+    assert values(memory.store.facts()) == {"4711"}
+    assert memory.store.facts(reader=Reader("Zoë")) == []
+
+
+def test_people_called_the_same_in_the_profile_are_refused(tmp_path: Path) -> None:
+    """Two people of [speakers] whose names are one name cannot be told apart, which is said."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[speakers]\nMara = ["Mum"]\nMARA = []\n', encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"speakers\.Mara and speakers\.MARA are one name"):
+        edgemem.open(home, worker=False)
+
+
+def test_a_name_is_looked_up_by_its_key_in_an_index(memory: Memory) -> None:
+    """The reading rule, a scope and a new turn find a spelling by one step in an index, and scan no table of names."""
+    rule, bound = reading_rule(Reader("Zoë"), "f.")
+    for sql in (f"select * from facts f where {rule}", f"select {SPELLED.format(key=':speaker_key')}"):
+        plan = [row[3] for row in memory.database.query(f"explain query plan {sql}", bound)]
+        assert any(line.startswith("SEARCH names USING") and "key=?" in line for line in plan)
+        assert not any(line.startswith("SCAN names") for line in plan)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_reply_that_repeats_ones_own_fact_stays_ones_own_under_another_spelling(memory: Memory) -> None:
+    """A private turn before which memory told something private of the same person is theirs, and not nobody's."""
+
+    class Telling(Quiet):
+        def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
+            return Reply("Your locker is 4711.")
+
+    memory.store.add_fact("locker number", "4711", scope="user:Zoë")
+    loop = AgentLoop(Telling(), hooks=memory.hooks(session_id="hall"))
+    loop.run("What is the number of my locker?", speaker="ZOË", private=True)
+    loop.run("And once more, the number of my locker?", speaker="zoë")
+    turns = memory.sessions.journal.read_turns("hall", reader=Reader("Zoë"))
+    assert [(turn.level, turn.owner) for turn in turns] == [("private", "Zoë")] * 2
+    assert "4711" in turns[0].block

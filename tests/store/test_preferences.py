@@ -1,0 +1,98 @@
+"""Preferences: lasting wishes, recalled like facts, and erased wherever they stood."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import edgemem
+from edgemem.hooks import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookRegistry, TurnContext
+from edgemem.records import Session
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import TRUTH
+from edgemem.store.preferences import read_preferences
+
+
+def texts(memory, query, speaker):
+    """Return what of the preferences is recalled."""
+    return [r.text for r in memory.recall(query, speaker=speaker) if r.kind == "preference"]
+
+
+def test_a_preference_that_changed_is_recalled_with_its_new_value_only(tmp_path):
+    """The value before is neither in the index nor in the truth any more."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.set_preference("units", "metric")
+        memory.idle(seconds=30)
+        memory.store.set_preference("units", "imperial")
+        assert texts(memory, "units", "bob") == ["units: imperial"]
+        memory.idle(seconds=30)
+        assert texts(memory, "units", "bob") == ["units: imperial"]
+        assert "units: metric" not in texts(memory, "metric", "bob")
+
+
+def test_a_forgotten_preference_is_gone_from_the_index(tmp_path):
+    """Forgetting reaches the words and the people of the index as well."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.set_preference("tea", "gunpowder", scope="user:alice")
+        memory.store.set_preference("music", "zydeco", scope="user:alice")
+        memory.idle(seconds=30)
+        memory.store.forget_preference("tea", scope="user:alice")
+        memory.forget_person("alice")
+        memory.idle(seconds=30)
+        assert texts(memory, "gunpowder zydeco", "alice") == []
+    for path in (tmp_path / "db").iterdir():
+        assert b"zydeco" not in path.read_bytes(), path
+        assert b"gunpowder" not in path.read_bytes(), path
+
+
+def test_a_preference_reaches_the_model(tmp_path):
+    """The default hooks put it before the model, and its new value once it has changed."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.set_preference("units", "metric")
+        memory.idle(seconds=30)
+        hooks, ctx = HookRegistry(memory.hooks(session_id="k", speaker="alice")), TurnContext(Session())
+
+        def ask(text):
+            hooks.fire(ON_RUN_START, ctx, {"task": text})
+            ctx.session.messages.append({"role": "user", "content": text})
+            fired = hooks.fire(BEFORE_LLM, ctx, {"messages": ctx.session.messages, "hop": 0, "tools": []})
+            ctx.session.messages.append({"role": "assistant", "content": "Well."})
+            hooks.fire(ON_RUN_END, ctx, AgentResult("Well."))
+            return fired.payload["messages"][-1]["content"]
+
+        assert "units: metric" in ask("Which units do we use?")
+        memory.store.set_preference("units", "imperial")
+        assert "units: now imperial (before: metric)" in ask("And now, which units do we use?")
+
+
+def test_preferences_of_an_older_file_get_ids_in_the_order_of_writing(tmp_path):
+    """A file from before preferences were recalled opens, keeps them all, and has them recalled."""
+    path = tmp_path / "memory.db"
+    with Database(path):
+        pass
+    with closing(sqlite3.connect(path)) as old:
+        old.execute("drop table preferences")
+        old.execute(next(sql for sql in TRUTH[0].statements if "create table preferences" in sql))
+        old.execute("delete from migrations where name = 'm003_preference_ids'")
+        insert = "insert into preferences (scope, key, value, recorded, level) values ('global', ?, ?, ?, 0)"
+        old.executemany(insert, [("b", "late", 20), ("a", "early", 10), ("c", "same", 20)])
+        old.commit()
+    with Database(path) as db:
+        assert [(p.key, p.value) for p in read_preferences(db)] == [
+            ("a", "early"),
+            ("b", "late"),
+            ("c", "same"),
+        ]
+        assert db.query("select key from preferences order by id") == [("a",), ("b",), ("c",)]
+
+
+def test_a_preference_is_recalled_before_and_after_it_is_indexed(tmp_path):
+    """It is found at once, and by words and meaning later, by whoever may read it."""
+    with edgemem.open(tmp_path, worker=False) as memory:
+        memory.store.set_preference("units", "metric")
+        memory.store.set_preference("wake.time", "half past six", scope="user:alice")
+        for _ in range(2):
+            assert texts(memory, "which units do we use?", "bob") == ["units: metric"]
+            assert texts(memory, "when is the wake time?", "alice")[0] == "wake time: half past six"
+            assert "wake time: half past six" not in texts(memory, "when is the wake time?", "bob")
+            memory.idle(seconds=30)

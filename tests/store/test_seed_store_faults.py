@@ -1,0 +1,411 @@
+"""Faults of EdgeVox's memory stores (research/edgevox.md, section 3.1, 1 to 9) that must not be found here, by number."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import HandClock
+from hash_embedder import HashEmbedder
+from tiny_bert import write_tiny_bert
+
+import edgemem
+from edgemem import AgentLoop, JSONMemoryStore, MemoryInjectionHook, SQLiteMemoryStore, VectorMemoryStore
+from edgemem.inspect.replay import ScriptedModel
+from edgemem.llama.models.convert import convert_bert
+from edgemem.recall import vector_store
+from edgemem.records import Fact, Reader
+
+ROOT = Path(__file__).parents[2]
+
+Store = SQLiteMemoryStore | JSONMemoryStore
+Make = Callable[..., Store]
+
+STORES: dict[str, Make] = {
+    "SQLiteMemoryStore": SQLiteMemoryStore,
+    "JSONMemoryStore": JSONMemoryStore,
+    "VectorMemoryStore": lambda path, **options: VectorMemoryStore(path, embed_fn=HashEmbedder(), **options),
+}
+
+
+@pytest.fixture(params=STORES)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Return the name of each store."""
+    return str(request.param)
+
+
+@pytest.fixture
+def make(kind: str, tmp_path: Path) -> Make:
+    """Return what opens a store of this kind, the same file each time."""
+    return lambda **options: STORES[kind](tmp_path / "memory.db", **options)
+
+
+@pytest.fixture
+def store(make: Make, hand: HandClock) -> Iterator[Store]:
+    """Return an empty store with a clock that is moved by hand."""
+    with make(clock=hand.clock) as opened:
+        yield opened
+
+
+class Embedding:
+    """A plain function from text to numbers of any length, which remembers what it was asked."""
+
+    def __init__(self, name: str, dimensions: int = 64) -> None:
+        self.embedder = HashEmbedder(dimensions, name=name)
+        self.texts: list[str] = []
+
+    def __call__(self, text: str) -> list[float]:
+        self.texts.append(text)
+        vector: list[float] = (len(text) * self.embedder.embed_texts([text])[0]).tolist()
+        return vector
+
+
+def keys(found: list[tuple[Fact, float]]) -> list[str]:
+    return [fact.key for fact, _ in found]
+
+
+def values(facts: list[Fact]) -> list[str]:
+    return [fact.value for fact in facts]
+
+
+def begin_of(fact: Fact) -> float:
+    assert fact.valid_from is not None
+    return fact.valid_from
+
+
+def test_01_the_newest_facts_reach_the_prompt(store: Store, hand: HandClock) -> None:
+    """Of 25 facts the 20 newest are rendered; what was changed, and not what was said again, counts as new."""
+    for n in range(25):
+        store.add_fact(f"k{n}", f"v{n}")
+        hand.advance(1)
+    newest = [f"- k{n}: v{n}" for n in range(24, 4, -1)]
+    assert store.render_for_prompt().splitlines() == ["## Known facts", *newest]
+    store.add_fact("k1", "v1")
+    assert store.render_for_prompt().splitlines()[1:] == newest
+    store.add_fact("k0", "changed")
+    assert store.render_for_prompt().splitlines()[1:] == ["- k0: changed", *newest[:-1]]
+
+
+def test_01_what_is_asked_about_reaches_the_prompt(store: Store, hand: HandClock) -> None:
+    """The oldest of 25 facts is before the model when it is what somebody asks about, however few have room."""
+    store.add_fact("ladder", "leans in the garage")
+    for n in range(24):
+        hand.advance(1)
+        store.add_fact(f"cup {n}", f"on shelf {n}")
+    loop = AgentLoop(ScriptedModel(), hooks=[MemoryInjectionHook(store, max_facts=3)])
+    asked = ("what is new?", "where is the ladder?")
+    new, ladder = (str(loop.run(question, speaker="alice").handed[0][-1]) for question in asked)
+    assert loop.hooks.failures() == []
+    assert "on shelf 23" in new
+    assert "leans in the garage" not in new
+    assert "leans in the garage" in ladder
+
+
+WRITER = """
+import sys, edgemem
+path, kind, name = sys.argv[1:]
+options = {"embed_fn": lambda text: [1.0, 0.0]} if kind == "VectorMemoryStore" else {}
+with getattr(edgemem, kind)(path, **options) as store:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for n in range(40):
+        store.add_fact("shared", f"{name} {n}")
+        store.flush()
+"""
+
+
+def test_02_three_processes_leave_one_value_and_it_can_be_forgotten(
+    make: Make, kind: str, tmp_path: Path
+) -> None:
+    """Three processes that begin to write one key at the same moment leave one value; forgetting leaves none."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", WRITER, str(tmp_path / "memory.db"), kind, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for name in "abc"
+    ]
+    for process in running:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in running:
+        process.communicate()
+    assert [process.returncode for process in running] == [0, 0, 0]
+    with make() as store:
+        history = store.fact_history("shared")
+        assert sorted(values(history)) == sorted(f"{name} {n}" for name in "abc" for n in range(40))
+        assert all(before.superseded_by == after.id for before, after in pairwise(history))
+        assert [fact.is_active for fact in history] == [False] * 119 + [True]
+        assert values(store.facts()) == [store.get_fact("shared")] == [history[-1].value]
+        assert store.forget_fact("shared")
+        assert not store.forget_fact("shared")
+        assert store.get_fact("shared") is None
+    with make() as store:
+        assert store.get_fact("shared") is None
+        assert store.facts() == store.fact_history("shared") == []
+
+
+def test_03_what_was_believed_then_is_told_apart_from_what_was_true_then(make: Make, hand: HandClock) -> None:
+    """An event time is kept, and the store can be asked what it believed at T1 about T2, also after reopening."""
+    moved = hand.wall - 30 * 86400
+    with make(clock=hand.clock) as store:
+        store.add_fact("home", "Oslo")
+        told_oslo = hand.wall
+        hand.advance(86400)
+        store.add_fact("home", "Bergen", valid_from=moved)
+        told_bergen = hand.wall
+        hand.advance(86400)
+        store.add_fact("home", "Hamar", valid_from=moved - 100.0, valid_to=moved)
+    with make(clock=hand.clock) as store:
+
+        def believed(t: float, known_at: float | None = None) -> list[str]:
+            return values(store.facts_as_of(t, known_at=known_at))
+
+        assert believed(moved + 1) == ["Bergen"]
+        assert believed(moved - 1) == ["Hamar"]
+        assert believed(moved - 101) == []
+        assert believed(told_oslo + 1) == ["Bergen"]
+        assert believed(told_oslo + 1, known_at=told_oslo + 1) == ["Oslo"]
+        assert believed(moved + 1, known_at=told_oslo + 1) == []
+        assert believed(moved - 1, known_at=told_bergen + 1) == []
+        assert believed(told_oslo + 1, known_at=told_oslo - 1) == []
+        oslo, bergen, hamar = store.fact_history("home")
+        assert [oslo.value, bergen.value, hamar.value] == ["Oslo", "Bergen", "Hamar"]
+        assert bergen.valid_from == moved
+        assert bergen.recorded_at == pytest.approx(told_bergen)
+        assert (hamar.valid_from, hamar.valid_to) == (moved - 100.0, moved)
+        assert oslo.invalidated_at is not None
+        assert oslo.recorded_at < oslo.invalidated_at <= bergen.recorded_at
+
+
+def test_03_saying_it_again_rewrites_nothing(store: Store, hand: HandClock) -> None:
+    """A fact that is affirmed a day later keeps every time that was noted of it."""
+    store.add_fact("home", "Oslo", source="user")
+    store.add_fact("tea", "green")
+    hand.advance(1)
+    before = store.facts(), store.fact_history("home"), store.render_for_prompt()
+    hand.advance(86400)
+    store.add_fact("home", "Oslo", source="llm")
+    assert (store.facts(), store.fact_history("home"), store.render_for_prompt()) == before
+
+
+def test_04_a_clock_that_steps_back_an_hour_hides_nothing(make: Make, hand: HandClock) -> None:
+    """History keeps its order and every version a moment at which it holds, also in a new process after the step."""
+    with make(clock=hand.clock) as store:
+        store.add_fact("door", "open")
+        hand.advance(10)
+        store.add_fact("door", "ajar")
+    hand.wall -= 3600
+    with make(clock=HandClock(hand.wall).clock) as store:
+        store.add_fact("door", "shut")
+        store.add_fact("door", "locked")
+        history = store.fact_history("door")
+        assert values(history) == ["open", "ajar", "shut", "locked"]
+        assert all(before.recorded_at < after.recorded_at for before, after in pairwise(history))
+        for fact in history:
+            begin = begin_of(fact)
+            assert fact.valid_to is None or fact.valid_to > begin
+            assert values(store.facts_as_of(begin)) == [fact.value]
+            assert values(store.facts_as_of(begin, known_at=fact.recorded_at)) == [fact.value]
+        assert store.get_fact("door") == "locked"
+
+
+def test_04_the_year_1970_is_a_time_and_no_default(make: Make) -> None:
+    """A valid_from of 0 means 1970, and a board that boots there still tells older from newer."""
+    board = HandClock(0.0)
+    with make(clock=board.clock) as store:
+        store.add_fact("born", "early", valid_from=0.0, valid_to=100.0)
+        store.add_fact("door", "open")
+        board.advance(1)
+        store.add_fact("door", "shut")
+    with make(clock=HandClock(0.0).clock) as store:
+        store.add_fact("door", "locked")
+        assert [(fact.valid_from, fact.valid_to) for fact in store.fact_history("born")] == [(0.0, 100.0)]
+        assert values(store.facts_as_of(0.0)) == ["early"]
+        assert store.facts_as_of(-1.0) == store.facts_as_of(100.0) == []
+        history = store.fact_history("door")
+        assert values(history) == ["open", "shut", "locked"]
+        held = [values(store.facts_as_of(begin_of(fact))) for fact in history]
+        assert held == [["open"], ["shut"], ["locked"]]
+
+
+def test_05_what_is_forgotten_is_in_no_byte_of_any_file(make: Make, tmp_path: Path) -> None:
+    """Forgetting erases the key with every version, and a preference, while the store is open and after it closed."""
+
+    def files_with(*words: bytes) -> list[str]:
+        paths = [path for path in tmp_path.rglob("*") if path.is_file()]
+        return [path.name for path in paths if any(word in path.read_bytes() for word in words)]
+
+    words = b"safe.pin", b"rhubarb", b"mumble"
+    with make() as store:
+        store.add_fact("tea", "green")
+        for n in range(5):
+            store.add_fact("safe.pin", f"rhubarb {n}" + "x" * 1000 * n)
+        store.retract_fact("safe.pin")
+        store.add_fact("safe.pin", "rhubarb", valid_from=0.0, valid_to=9.0)
+        store.set_preference("voice", "mumble")
+        store.flush()
+        if isinstance(store, VectorMemoryStore):
+            store.search_facts("rhubarb")
+        assert all(files_with(word) for word in words)
+        assert store.forget_fact("safe.pin")
+        assert store.forget_preference("voice")
+        assert files_with(*words) == []
+        assert store.fact_history("safe.pin") == []
+        assert store.preferences() == []
+        assert values(store.facts_as_of(5.0)) == []
+    assert files_with(*words) == []
+    with make() as store:
+        assert values(store.facts()) == ["green"]
+
+
+SEARCHER = """
+import json, sys
+from edgemem.recall import vector_store
+from hash_embedder import HashEmbedder
+vector_store.EXACT = int(sys.argv[2])
+with vector_store.VectorMemoryStore(sys.argv[1], embed_fn=HashEmbedder()) as store:
+    for n in range(30):
+        store.add_fact(f"note{n}", f"word{n} thing{n % 3}")
+    found = store.search_facts("word7 thing1", k=5)
+    told = [(fact.key, round(distance, 3)) for fact, distance in found]
+    print(json.dumps([store.index.vec_version is not None, told]))
+"""
+
+
+def test_06_search_works_with_and_without_the_extension(tmp_path: Path) -> None:
+    """This SQLite answers through sqlite-vec, and where its library is of another machine the answers are the same."""
+    broken = tmp_path / "broken" / "sqlite_vec"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").touch()
+    (broken / "vec0.so").write_bytes(b"\x7fELF of a machine that nobody has")
+    answers: list[tuple[bool, list[tuple[str, float]]]] = []
+    for first, exact in (([], 10), ([broken.parent], 10), ([broken.parent], 500)):
+        path = tmp_path / f"{len(answers)}.db"
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", SEARCHER, str(path), str(exact)],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*first, ROOT / "tests"]))},
+        )
+        assert done.returncode == 0, done.stderr
+        answers.append(json.loads(done.stdout))
+    assert [loaded for loaded, _ in answers] == [True, False, False]
+    with_it, without, exactly = (told for _, told in answers)
+    assert with_it == without == exactly
+    assert with_it[0][0] == "note7"
+    assert len(with_it) == 5
+
+
+@pytest.mark.parametrize("exact", [500, 10])
+def test_07_a_scope_is_looked_through_and_not_filtered_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact: int
+) -> None:
+    """Fifty nearer facts of bob hide alice's one neither from a scope nor from a reader, however it is looked for."""
+    monkeypatch.setattr(vector_store, "EXACT", exact)
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=HashEmbedder()) as store:
+        for n in range(50):
+            store.add_fact(f"tea{n}", "tea", scope="user:bob")
+        store.add_fact("drink", "tea with much milk and honey", scope="user:alice")
+        assert keys(store.search_facts("tea", k=5, scope="user:alice")) == ["drink"]
+        assert keys(store.search_facts("tea", k=5, reader=Reader("alice"))) == ["drink"]
+        assert len(store.search_facts("tea", k=5, scope="user:bob")) == 5
+        assert store.search_facts("tea", k=5, scope="user:carol") == []
+
+
+@pytest.mark.parametrize("dimensions", [64, 32])
+def test_08_another_model_is_noticed_and_everything_embedded_again(tmp_path: Path, dimensions: int) -> None:
+    """Vectors of two models are never compared, whether they are as long or not, and every fact stays found."""
+    facts = {f"note{n}": f"word{n}" for n in range(5)}
+    texts = sorted(f"{key}: {value}" for key, value in facts.items())
+    for function in (Embedding("one"), Embedding("two", dimensions)):
+        with VectorMemoryStore(tmp_path / "x.db", embed_fn=function) as store:
+            for key, value in facts.items():
+                store.add_fact(key, value)
+            for key, value in facts.items():
+                (fact, distance), *_ = store.search_facts(f"{key}: {value}")
+                assert fact.key == key
+                assert distance == pytest.approx(0, abs=0.05)
+            assert store.index.database.query(
+                "select count(*) from vectors where space = (select max(id) from spaces)"
+            ) == [(len(facts),)]
+        # The first of all is the probe that tells one model from another; each question has the words of a fact.
+        assert sorted(function.texts[1:]) == sorted(2 * texts)
+    same = Embedding("two", dimensions)
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=same) as store:
+        store.add_fact("late", "word9")
+        assert keys(store.search_facts("word9", k=1)) == ["late"]
+    assert same.texts[1:] == ["word9", "late: word9"]
+
+
+def test_09_distances_are_those_of_directions(tmp_path: Path) -> None:
+    """A function that gives vectors of any length gets the order and the distances of their cosines."""
+    function = Embedding("one")
+    texts = {"tea": "green", "teapot": "green tea stands on the shelf beside the stove", "boat": "red"}
+    with VectorMemoryStore(tmp_path / "x.db", embed_fn=function) as store:
+        for key, value in texts.items():
+            store.add_fact(key, value)
+        found = store.search_facts("green tea", k=3)
+    query = np.array(function("green tea"))
+    wanted = {}
+    for key, value in texts.items():
+        vector = np.array(function(f"{key}: {value}"))
+        cosine = float(vector @ query / np.linalg.norm(vector) / np.linalg.norm(query))
+        wanted[key] = math.sqrt(max(0.0, 2 - 2 * cosine))
+    assert {fact.key: distance for fact, distance in found} == pytest.approx(wanted, abs=0.05)
+    assert keys(found) == sorted(wanted, key=lambda key: wanted[key])
+
+
+def test_09_a_real_model_gets_its_prefixes(tmp_path: Path) -> None:
+    """Questions and facts are embedded with the prefixes that a model of this name was trained with."""
+    from edgemem.llama.backend import llama
+
+    path = tmp_path / "nomic-embed-text-v1.5.Q4_K_M.gguf"
+    convert_bert(write_tiny_bert(tmp_path / "bert"), path, name="tiny")
+    llm = llama().Llama(model_path=str(path), embedding=True, n_ctx=64, verbose=False)
+    try:
+        bare = edgemem.llama_embed(llm, query_prefix="", text_prefix="")
+        query = np.array(bare("search_query: robot"))
+        text = np.array(bare("search_document: place: kitchen"))
+        assert np.linalg.norm(query) == pytest.approx(1)
+        with VectorMemoryStore(tmp_path / "x.db", embed_fn=edgemem.llama_embed(llm)) as store:
+            store.add_fact("place", "kitchen")
+            ((_, distance),) = store.search_facts("robot")
+    finally:
+        llm.close()
+    assert distance == pytest.approx(np.linalg.norm(query - text), abs=0.01)
+
+
+def test_09_what_is_far_is_not_recalled(tmp_path: Path, hand: HandClock) -> None:
+    """Below the floor nothing is returned and nothing is put before the model, even if there is nothing nearer."""
+    embedder = HashEmbedder(384)
+    with edgemem.open(tmp_path / "home", clock=hand.clock, embedder=embedder, worker=False) as memory:
+        memory.store.add_fact("allergy", "hazelnuts", scope="household")
+        memory.idle(5.0)
+        (unlikely,) = memory.recall("do zebras swim?")
+        assert unlikely.score < 0.05
+        assert memory.recall("do zebras swim?", min_score=0.05) == []
+        (likely,) = memory.recall("which allergy do I have?", min_score=0.05)
+        assert likely.value == "hazelnuts"
+        loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s", speaker="alice"))
+        asked = ("do zebras swim?", "which allergy do I have?")
+        far, near = (str(loop.run(question, speaker="alice").handed[0][-1]) for question in asked)
+        assert loop.hooks.failures() == []
+    assert "hazelnuts" not in far
+    assert "hazelnuts" in near

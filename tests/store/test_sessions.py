@@ -1,0 +1,194 @@
+"""Sessions: whole conversations of which each save writes only what is new."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from edgemem.clock import Clock
+from edgemem.records import Heard, Message, Reader, Session, StoredMessage, Turn
+from edgemem.store.sessions import SINCE, SQLiteSessionStore
+from edgemem.store.turns import commit_turn, read_turns
+
+BLOCK = "<memory>\n- Alice is allergic to nuts\n</memory>\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[SQLiteSessionStore]:
+    """Return an empty store."""
+    with SQLiteSessionStore(tmp_path / "sessions.db", clock=clock) as sessions:
+        yield sessions
+
+
+def talk(turns: int, *, system: bool = True) -> list[Message]:
+    """Return a conversation with a tool call in each turn."""
+    said: list[Message] = [{"role": "system", "content": "You help."}] if system else []
+    for n in range(turns):
+        said += [
+            {"role": "user", "content": f"question {n}"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": str(n), "function": {"name": "look"}}],
+            },
+            {"role": "tool", "content": f"result {n}", "tool_call_id": str(n)},
+            {"role": "assistant", "content": f"answer {n} ✓"},
+        ]
+    return said
+
+
+def rows(store: SQLiteSessionStore) -> int:
+    """Return how many message rows the file holds, dropped ones too."""
+    return int(store.database.query("select count(*) from messages")[0][0])
+
+
+def test_a_save_writes_only_what_is_new(store: SQLiteSessionStore) -> None:
+    """One more turn adds its own rows and touches no other; saving again adds nothing."""
+    session = Session(talk(50))
+    store.save("a", session)
+    newest = store.database.clock.high_water()
+    store.save("a", session)
+    assert store.database.clock.high_water() == newest, "nothing new opens no transaction"
+    session.messages += talk(1, system=False)
+    store.save("a", session)
+    assert rows(store) == 51 * 4 + 1
+    assert store.database.query("select count(*) from messages where id > ?", (newest,)) == [(4,)]
+    assert store.database.query("select count(*) from turns where recorded > ?", (newest,)) == [(1,)]
+    assert store.database.query("select count(*) from index_queue") == [(0,)]
+
+
+def test_a_turn_may_be_saved_piece_by_piece(store: SQLiteSessionStore) -> None:
+    """Messages saved one at a time end up in the same turns as all at once."""
+    said = talk(3)
+    for end in range(1, len(said) + 1):
+        store.save("piecewise", Session(said[:end]))
+    store.save("at once", Session(talk(3)))
+    shapes = [[len(turn.messages) for turn in read_turns(store.database, name)] for name in store.list_ids()]
+    assert shapes == [[5, 4, 4]] * 2
+
+
+def test_a_copied_list_is_recognised_by_content(store: SQLiteSessionStore, tmp_path: Path) -> None:
+    """After a restart, or from a loop that copies its messages, what is stored is found by what it says."""
+    store.save("a", Session(talk(4)))
+    store.save("a", Session(copy.deepcopy(talk(4))))
+    store.close()
+    with SQLiteSessionStore(tmp_path / "sessions.db") as again:
+        again.save("a", Session(talk(5)))
+        assert rows(again) == 5 * 4 + 1
+    with SQLiteSessionStore(tmp_path / "sessions.db") as again:
+        session = again.load("a")
+        assert session is not None
+        session.messages.append({"role": "user", "content": "more"})
+        again.save("a", session)
+        assert rows(again) == 5 * 4 + 2
+
+
+def test_a_change_before_the_end_writes_a_new_version(store: SQLiteSessionStore) -> None:
+    """From the change on messages are written anew; the old ones stay as dropped, and the index hears of them."""
+    session = Session(talk(3))
+    store.save("a", session)
+    session.messages[5] = {"role": "user", "content": "question 1, corrected"}
+    store.save("a", session)
+    assert store.load("a") == session
+    assert rows(store) == 13 + 8
+    assert store.database.query("select count(*) from messages where dropped is not null") == [(8,)]
+    assert store.database.query("select count(*) from index_queue") == [(8,)]
+    assert [turn.n for turn in read_turns(store.database, "a")] == [0, 1, 2]
+    del session.messages[3:]
+    store.save("a", session)
+    assert store.load("a") == session
+    session.messages.clear()
+    store.save("a", session)
+    assert store.load("a") == Session()
+    assert read_turns(store.database, "a") == []
+
+
+def test_a_rewrite_keeps_who_may_read_what(store: SQLiteSessionStore) -> None:
+    """When a loop trims its list, turns that move keep level and speaker; a summary of private ones is private."""
+    secret = (StoredMessage("user", "my PIN is 1234"), StoredMessage("assistant", "I keep it to myself."))
+    heard = Heard(speaker="alice")
+    turns = (
+        Turn("a", 0, (StoredMessage("user", "hello"), StoredMessage("assistant", "hi")), level="shared"),
+        Turn("a", 1, secret, level="private", owner="alice", heard=heard, block=BLOCK),
+        Turn("a", 2, (StoredMessage("user", "any milk?"), StoredMessage("assistant", "yes"))),
+    )
+    for turn in turns:
+        store.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+    session = store.load("a")
+    assert session is not None
+    session.messages[0:2] = [{"role": "user", "content": "summary: alice's PIN is 1234"}]
+    store.save("a", session)
+    found = read_turns(store.database, "a")
+    assert [(turn.level, turn.owner) for turn in found] == [("private", "alice")] * 2 + [("household", None)]
+    assert found[1].heard == heard
+    assert found[1].block == BLOCK
+    assert [turn.n for turn in read_turns(store.database, "a", reader=Reader("bob"))] == [2]
+
+
+def test_blocks_are_kept_apart_from_what_was_said(store: SQLiteSessionStore, tmp_path: Path) -> None:
+    """A block that we issued is split off by its bytes; text that only looks like one is what was said."""
+    alike = "<memory>\n- not ours\n</memory>\nhello"
+    session = Session(
+        [{"role": "user", "content": BLOCK + "what can I eat?"}, {"role": "assistant", "content": BLOCK}]
+    )
+    store.save("a", session, blocks=[BLOCK, ""])
+    session.messages.append({"role": "user", "content": alike})
+    store.save("a", session, blocks=[BLOCK])
+    assert rows(store) == 3
+    found = store.load("a")
+    assert found is not None
+    assert [message["content"] for message in found.messages] == ["what can I eat?", BLOCK, alike]
+    assert [turn.block for turn in read_turns(store.database, "a")] == [BLOCK, ""]
+    store.close()
+    with SQLiteSessionStore(tmp_path / "sessions.db") as again:
+        again.save("a", session)
+        assert rows(again) == 3
+
+
+def test_saving_from_several_processes_loses_no_session(tmp_path: Path) -> None:
+    """Processes that save sessions of their own into one file do not disturb each other."""
+    path = tmp_path / "sessions.db"
+    program = (
+        "import sys; from edgemem.records import Session; from edgemem.store.sessions import SINCE, SQLiteSessionStore\n"
+        "session = Session()\n"
+        "with SQLiteSessionStore(sys.argv[1]) as store:\n"
+        "    for i in range(25):\n"
+        "        session.messages += [{'role': 'user', 'content': f'{sys.argv[2]}{i}'}]\n"
+        "        store.save(sys.argv[2], session)\n"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in ("x", "y")]
+    assert [process.wait() for process in running] == [0, 0]
+    with SQLiteSessionStore(path) as store:
+        for name in ("x", "y"):
+            session = store.load(name)
+            assert session is not None
+            assert [message["content"] for message in session.messages] == [f"{name}{i}" for i in range(25)]
+
+
+def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessionStore) -> None:
+    """Neither the messages nor the sessions from before are looked at."""
+    for n in range(30):
+        store.save(f"s{n}", Session(talk(3)))
+    plan = [str(row[3]) for row in store.database.query(f"explain query plan {SINCE}", {"since": 1})]
+    assert any("SEARCH messages USING INTEGER PRIMARY KEY (rowid>" in step for step in plan)
+    assert not [step for step in plan if step.startswith("SCAN") and "messages" in step]
+    assert any(step.startswith("SEARCH s USING INTEGER PRIMARY KEY (rowid=") for step in plan), plan
+
+
+def test_two_stores_on_one_file_see_each_other(store: SQLiteSessionStore) -> None:
+    """What another process wrote meanwhile is not written twice, and not lost."""
+    with SQLiteSessionStore(store.database.path) as other:
+        mine = Session(talk(2))
+        store.save("a", mine)
+        theirs = other.load("a")
+        assert theirs is not None
+        theirs.messages += talk(1, system=False)
+        other.save("a", theirs)
+        store.save("a", Session(theirs.messages + talk(1, system=False)))
+        assert rows(store) == 4 * 4 + 1
+        assert other.load("a") == store.load("a")

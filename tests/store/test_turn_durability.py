@@ -1,0 +1,316 @@
+"""Accepted and durable: when a turn is kept, how it is taken back, and loops that share a home."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from talkers import home_with, loop_of, python, robot, told, turns_of
+
+import edgemem
+from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.memory import Memory
+from edgemem.records import Reader, Turn
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory that waits for every commit."""
+    with edgemem.open(home_with(tmp_path / "home", wait=60), worker=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def hurried(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory that waits for none."""
+    with edgemem.open(home_with(tmp_path / "hurried", wait=0), worker=False) as opened:
+        yield opened
+
+
+class SlowDisk:
+    """Lets every write of a memory wait."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._written = threading.Event()
+        self._future = memory.database.submit(lambda tx: self._written.wait(60))
+
+    def goes_on(self) -> None:
+        """Let the writes run."""
+        self._written.set()
+        assert self._future.result()
+
+
+WHOLE = [
+    ("user", "a timer"),
+    ("assistant", "One moment."),
+    ("tool", "set"),
+    ("assistant", "You said: set"),
+]
+
+
+def test_a_kill_inside_a_tool_leaves_the_call(tmp_path: Path, vocabularies: Path) -> None:
+    """The turn comes back unfinished with its call, and the next prompt is one that strict templates take."""
+    home = home_with(tmp_path / "home", wait=60)
+    process = python(
+        robot(
+            """
+            def run(minutes):
+                memory.database.flush()
+                print("running", flush=True)
+                time.sleep(600)
+
+            loop = loop_of(memory, run=run)
+            loop.run("good morning")
+            loop.run("a timer, please")
+            """
+        ),
+        home,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with edgemem.open(home, worker=False) as memory:
+        assert [turn.state for turn in turns_of(memory)] == ["complete", "open"]
+        loop = loop_of(memory)
+        (handed,) = loop.run("are you there?").handed
+        assert loop.hooks.failures() == []
+        before, cut, after = turns_of(memory)
+        assert (before.state, cut.state, after.state) == ("complete", "unfinished", "complete")
+        assert told(cut) == [("user", "a timer, please"), ("assistant", "One moment.")]
+        (call,) = cut.messages[1].extra["tool_calls"]
+        assert cut.messages[1].tokens == (7, 8, 9)
+    assert [message["role"] for message in handed] == [
+        *("user", "assistant"),
+        *("user", "assistant", "tool", "assistant"),
+        "user",
+    ]
+    result = handed[4]
+    assert (result["tool_call_id"], result["name"]) == (call["id"], "timer")
+    assert "interrupted" in result["content"]
+    for vocabulary, template in {
+        "qwen2": "Qwen-Qwen2.5-7B-Instruct",
+        "llama-bpe": "meta-llama-Llama-3.1-8B-Instruct",
+    }.items():
+        source = (vocabularies / "templates" / f"{template}.jinja").read_text()
+        with LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf", template=source) as tokenizer:
+            assert "are you there?" in tokenizer.render(handed).text
+
+
+def test_a_turn_is_pending_while_its_tool_runs(memory: Memory) -> None:
+    """It is accepted before the tool, when the database has nothing of it, and whole after the turn."""
+    seen: list[Turn] = []
+
+    def run(minutes: int) -> str:
+        memory.database.flush()
+        seen.extend(turns_of(memory))
+        assert memory.database.query("select count(*) from turns") == [(0,)]
+        return "set"
+
+    loop_of(memory, run=run).run("a timer")
+    (pending,), (turn,) = seen, turns_of(memory)
+    assert (pending.state, told(pending)) == ("open", WHOLE[:2])
+    assert (turn.state, told(turn)) == ("complete", WHOLE)
+    assert turn.recorded_at == pending.recorded_at
+    assert [e.kind for e in memory.store.recent_episodes()] == ["tool_call"]
+
+
+def test_a_turn_that_is_pending_belongs_to_its_speaker_alone(tmp_path: Path) -> None:
+    """What a tool will tell is not known yet, so a kill inside it leaves the turn closed to the household."""
+    home = home_with(tmp_path / "home", wait=60)
+    process = python(
+        robot(
+            """
+            def run(minutes):
+                memory.database.flush()
+                print("running", flush=True)
+                time.sleep(600)
+
+            loop_of(memory, run=run).run("a timer for my secret")
+            """
+        ),
+        home,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "running\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with edgemem.open(home, worker=False) as memory:
+        journal = memory.sessions.journal
+        assert journal.mark_unfinished("kitchen") == 1
+        memory.idle(5)
+        assert journal.read_turns("kitchen", reader=Reader("bob")) == []
+        (turn,) = journal.read_turns("kitchen", reader=Reader("alice"))
+        assert (turn.state, turn.level, turn.owner) == ("unfinished", "private", "alice")
+        assert memory.recall("secret", speaker="bob") == []
+        loop_of(memory).run("good night")
+        assert turns_of(memory)[-1].level == "household"
+
+
+def test_closing_writes_what_the_disk_owes(hurried: Memory) -> None:
+    """A memory that is closed while writes wait loses none of them, a barge-in included."""
+    disk = SlowDisk(hurried)
+    loop = loop_of(hurried)
+    loop.run("a timer")
+    loop.interrupt("You said")
+    threading.Timer(0.1, disk.goes_on).start()
+    hurried.close()
+    with edgemem.open(hurried.home, worker=False) as again:
+        (turn,) = turns_of(again)
+        assert turn.state == "interrupted"
+        assert told(turn) == [*WHOLE[:3], ("assistant", "You said")]
+        assert turn.messages[-1].unheard == ": set"
+
+
+def test_a_write_that_fails_is_told(hurried: Memory) -> None:
+    """A commit that fails behind the talk is counted as a failure of its hook, and the talk goes on."""
+    loop = loop_of(hurried)
+    loop.run("one")
+    hurried.database.flush()
+    stuck = "create trigger stuck before insert on turns begin select raise(abort, 'worn out'); end"
+    hurried.database.write(lambda tx: tx.execute(stuck))
+    for text in ("two", "three"):
+        assert loop.run(text).reply == f"You said: {text}"
+    hurried.database.write(lambda tx: tx.execute("drop trigger stuck"))
+    assert loop.run("four").reply == "You said: four"
+    hurried.database.flush()
+    assert [told(turn)[0][1] for turn in turns_of(hurried)] == ["one", "four"]
+    assert {(f.hook, "worn out" in f.message) for f in loop.hooks.failures()} == {
+        ("PersistSessionHook", True)
+    }
+
+
+def test_a_barge_in_after_the_end_is_a_second_transaction(memory: Memory) -> None:
+    """The turn is complete first; then it is amended, and the rest of the reply stays apart."""
+    loop = loop_of(memory)
+    loop.run("good morning")
+    loop.run("good night")
+    before, whole = turns_of(memory)
+    loop.interrupt("You")
+    memory.database.flush()
+    first, cut = turns_of(memory)
+    assert first == before
+    assert (whole.state, cut.state) == ("complete", "interrupted")
+    reply = cut.messages[-1]
+    assert (reply.content, reply.unheard, reply.tokens) == ("You", " said: good night", (1, 2, 3))
+    assert reply.id == whole.messages[-1].id
+    assert loop.run("go on").handed[0][-2] == {"role": "assistant", "content": "You"}
+
+
+# -- several loops in one home -----------------------------------------------------------------------
+
+
+def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
+    """Where both want a number one gets the next; every turn is there once, with its own barge-in."""
+    home = home_with(tmp_path / "home", wait=60)
+    talk = robot(
+        """
+        loop = loop_of(memory)
+        loop.run(f"{sys.argv[2]} begins")
+        for n in range(30):
+            if n % 5 == 0:
+                print("ready", flush=True)
+                sys.stdin.readline()
+            loop.run(f"{sys.argv[2]} {n}" + (" timer" if n % 2 else ""))
+            if n % 5 == 0:
+                loop.interrupt("You said")
+        print(loop.hooks.failures())
+        """
+    )
+    talks = [python(talk, home, name) for name in ("anna", "bert")]
+    for _ in range(6):  # neither is done before the other begins, however the processor is shared
+        for talk_ in talks:
+            assert talk_.stdout is not None
+            assert talk_.stdout.readline() == "ready\n"
+        for talk_ in talks:
+            assert talk_.stdin is not None
+            talk_.stdin.write("go\n")
+            talk_.stdin.flush()
+    assert [talk_.communicate(timeout=60)[0] for talk_ in talks] == ["[]\n"] * 2
+    with edgemem.open(home, worker=False) as memory:
+        assert memory.database.quick_check() == []
+        turns = turns_of(memory)
+        assert len(turns) == 62
+        assert all(a.n < b.n for a, b in itertools.pairwise(turns))
+        assert all(a.messages[-1].id < b.messages[0].id for a, b in itertools.pairwise(turns))
+        for name in ("anna", "bert"):
+            mine = [turn for turn in turns if str(turn.messages[0].content).startswith(name)]
+            assert [turn.messages[0].content for turn in mine] == [
+                f"{name} begins",
+                *(f"{name} {n}" + (" timer" if n % 2 else "") for n in range(30)),
+            ]
+            for n, turn in enumerate(mine[1:]):
+                assert len(turn.messages) == (4 if n % 2 else 2)
+                reply = turn.messages[-1]
+                if n % 5:
+                    assert (turn.state, reply.unheard) == ("complete", None)
+                else:
+                    assert (turn.state, reply.content) == ("interrupted", "You said")
+                    assert reply.unheard == (": set" if n % 2 else f": {name} {n}")
+        names = [str(turn.messages[0].content)[:4] for turn in turns]
+        assert sum(a != b for a, b in itertools.pairwise(names)) > 4, "they did not talk at the same time"
+        assert memory.database.query("select count(*) from messages") == [(2 * 62 + 2 * 30,)]
+
+
+def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
+    """Two turns that are open at once, and a third loop that resumes meanwhile, overwrite nothing."""
+    first, second = loop_of(memory), loop_of(memory)
+    first.prepare("first timer")
+    second.prepare("second timer")
+    third = loop_of(memory)
+    third.run("third")
+    first.commit()
+    second.commit()
+    first.interrupt("You")
+    second.run("second again")
+    third.run("third again")
+    memory.database.flush()
+    turns = turns_of(memory)
+    assert [(told(turn)[0][1], turn.state, len(turn.messages)) for turn in turns] == [
+        ("third", "complete", 2),
+        ("first timer", "interrupted", 4),
+        ("second timer", "complete", 4),
+        ("second again", "complete", 2),
+        ("third again", "complete", 2),
+    ]
+    assert turns[1].messages[-1].unheard == " said: set"
+    for loop in (first, second, third):
+        assert loop.hooks.failures() == []
+    assert memory.database.query("select count(*) from messages") == [(14,)]
+
+
+def test_an_abort_takes_back_only_its_own_turn(memory: Memory) -> None:
+    """A loop that throws its turn away does not touch the one that another loop has open or has ended."""
+    first, second = loop_of(memory), loop_of(memory)
+    first.prepare("first timer")
+    second.prepare("second timer")
+    first.abort()
+    second.commit()
+    first.prepare("first timer")
+    second.run("second again")
+    first.abort()
+    memory.database.flush()
+    assert [told(turn)[0][1] for turn in turns_of(memory)] == ["second timer", "second again"]
+    assert memory.database.query("select count(*) from messages") == [(6,)]
+
+
+def test_an_abort_erases_an_accepted_turn(memory: Memory) -> None:
+    """A prepared turn whose tool has run and which is thrown away leaves no row, also if it was the first."""
+    loop = loop_of(memory)
+    for _ in range(2):
+        loop.prepare("a timer")
+        loop.abort()
+        memory.database.flush()
+        for table in ("sessions", "turns", "messages", "episodes"):
+            assert memory.database.query(f"select count(*) from {table}") == [(0,)]
+    loop.run("good morning")
+    loop.prepare("a timer")
+    loop.abort()
+    loop.run("good night")
+    assert [told(turn)[0][1] for turn in turns_of(memory)] == ["good morning", "good night"]
+    assert [turn.n for turn in turns_of(memory)] == [0, 1]
+    assert loop.hooks.failures() == []

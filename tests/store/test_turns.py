@@ -1,0 +1,252 @@
+"""Turns and epochs: one transaction a turn, read by whom they are meant for."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgemem.clock import Clock
+from edgemem.errors import InvalidInputError
+from edgemem.records import Epoch, Heard, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.scopes import Level
+from edgemem.store.db.database import Database
+from edgemem.store.db.transaction import Transaction
+from edgemem.store.epochs import append_epoch, latest_epoch
+from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.turns import (
+    amend_turn,
+    begin_turn,
+    commit_turn,
+    discard_turn,
+    has_open,
+    last_number,
+    mark_unfinished,
+    read_turns,
+)
+
+CALL = [{"id": "1", "type": "function", "function": {"name": "timer", "arguments": '{"minutes": 5}'}}]
+
+
+@pytest.fixture
+def db(tmp_path: Path, clock: Clock) -> Iterator[Database]:
+    """Return an empty truth."""
+    with Database(tmp_path / "memory.db", clock=clock) as database:
+        yield database
+
+
+def turn(
+    n: int, *, reply: str = "Hello.", state: TurnState = "complete", level: Level = "household", **more: Any
+) -> Turn:
+    """Return a turn of two messages in the session `kitchen`."""
+    said = (
+        StoredMessage("user", f"utterance {n}"),
+        StoredMessage("assistant", reply, tokens=(1, 2, 2**31 - 1)),
+    )
+    return Turn("kitchen", n, said, state, level=level, **more)
+
+
+def plain(turns: list[Turn]) -> list[tuple[int, str, list[tuple[str, str | None]]]]:
+    """Return what matters of turns."""
+    return [(t.n, t.state, [(m.role, m.content) for m in t.messages]) for t in turns]
+
+
+def test_a_turn_comes_back_as_it_was_written(db: Database) -> None:
+    """Messages, tokens, tool calls, block, what was shown, and how it was heard all survive."""
+    heard = Heard("alice", 0.9, 0.8, "mic-1", "kitchen", 1_769_000_000.5)
+    said = (
+        StoredMessage("user", "a timer, please 👩‍🍳"),
+        StoredMessage("assistant", None, {"tool_calls": CALL}, (5, 6)),
+        StoredMessage("tool", "ok", {"tool_call_id": "1", "name": "timer"}),
+        StoredMessage("assistant", "Five minutes", tokens=(7,), unheard=" from now."),
+    )
+    written = Turn(
+        "küche", 0, said, "interrupted", "<memory>\n- x\n</memory>\n", ("fact:1", '{"a":1}'), heard=heard
+    )
+    db.write(lambda tx: commit_turn(tx, written))
+    (found,) = read_turns(db, "küche")
+    assert [m.id for m in found.messages] == sorted(m.id for m in found.messages)
+    assert (
+        tuple(StoredMessage(m.role, m.content, m.extra, m.tokens, m.unheard) for m in found.messages) == said
+    )
+    for name in ("session", "n", "state", "block", "shown", "level", "owner", "heard"):
+        assert getattr(found, name) == getattr(written, name)
+    assert found.recorded_at == pytest.approx(db.clock.now(), abs=1)
+
+
+def test_an_open_turn_is_replaced_by_its_commit(db: Database) -> None:
+    """The commit keeps the rows that stand already, erases what became different, and ends the turn."""
+    begun = Turn("kitchen", 0, (StoredMessage("user", "a timer"), StoredMessage("assistant", "hm")))
+    db.write(lambda tx: begin_turn(tx, "kitchen", 0, begun))
+    assert has_open(db, "kitchen")
+    before = read_turns(db, "kitchen")[0]
+    assert before.state == "open"
+    final = Turn("kitchen", 0, (begun.messages[0], StoredMessage("assistant", "done")))
+    db.write(lambda tx: commit_turn(tx, final))
+    (after,) = read_turns(db, "kitchen")
+    assert plain([after]) == [(0, "complete", [("user", "a timer"), ("assistant", "done")])]
+    assert after.messages[0].id == before.messages[0].id
+    assert db.query("select count(*) from messages") == [(2,)]
+    assert db.query("select kind, ref from index_queue") == [("message", before.messages[1].id)]
+    assert not has_open(db)
+
+
+def test_a_turn_that_became_private_is_indexed_anew(db: Database) -> None:
+    """When the commit changes who may read a turn, rows that it keeps are queued for the index."""
+    begun = Turn("kitchen", 0, (StoredMessage("user", "between us"),))
+    db.write(lambda tx: begin_turn(tx, "kitchen", 0, begun))
+    secret = Turn(
+        "kitchen", 0, (*begun.messages, StoredMessage("assistant", "sure")), level="private", owner="al"
+    )
+    db.write(lambda tx: commit_turn(tx, secret))
+    (found,) = read_turns(db, "kitchen")
+    assert db.query("select ref from index_queue") == [(found.messages[0].id,)]
+
+
+def test_a_turn_is_written_once(db: Database) -> None:
+    """A number that is taken, an empty turn and bad token ids are refused, and nothing is lost."""
+    db.write(lambda tx: commit_turn(tx, turn(0)))
+    db.write(lambda tx: commit_turn(tx, turn(1)))
+    for wrong in (turn(1, reply="other"), turn(0), Turn("kitchen", 2, ()), turn(2, state="open")):
+        with pytest.raises(InvalidInputError):
+            db.write(lambda tx, wrong=wrong: commit_turn(tx, wrong))
+    bad = Turn("kitchen", 2, (StoredMessage("assistant", "x", tokens=(2**40,)),))
+    with pytest.raises(InvalidInputError, match="Token ids"):
+        db.write(lambda tx: commit_turn(tx, bad))
+    assert [t.n for t in read_turns(db, "kitchen")] == [0, 1]
+    assert (last_number(db, "kitchen"), last_number(db, "nobody")) == (1, -1)
+    assert read_turns(db, "nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("heard", "content", "unheard"),
+    [
+        ("The milk is", "The milk is", " in the fridge."),
+        ("", "", "The milk is in the fridge."),
+        ("The milk is in the fridge.", "The milk is in the fridge.", None),
+        ("the milk", "the milk", "The milk is in the fridge."),
+    ],
+)
+def test_a_barge_in_keeps_what_was_heard(db: Database, heard: str, content: str, unheard: str | None) -> None:
+    """After a turn ended, its reply becomes what was heard; the rest stays apart, and the ids as generated."""
+    db.write(lambda tx: commit_turn(tx, turn(0, reply="The milk is in the fridge.")))
+    assert db.write(lambda tx: amend_turn(tx, "kitchen", 0, heard_text=heard))
+    (found,) = read_turns(db, "kitchen")
+    reply = found.messages[-1]
+    assert (found.state, reply.content, reply.unheard) == ("interrupted", content, unheard)
+    assert reply.tokens == (1, 2, 2**31 - 1)
+    assert db.query("select ref from index_queue") == [(reply.id,)]
+
+
+def test_a_barge_in_may_be_told_twice(db: Database) -> None:
+    """A better figure of what was heard replaces the first; turns that do not exist are said."""
+    db.write(lambda tx: commit_turn(tx, turn(0, reply="one two three")))
+    for heard in ("one", "one two"):
+        assert db.write(lambda tx, heard=heard: amend_turn(tx, "kitchen", 0, heard_text=heard))
+    reply = read_turns(db, "kitchen")[0].messages[-1]
+    assert (reply.content, reply.unheard) == ("one two", " three")
+    assert not db.write(lambda tx: amend_turn(tx, "kitchen", 9, heard_text=""))
+    assert not db.write(lambda tx: amend_turn(tx, "nobody", 0, heard_text=""))
+
+
+@pytest.mark.parametrize(
+    ("reader", "numbers"),
+    [
+        (None, [0, 1, 2, 3]),
+        (Reader(None), [0]),
+        (Reader("bob"), [0, 1, 3]),
+        (Reader("alice"), [0, 1, 2]),
+        (Reader("alice", frozenset({"alice", "bob"})), [0, 1]),
+    ],
+)
+def test_a_reader_gets_only_what_is_meant_for_them(
+    db: Database, reader: Reader | None, numbers: list[int]
+) -> None:
+    """The reading rule decides in SQL which turns come back."""
+    levels: tuple[tuple[Level, str | None], ...] = (
+        ("shared", None), ("household", None), ("private", "alice"), ("private", "bob"),
+    )  # fmt: skip
+    for n, (level, owner) in enumerate(levels):
+        db.write(lambda tx, n=n, level=level, owner=owner: commit_turn(tx, turn(n, level=level, owner=owner)))
+    assert [t.n for t in read_turns(db, "kitchen", reader=reader)] == numbers
+    assert [t.n for t in read_turns(db, "kitchen", reader=reader, from_n=2)] == [n for n in numbers if n > 1]
+
+
+def test_the_newest_epoch_is_where_a_session_stands(db: Database) -> None:
+    """Epochs are appended; the newest one of a session comes back with all it says."""
+    assert latest_epoch(db, "kitchen") is None
+    first = db.write(lambda tx: append_epoch(tx, Epoch("kitchen", 3, "Alice likes tea.", "full", 17.5)))
+    assert latest_epoch(db, "kitchen") == first
+    second = db.write(lambda tx: append_epoch(tx, Epoch("kitchen", 9)))
+    db.write(lambda tx: append_epoch(tx, Epoch("hall", 1)))
+    assert latest_epoch(db, "kitchen") == second
+    assert second.id > first.id > 0
+
+
+def test_nothing_is_scanned(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every statement of turns, epochs and sessions finds its rows through a key; only names are all listed."""
+    run: list[tuple[str, Any]] = []
+    execute, query, many = Transaction.execute, Database.query, Transaction.executemany
+
+    def note_many(tx: Transaction, sql: str, rows: Any) -> None:
+        rows = list(rows)
+        run.extend((sql, row) for row in rows[:1])
+        many(tx, sql, rows)
+
+    monkeypatch.setattr(
+        Transaction, "execute", lambda tx, sql, p=(): (run.append((sql, p)), execute(tx, sql, p))[1]
+    )
+    monkeypatch.setattr(Transaction, "executemany", note_many)
+    monkeypatch.setattr(Database, "query", lambda d, sql, p=(): (run.append((sql, p)), query(d, sql, p))[1])
+    db.write(lambda tx: begin_turn(tx, "kitchen", 0, turn(0)))
+    db.write(lambda tx: commit_turn(tx, turn(0, reply="x")))
+    db.write(lambda tx: amend_turn(tx, "kitchen", 0, heard_text="H"))
+    db.write(lambda tx: begin_turn(tx, "kitchen", 1, turn(1)))
+    db.write(lambda tx: discard_turn(tx, "kitchen", 1))
+    db.write(lambda tx: mark_unfinished(tx, "kitchen"))
+    db.write(mark_unfinished)
+    has_open(db, "kitchen")
+    last_number(db, "kitchen")
+    read_turns(db, "kitchen", from_n=1, reader=Reader("alice"))
+    db.write(lambda tx: append_epoch(tx, Epoch("kitchen", 0)))
+    latest_epoch(db, "kitchen")
+    store = SQLiteSessionStore(db)
+    session = store.load("kitchen")
+    assert session is not None
+    store.save("kitchen", Session([session.messages[0], {"role": "user", "content": "new"}], {"a": 1}))
+    store.save("kitchen", Session([session.messages[0]]))
+    monkeypatch.undo()
+    store.delete("kitchen")  # forgetting looks at the blocks of all turns, and waits for nobody
+    with sqlite3.connect(f"file:{db.path}?mode=ro", uri=True) as plans:
+        for sql, values in run:
+            if sql.startswith(("savepoint", "release", "rollback", "pragma")):
+                continue
+            for *_, step in plans.execute(f"explain query plan {sql}", values):
+                assert "SCAN" not in step.removeprefix("SCAN s").removeprefix("SCAN CONSTANT"), (sql, step)
+    plans.close()
+    assert len(run) > 50
+
+
+def test_text_that_sqlite_cannot_hold_is_made_storable(db: Database) -> None:
+    """NUL and lone surrogates anywhere in a message neither stop nor damage the turn."""
+    odd = StoredMessage("user", "a\x00b\ud800", {"name": "x\udfff", "n": float("nan"), 1: {"k": ("t",)}})  # type: ignore[dict-item]
+    db.write(lambda tx: commit_turn(tx, Turn("kitchen", 0, (odd,), block="\ud800")))
+    (found,) = read_turns(db, "kitchen")
+    assert found.messages[0].content == "ab\ufffd"
+    assert found.messages[0].extra == {"name": "x\ufffd", "n": None, "1": {"k": ["t"]}}
+
+
+def test_a_turn_left_open_is_marked_unfinished(db: Database) -> None:
+    """After a crash open turns are marked, in one session or in all; a newer turn marks the one before it."""
+    for name in ("kitchen", "hall"):
+        db.write(lambda tx, name=name: begin_turn(tx, name, 0, turn(0)))
+    assert db.write(lambda tx: mark_unfinished(tx, "hall")) == 1
+    assert not has_open(db, "hall")
+    db.write(lambda tx: commit_turn(tx, turn(3)))
+    assert [(t.n, t.state) for t in read_turns(db, "kitchen")] == [(0, "unfinished"), (3, "complete")]
+    db.write(lambda tx: begin_turn(tx, "kitchen", 4, turn(4)))
+    assert db.write(mark_unfinished) == 1
+    assert db.write(mark_unfinished) == 0
