@@ -142,16 +142,17 @@ def test_every_thread_reads_what_is_committed(db):
     """Threads read side by side, and connections of threads that ended are closed."""
     db.write(note("one"))
     seen = []
-    for _ in range(3):
+    for _ in range(12):
         threads = [threading.Thread(target=lambda: seen.append(notes(db))) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert seen == [["one"]] * 12
+    assert seen == [["one"]] * 48
     assert notes(db) == ["one"]
     opened = [path.resolve() for path in Path("/proc/self/fd").iterdir()]
-    assert opened.count(db.path.resolve()) <= 7
+    # Those of two rounds, for the last of one may still stand when the next begins, and what SQLite closes a little later.
+    assert opened.count(db.path.resolve()) <= 16
 
 
 def test_a_closed_database_says_so(tmp_path):
