@@ -86,17 +86,18 @@ def test_a_year_is_said_where_it_is_not_plain() -> None:
 
 FILMS = "We walked along the river and talked about old films. " * 5
 KEY = "The cellar key hangs behind the boiler."
+RAIN = "The green tent lets the rain in, so we dry it in the cellar first. The pegs are in the blue bag."
 
 
-def test_only_what_is_longer_than_a_line_is_shortened() -> None:
+def test_a_short_message_is_not_shortened() -> None:
     """A short message is told whole or not at all; of a long one what answers, marked, and as much as has room."""
-    short, long = turn("1", PAINT), turn("2", f"{FILMS}{KEY}", 0.7, speaker="Bob")
+    short, long = turn("1", RAIN), turn("2", f"{FILMS}{KEY}", 0.7, speaker="Bob")
     seen = set()
     for tokens in range(5, 110):
         lines = block(short, long, tokens=tokens, question="where does the green cellar key hang")
         text = " ".join(line.line for line in lines)
         assert count(text) <= tokens
-        assert ("paint" in text) is (PAINT in text) is any(line.id == "turn:1" for line in lines)
+        assert ("rain" in text) is (RAIN in text) is any(line.id == "turn:1" for line in lines)
         assert (KEY in text) is any(line.item == "turn:2" for line in lines)
         assert (GAP in text) is any(line.id == "turn:2/part" for line in lines)
         seen.update(line.id for line in lines)
