@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import resource
 import subprocess
 import sys
 
@@ -142,3 +143,103 @@ def test_the_same_once_more_writes_nothing(store):
     store.save("a", Session(list(SAID)))
     after = (store.base / "a.json").stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def text(*words):
+    """Return messages of a user."""
+    return [{"role": "user", "content": word} for word in words]
+
+
+LINES = [
+    {"follows": 5.0},
+    {"after": 1, "messages": text("two", "three"), "state": {"n": 1}},
+    {"after": 3, "messages": text("four"), "longer": {"list": [2]}, "gone": ["old"]},
+    {"after": 2, "messages": text("five"), "state": {"n": 2}},
+]
+VERSIONS = [
+    Session(text("one"), {"old": 1, "list": [1]}),
+    Session(text("one", "two", "three"), {"old": 1, "list": [1], "n": 1}),
+    Session(text("one", "two", "three", "four"), {"list": [1, 2], "n": 1}),
+    Session(text("one", "two", "five"), {"list": [1, 2], "n": 2}),
+]
+"""What the file and the first lines say together, from no line on."""
+
+
+@pytest.fixture
+def lines(store):
+    """Return the file of lines that an earlier edgemem left beside a conversation `s`."""
+    store.base.mkdir()
+    whole = {"messages": text("one"), "state": {"old": 1, "list": [1]}, "id": "s", "updated_at": 5.0}
+    (store.base / "s.json").write_text(json.dumps(whole))
+    path = store.base / "s.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    return path
+
+
+@pytest.mark.parametrize("first", ["load", "save", "delete"])
+def test_lines_of_an_earlier_edgemem_are_folded_once(store, lines, first):
+    """The first call reads the lines and removes them; the date of the conversation stays, and deleting erases both."""
+    os.utime(store.base / "s.json", (7, 7))
+    if first == "delete":
+        assert store.delete("s")
+        assert [path.name for path in store.base.iterdir()] == [".lock"]
+        return
+    if first == "load":
+        assert store.load("s") == VERSIONS[-1]
+    else:
+        store.save("s", VERSIONS[-1])
+    assert (store.base / "s.json").stat().st_mtime == 7
+    assert sorted(path.name for path in store.base.iterdir()) == [".lock", "s.json"]
+    assert JSONSessionStore(store.base).load("s") == VERSIONS[-1]
+
+
+def test_lines_that_were_cut_anywhere_lose_at_most_the_last_save(store, lines):
+    """Half a line at the end was promised to nobody: what stands before it is loaded, without a copy set aside."""
+    data, whole = lines.read_bytes(), (store.base / "s.json").read_bytes()
+    for cut in range(len(data) + 1):
+        lines.write_bytes(data[:cut])
+        (store.base / "s.json").write_bytes(whole)
+        assert store.load("s") == VERSIONS[max(0, data[:cut].count(b"\n") - 1)], cut
+    assert sorted(path.name for path in store.base.iterdir()) == [".lock", "s.json"]
+
+
+@pytest.mark.parametrize("damage", [b"{}garbage{", b'{"after": 99}', b'{"after": "x"}', b"\xff\xfe", b"[1]"])
+def test_damaged_lines_are_set_aside(store, lines, damage, caplog):
+    """What stands before the damage is loaded, every byte is kept under another name, and delete erases that too."""
+    written = lines.read_bytes().splitlines(keepends=True)
+    written[2] = damage + b"\n"
+    lines.write_bytes(b"".join(written))
+    with caplog.at_level(logging.WARNING):
+        assert store.load("s") == VERSIONS[1]
+    assert "s.jsonl.damaged-1" in caplog.text
+    assert (store.base / "s.jsonl.damaged-1").read_bytes() == b"".join(written)
+    assert JSONSessionStore(store.base).load("s") == VERSIONS[1]
+    assert store.delete("s")
+    assert [path.name for path in store.base.iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("updated_at", "copies"), [(6.0, []), (4.0, ["s.jsonl.damaged-1"]), (None, ["s.jsonl.damaged-1"])]
+)
+def test_lines_that_follow_another_writing_are_not_read(store, lines, updated_at, copies):
+    """A later file has them already; beside one of another hand, they are kept under another name."""
+    theirs = {"messages": SAID, "state": {}} | ({} if updated_at is None else {"updated_at": updated_at})
+    (store.base / "s.json").write_text(json.dumps(theirs))
+    assert store.load("s") == Session(SAID)
+    assert [path.name for path in store.base.glob("*.jsonl*")] == copies
+
+
+def test_a_disk_that_takes_half_a_save_leaves_what_was(store):
+    """The error says so, what was there is intact, and the same save succeeds when there is room."""
+    store.save("s", Session(SAID))
+    before = (store.base / "s.json").read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+    try:
+        with pytest.raises(StoreError, match="too large"):
+            store.save("s", Session(SAID * 2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (store.base / "s.json").read_bytes() == before
+    store.save("s", Session(SAID * 2))
+    assert JSONSessionStore(store.base).load("s") == Session(SAID * 2)
