@@ -138,17 +138,15 @@ def forget_in_log(path: Path, field: str, name: str) -> int:
     """
     erased, count = 0, 1
     while count:  # a log that was shifted meanwhile has a file under a name that was looked at before
+        older = path.parent.glob(f"{glob.escape(path.name)}.*")
         faults: list[str] = []
-        count = sum(_erase_in(file, field, name, faults) for file in _files_of(path))
+        count = 0
+        for file in (path, *sorted(file for file in older if file.name[len(path.name) + 1 :].isdigit())):
+            count += _erase_in(file, field, name, faults)
         erased += count
     if faults:
         raise StoreError(f"Lines of {name} could not be erased from {', '.join(faults)}.")
     return erased
-
-
-def _files_of(path: Path) -> list[Path]:
-    older = path.parent.glob(f"{glob.escape(path.name)}.*")
-    return [path, *sorted(file for file in older if file.name[len(path.name) + 1 :].isdigit())]
 
 
 def _erase_in(path: Path, field: str, name: str, faults: list[str]) -> int:
@@ -168,9 +166,8 @@ def _rewrite(path: Path, field: str, name: str) -> int:
             return _rewrite(path, field, name)  # it was shifted while we waited
         lines = log.read().splitlines(keepends=True)
         kept = [line for line in lines if not _is_of(line, field, name)]
-        if len(kept) == len(lines):
-            return 0
-        write_private(path, b"".join(kept), part=path.with_name(f".{path.name}.part"))
+        if len(kept) < len(lines):
+            write_private(path, b"".join(kept), part=path.with_name(f".{path.name}.part"))
     return len(lines) - len(kept)
 
 
@@ -179,9 +176,5 @@ def _is_of(line: bytes, field: str, name: str) -> bool:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    if not isinstance(entry, dict):
-        return False
-    return bool(
-        entry.get(field) == name
-        or (field == "speaker" and name_key(str(entry.get(field) or "")) == name_key(name))
-    )
+    value = entry.get(field) if isinstance(entry, dict) else None
+    return value == name or (field == "speaker" and bool(value) and name_key(str(value)) == name_key(name))

@@ -7,6 +7,7 @@ it, by whoever forgot, or in idle time, also by another process that opens the h
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
@@ -18,11 +19,11 @@ from edgemem.store.erase.copies import Erased
 from edgemem.store.erase.erasings import last_forgotten, log_lines, newest_erasing
 from edgemem.store.erase.records import (
     end_erasings,
+    end_log_lines,
     erase_episode,
     erase_fact,
     erase_in_truth,
     erase_person,
-    note_log_lines_erased,
 )
 from edgemem.store.mentions import Mentions, find_mentions, forget_in_log
 
@@ -88,11 +89,13 @@ class Eraser:
     ) -> None:
         self._sessions = sessions
         self._database: Database = sessions.database
-        truth = Place(self._database.path.name, lambda _forgotten, stop: self._erase_in_truth(stop))
         # Whose lines are erased stands in the truth, and what a backup copies are the pages of the truth.
         self._places = (
             Place("audit logs", lambda _forgotten, _stop: self._erase_log_lines()),
-            truth,
+            Place(
+                self._database.path.name,
+                lambda _forgotten, stop: erase_in_truth(self._database, alone=False, wait_s=0.0, stop=stop),
+            ),
             *places,
         )
         self._on_forgotten = on_forgotten
@@ -122,6 +125,16 @@ class Eraser:
         """Erase one episode; the arguments are those of `fact`."""
         return self._item("episodes", lambda tx: erase_episode(tx, episode_id), wait_s, at_once)
 
+    def _item(
+        self, kind: str, erase: Callable[[Transaction], Erased | None], wait_s: float | None, at_once: bool
+    ) -> Forgotten:
+        self._sessions.journal.settle(wait_s=wait_s)
+        copies = self._database.write(erase)
+        if copies is None:
+            return self._forgotten({}, at_once=False)
+        self._on_forgotten(copies)
+        return self._forgotten({kind: 1}, at_once=at_once)
+
     def session(self, session_id: str, *, logs: Iterable[Path]) -> Forgotten:
         """Erase a conversation, and the lines of audit logs that it caused."""
         self._sessions.journal.settle()
@@ -141,23 +154,47 @@ class Eraser:
         self._sessions.journal.settle()
         erased = self._database.write(lambda tx: erase_person(tx, name, logs=logs))
         forgotten = self._forgotten(erased, at_once=True)
+        beside = sorted(self._database.path.parent.iterdir())
         return msgspec.structs.replace(
             forgotten,
             mentions=find_mentions(self._database, (name, *called), notes=notes),
-            files=tuple(
-                str(path) for path in sorted(self._database.path.parent.iterdir()) if _is_aside(path)
-            ),
+            files=tuple(str(path) for path in beside if ".aside-" in path.name or ".damaged" in path.name),
         )
 
     # Erasing the bytes
 
-    def work(self, stop: Stop = lambda: False) -> bool:
+    def work(self, stop: Stop = lambda: False, *, wait_s: float = -1) -> bool:
         """Take out of every place what was forgotten, if that is not done; return whether anything was done.
 
-        Nothing is waited for: what a reader holds is tried again by the next call.
+        No reader is waited for: what one holds is tried again by the next call.
+
+        Args:
+            wait_s: how long to wait for another thread that does this; -1: as long as it takes.
         """
-        with self._lock:
-            return self._work(stop)
+        if not self._lock.acquire(timeout=wait_s):
+            return False
+        try:
+            upto, forgotten = newest_erasing(self._database), last_forgotten(self._database)
+            if self._database.read_only or (upto == 0 and forgotten == self._clean):
+                return False
+            for place in self._places:
+                if self._done.get(place.name) != (upto, forgotten):
+                    why = _erased_in(place, forgotten, stop)
+                    if not why:
+                        self._done[place.name] = upto, forgotten
+                    elif not stop() or place.name not in self.left:
+                        self.left[place.name] = why
+            self.left = {
+                name: why for name, why in self.left.items() if self._done.get(name) != (upto, forgotten)
+            }
+            if self.left:
+                return False
+            if upto:
+                end_erasings(self._database, upto)
+            self._clean = forgotten
+            return upto > 0
+        finally:
+            self._lock.release()
 
     def pending(self) -> dict[str, str]:
         """Return the places that may hold bytes of what was forgotten, and why; empty if all of it is gone."""
@@ -165,77 +202,27 @@ class Eraser:
             return {}
         return self.left or {place.name: "upkeep has not looked yet" for place in self._places}
 
-    def finish(self, wait_s: float) -> dict[str, str]:
-        """Work until every place is clean, for at most so many seconds; return what is pending then."""
-        end = monotonic() + wait_s
-
-        def late() -> bool:
-            return monotonic() >= end
-
-        while True:
-            if self._lock.acquire(timeout=max(0.0, end - monotonic())):
-                try:
-                    self._work(late)
-                finally:
-                    self._lock.release()
-            pending = self.pending()
-            if not pending or late():
-                return pending
-            sleep(_AGAIN_S)
-
-    def _item(
-        self, kind: str, erase: Callable[[Transaction], Erased | None], wait_s: float | None, at_once: bool
-    ) -> Forgotten:
-        self._sessions.journal.settle(wait_s=wait_s)
-        copies = self._database.write(erase)
-        if copies is None:
-            return self._forgotten({}, at_once=False)
-        self._on_forgotten(copies)
-        return self._forgotten({kind: 1}, at_once=at_once)
-
     def _forgotten(self, erased: dict[str, int], *, at_once: bool) -> Forgotten:
-        before = self._erased_lines
-        pending = self.finish(self._wait_s) if at_once else {}
+        """Take out the bytes, for at most so many seconds; what is pending then is left to idle time."""
+        before, end = self._erased_lines, monotonic() + self._wait_s
+        while at_once:
+            self.work(lambda: monotonic() >= end, wait_s=max(0.0, end - monotonic()))
+            if not self.pending() or monotonic() >= end:
+                break
+            sleep(_AGAIN_S)
+        pending = self.pending() if at_once else {}
         if pending or not at_once:
             self._wake()
         lines = self._erased_lines - before
         return Forgotten({**erased, "log lines": lines} if lines else erased, pending)
-
-    def _work(self, stop: Stop) -> bool:
-        upto, forgotten = newest_erasing(self._database), last_forgotten(self._database)
-        if self._database.read_only or (upto == 0 and forgotten == self._clean):
-            return False
-        for place in self._places:
-            if self._done.get(place.name) != (upto, forgotten):
-                why = _erased_in(place, forgotten, stop)
-                if not why:
-                    self._done[place.name] = upto, forgotten
-                elif not stop() or place.name not in self.left:
-                    self.left[place.name] = why
-        self.left = {
-            name: why for name, why in self.left.items() if self._done.get(name) != (upto, forgotten)
-        }
-        if self.left:
-            return False
-        if upto:
-            end_erasings(self._database, upto)
-        self._clean = forgotten
-        return upto > 0
-
-    def _erase_in_truth(self, stop: Stop) -> bool:
-        return erase_in_truth(self._database, alone=False, wait_s=0.0, stop=stop)
 
     def _erase_log_lines(self) -> bool:
         for number, lines in log_lines(self._database):
             for path in lines.paths:
                 self._erased_lines += forget_in_log(Path(path), lines.field, lines.name)
             # Before the truth's log is emptied: the name goes with it.
-            note_log_lines_erased(self._database, number)
+            self._database.write(partial(end_log_lines, number=number))
         return True
-
-
-def _is_aside(path: Path) -> bool:
-    return any(word in path.name for word in (".aside-", ".damaged"))
 
 
 def _erased_in(place: Place, forgotten: int, stop: Stop) -> str:

@@ -24,7 +24,7 @@ from edgemem.store.rights import drop_unused, scope_in_sql, written_scope
 from edgemem.store.validation import as_text, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from edgemem.store.db.database import Database
@@ -78,10 +78,8 @@ def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
     text = episode_text(kind, msgspec.json.decode(payload), outcome)
     erased = Erased.of("episode", f"episode:{number}", [text])
     note_forgotten(tx)
-    erase_blocks_quoting(tx, "episode", [number])
     erase_tool_copies(tx, [erased])
-    tx.announce("episode", [number])
-    tx.execute("delete from episodes where id = ?", (number,))
+    _erase_episodes(tx, "id = :id", {"id": number})
     drop_unused(tx, people)
     return erased
 
@@ -97,12 +95,8 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
         return -1
     note_forgotten(tx)
     note_log_lines(tx, "session", name, logs)
-    (session_id,) = rows[0]
-    # A session's id is a tick as well: its messages, dropped ones too, all came later.
-    numbers = tx.execute("select id from messages where id > ? and session_id = ?", (session_id, session_id))
-    tx.executemany("delete from messages where id = ?", numbers)
-    tx.announce("message", [number for (number,) in numbers])
-    erase_blocks_quoting(tx, "turn", [number for (number,) in numbers])
+    session_id = rows[0][0]
+    _erase_messages(tx, "session_id = :id", {"id": session_id})
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
@@ -124,9 +118,9 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     note_log_lines(tx, "speaker", name, logs)
     erased = {
         "facts": _erase_facts(tx, bound),
-        "doubts": _delete(tx, f"doubts where {_THEIRS}", bound),
+        "doubts": len(tx.execute(f"delete from doubts where {_THEIRS} returning id", bound)),  # noqa: S608 - our own constants
         "preferences": _erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound),
-        "episodes": _erase_episodes(tx, bound),
+        "episodes": _erase_episodes(tx, _THEIRS, bound),
         "turns": _erase_turns(tx, bound),
     }
     counts = {kind: number for kind, number in erased.items() if number}
@@ -137,6 +131,7 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
 
 
 def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
+    """Erase a person's facts; of those that others have a part in, leave the place of each version in both times."""
     keys = tx.execute(
         "select k.id, k.scope, k.key, k.scope = 'user:' || :name from fact_keys k"  # noqa: S608 - our own constants
         f" where k.scope = 'user:' || :name or k.id in (select key_id from facts where {_THEIRS})",
@@ -148,9 +143,14 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
         tx,
         [read_erased(tx, key, scope=scope, person=None if whole else name) for _, scope, key, whole in keys],
     )
+    columns = "id, key_id, valid_from, valid_to, recorded, known_to, version, node, origin"
     for key_id, scope, key, whole in keys:
         if not whole:
-            _empty(tx, key_id, bound)
+            # No version may be changed, so it is erased and an empty one put there.
+            sql = f"delete from facts where key_id = :key and {_THEIRS} returning {columns}"  # noqa: S608 - our own constants
+            theirs = sorted(tx.execute(sql, {**bound, "key": key_id}))
+            tx.executemany(f"insert into facts ({columns}, level) values ({', '.join('?' * 9)}, 0)", theirs)  # noqa: S608 - ours
+            tx.announce("fact", [row[0] for row in theirs])
         left = tx.execute("select 1 from facts where key_id = ? and value is not null limit 1", (key_id,))
         if whole or not left:
             facts.forget_fact(tx, key, scope=scope)
@@ -162,36 +162,20 @@ def _erase_preferences(tx: Transaction, where: str, bound: dict[str, Any]) -> in
     return erase_preferences(tx, where, bound)
 
 
-def _empty(tx: Transaction, key_id: int, bound: dict[str, Any]) -> None:
-    """Leave of a person's versions their place in both times."""
-    columns = "id, key_id, valid_from, valid_to, recorded, known_to, version, node, origin"
-    theirs = tx.execute(
-        f"select {columns} from facts where key_id = :key and {_THEIRS} order by id",  # noqa: S608 - our own constants
-        {**bound, "key": key_id},
-    )
-    for row in theirs:
-        # No version may be changed, so it is erased and an empty one put there.
-        tx.execute("delete from facts where id = ?", (row[0],))
-        tx.execute(f"insert into facts ({columns}, level) values ({', '.join('?' * 9)}, 0)", row)  # noqa: S608 - ours
-    tx.announce("fact", [row[0] for row in theirs])
-
-
-def _erase_episodes(tx: Transaction, bound: dict[str, Any]) -> int:
-    rows = tx.execute(f"select id from episodes where {_THEIRS}", bound)  # noqa: S608 - our own constants
-    erase_blocks_quoting(tx, "episode", [number for (number,) in rows])
-    tx.announce("episode", [number for (number,) in rows])
-    return _delete(tx, f"episodes where {_THEIRS}", bound)
+def _erase_episodes(tx: Transaction, where: str, bound: dict[str, Any]) -> int:
+    numbers = [number for (number,) in tx.execute(f"delete from episodes where {where} returning id", bound)]  # noqa: S608 - ours
+    _erase_blocks_quoting(tx, "episode", numbers)
+    tx.announce("episode", numbers)
+    return len(numbers)
 
 
 def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> int:
     turns = tx.execute(f"select session_id, n from turns where {_THEIRS}", bound)  # noqa: S608 - our own constants
-    sql = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {_THEIRS})"  # noqa: S608 - our own constants
-    erase_blocks_quoting(tx, "turn", [number for (number,) in tx.execute(sql, bound)])
-    for session_id, n in turns:
-        _erase_messages(tx, "session_id = ? and turn = ?", (session_id, n))
-        tx.execute("delete from turns where session_id = ? and n = ?", (session_id, n))
-    for session_id in {session_id for session_id, _ in turns}:
-        _erase_messages(tx, "session_id = ? and dropped is not null", (session_id,))
+    for session_id in sorted({session_id for session_id, _ in turns}):
+        of_session = {**bound, "id": session_id}
+        theirs = f"(select n from turns where session_id = :id and {_THEIRS})"  # noqa: S608 - our own constants
+        _erase_messages(tx, f"session_id = :id and (turn in {theirs} or dropped is not null)", of_session)
+        tx.execute(f"delete from turns where session_id = :id and {_THEIRS}", of_session)  # noqa: S608 - our own constants
         erase_epochs(tx, session_id)
         tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
         tx.execute(
@@ -201,16 +185,13 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> int:
     return len(turns)
 
 
-def _erase_messages(tx: Transaction, where: str, values: Sequence[Any]) -> None:
+def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> None:
+    """Erase messages of the session `:id`, and the blocks that quoted them."""
     # A session's id is a tick: all of its messages have larger ones.
-    rows = tx.execute(f"select id from messages where id > ? and {where}", (values[0], *values))  # noqa: S608 - ours
-    tx.executemany("delete from messages where id = ?", rows)
-    tx.announce("message", [number for (number,) in rows])
-
-
-def _delete(tx: Transaction, what: str, bound: dict[str, Any]) -> int:
-    tx.execute(f"delete from {what}", bound)  # noqa: S608 - our own constants
-    return tx.changes
+    rows = tx.execute(f"delete from messages where id > :id and {where} returning id", bound)  # noqa: S608 - ours
+    numbers = sorted(number for (number,) in rows)
+    tx.announce("message", numbers)
+    _erase_blocks_quoting(tx, "turn", numbers)
 
 
 # Blocks: what memory put before a model
@@ -225,33 +206,31 @@ def erase_blocks(tx: Transaction, keys: Collection[tuple[Any, ...]]) -> None:
     # An entry is JSON within JSON: {"fact":["global","door"],…} as a text in a list.
     pairs = [as_text(as_text(pair))[1:-1] for pair in keys]
     if pairs:
-        _erase(tx, lambda shown: any(pair in shown for pair in pairs))
+        _erase_shown(tx, lambda shown: any(pair in shown for pair in pairs))
         for number, carried in tx.execute("select id, carried from epochs where carried is not null"):
             if any(pair in carried for pair in pairs):
                 tx.execute("update epochs set carried = null where id = ?", (number,))
 
 
-def erase_blocks_quoting(tx: Transaction, kind: str, ids: Collection[int]) -> None:
+def _erase_blocks_quoting(tx: Transaction, kind: str, ids: Collection[int]) -> None:
     """Erase the blocks that quoted messages (kind `turn`) or episodes."""
     names = {f"{kind}:{number}" for number in ids}
     if names:
-        _erase(tx, lambda shown: not names.isdisjoint(_ITEM.findall(shown)))
+        _erase_shown(tx, lambda shown: not names.isdisjoint(_ITEM.findall(shown)))
 
 
-def _erase(tx: Transaction, meant: Callable[[str], bool]) -> None:
-    for session_id, n, shown in tx.execute("select session_id, n, shown from turns where shown is not null"):
-        if meant(shown):
-            tx.execute(
-                "update turns set block = null, shown = null where session_id = ? and n = ?", (session_id, n)
-            )
+def _erase_shown(tx: Transaction, meant: Callable[[str], bool]) -> None:
+    rows = tx.execute("select session_id, n, shown from turns where shown is not null")
+    places = [(session_id, n) for session_id, n, shown in rows if meant(shown)]
+    tx.executemany("update turns set block = null, shown = null where session_id = ? and n = ?", places)
 
 
 # Bytes
 
 
-def note_log_lines_erased(db: Database, number: int) -> None:
+def end_log_lines(tx: Transaction, number: int) -> None:
     """Note that an erasing has no lines of logs left, and erase whose they were."""
-    db.write(lambda tx: tx.execute("update erasings set log_lines = null where id = ?", (number,)))
+    tx.execute("update erasings set log_lines = null where id = ?", (number,))
 
 
 def end_erasings(db: Database, upto: int) -> None:

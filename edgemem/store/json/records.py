@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from contextlib import contextmanager
 from sys import intern
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,7 +26,7 @@ from edgemem.store.unconfirmed import heard_badly, since_first_heard
 from edgemem.store.validation import heard_columns, heard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from edgemem.clock import Clock
     from edgemem.store.db.transaction import Tables, Transaction
@@ -118,7 +118,7 @@ class EpisodeEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"wh
     heard: Heard | None = None
 
 
-Entry = TypeVar("Entry", FactEntry, PreferenceEntry, EpisodeEntry)
+Entry = FactEntry | PreferenceEntry | EpisodeEntry
 
 
 # Writing the tables
@@ -212,51 +212,41 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
     tx.announce("fact", [0])  # whoever asks for the newest change sees that there was one
     problems: list[str] = []
 
-    def read(entries: list[Any], kind: type[Entry], name: str) -> list[tuple[str, int, Entry]]:
-        """Return the entries that can be read, each with its name and its tick, or 0."""
-        dated: list[tuple[str, int, Entry]] = []
-        for number, raw in enumerate(entries, start=1):
-            with _noted(problems, f"{name} {number}"):
-                entry = msgspec.convert(raw, kind)
-                tick = 0 if entry.when is None else _witnessed(clock, entry.when)
-                dated.append((f"{name} {number}", tick, entry))
-                if unknown := sorted(set(raw) - set(kind.__struct_encode_fields__)):
-                    problems.append(f"{name} {number} has {unknown[0]!r}, which means nothing here")
-        return dated
+    def take_fact(entry: FactEntry) -> None:
+        statement = _rectangle(entry, tx.recorded)
+        _take(tx, entry.scope, entry.key, statement, doubtful_below=doubtful_below)
 
-    def write(entries: Iterable[tuple[str, int, Entry]], work: Callable[[Entry], object]) -> None:
+    def take_preference(entry: PreferenceEntry) -> None:
+        put_preference(tx, entry.key, entry.value, scope=entry.scope)
+
+    def take_episode(entry: EpisodeEntry) -> None:
+        fields = msgspec.structs.asdict(entry)
+        del fields["when"]
+        fields |= {"payload": read_payload(entry.payload), "level": entry.level or "household"}
+        append_episode(tx, **fields, keep=0, episode_id=free_id(tx, "episodes", tx.recorded))
+
+    kinds: tuple[tuple[str, list[Any], type[Entry], Callable[[Any], None]], ...] = (
+        ("fact", _from_edgevox(file.facts), FactEntry, take_fact),
+        ("preference", file.preferences, PreferenceEntry, take_preference),
+        ("episode", file.episodes, EpisodeEntry, take_episode),
+    )
+    work: list[list[tuple[str, int, Entry]]] = []
+    for kind, raws, struct, _ in kinds:
+        work.append([])
+        for number, raw in enumerate(raws, start=1):
+            with _noted(problems, f"{kind} {number}"):
+                entry = msgspec.convert(raw, struct)
+                work[-1].append(
+                    (f"{kind} {number}", 0 if entry.when is None else _witnessed(clock, entry.when), entry)
+                )
+                if unknown := sorted(set(raw) - set(struct.__struct_encode_fields__)):
+                    problems.append(f"{kind} {number} has {unknown[0]!r}, which means nothing here")
+    for (*_, take), entries in zip(kinds, work, strict=True):
         # What has no time was learnt now, after everything else.
-        ticking = [(name, tick if tick > 0 else clock.tick(), entry) for name, tick, entry in entries]
-        for name, tick, entry in sorted(ticking, key=lambda dated: dated[1]):
-            tx.recorded = tick
+        dated = [(name, tick if tick > 0 else clock.tick(), entry) for name, tick, entry in entries]
+        for name, tx.recorded, entry in sorted(dated, key=lambda entry: entry[1]):
             with _noted(problems, name):  # an entry is checked before any of it is written
-                work(entry)
-
-    statements = read(_from_edgevox(file.facts), FactEntry, "fact")
-    wishes = read(file.preferences, PreferenceEntry, "preference")
-    episodes = read(file.episodes, EpisodeEntry, "episode")
-    write(
-        ((f"fact {entry.key[:80]!r}", tick, entry) for _, tick, entry in statements),
-        lambda entry: _take(
-            tx, entry.scope, entry.key, _rectangle(entry, tx.recorded), doubtful_below=doubtful_below
-        ),
-    )
-    write(wishes, lambda entry: put_preference(tx, entry.key, entry.value, scope=entry.scope))
-    write(
-        episodes,
-        lambda entry: append_episode(
-            tx,
-            entry.kind,
-            read_payload(entry.payload),
-            entry.outcome,
-            agent=entry.agent,
-            heard=entry.heard,
-            level=entry.level or "household",
-            owner=entry.owner,
-            keep=0,
-            episode_id=free_id(tx, "episodes", tx.recorded),
-        ),
-    )
+                take(entry)
     return problems
 
 
@@ -270,6 +260,14 @@ def _noted(problems: list[str], name: str) -> Iterator[None]:
 
 def file_of(db: Tables, *, keep: int) -> MemoryFile:
     """Return what is written down of what the tables hold."""
+    episodes = [
+        msgspec.structs.asdict(episode)
+        | {
+            "when": _when(episode.timestamp),
+            "level": None if episode.level == "household" else episode.level,
+        }
+        for episode in recent_episodes(db, 2**62, keep=keep)
+    ]
     return MemoryFile(
         facts=[
             msgspec.Raw(entry.encode()) for (entry,) in db.query("select entry from statements order by id")
@@ -281,17 +279,8 @@ def file_of(db: Tables, *, keep: int) -> MemoryFile:
             for wish in read_preferences(db)
         ],
         episodes=[
-            EpisodeEntry(
-                kind=episode.kind,
-                payload=episode.payload,
-                outcome=episode.outcome,
-                when=_when(episode.timestamp),
-                agent=episode.agent,
-                level=None if episode.level == "household" else episode.level,
-                owner=episode.owner,
-                heard=episode.heard,
-            )
-            for episode in recent_episodes(db, 2**62, keep=keep)
+            EpisodeEntry(**{name: fields[name] for name in EpisodeEntry.__struct_fields__})
+            for fields in episodes
         ],
     )
 

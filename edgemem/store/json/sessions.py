@@ -69,7 +69,9 @@ class JSONSessionStore(Closing):
             file = JsonFile(path, _SessionFile)
             while True:
                 stored = self._fold(id, file)
-                if stored is not None and _bytes_of(stored.messages, stored.state) == _bytes_of(messages, state):
+                if stored is not None and _bytes_of(stored.messages, stored.state) == _bytes_of(
+                    messages, state
+                ):
                     return
                 if file.write(_SessionFile(messages, state, id, self._clock.tick() / 1e6)):
                     break  # else an editor wrote it just now; what is said now stands
@@ -97,7 +99,8 @@ class JSONSessionStore(Closing):
             if not self.base.is_dir():
                 return False
             with locked(self.base / ".lock"):
-                return any([erase(path) for path in (self._lines(id), self._path(id))])
+                gone = [erase(path) for path in (self._lines(id), self._path(id))]
+        return any(gone)
 
     def list_ids(self, *, since: float | None = None) -> list[str]:
         """Return the ids of conversations, the one that was spoken in last first.
@@ -182,8 +185,9 @@ def _apply(data: bytes, stored: _SessionFile | None) -> tuple[bool, str]:
             return False, ""  # the file has them: their writer died before it removed them
         if follows != stored.updated_at:
             return False, "another hand wrote the file that they follow"
-        for number, data in enumerate(lines, 2):
-            line = msgspec.json.decode(data, type=_Line)
+        for text in lines:
+            number += 1
+            line = msgspec.json.decode(text, type=_Line)
             if not 0 <= line.after <= len(stored.messages):
                 raise ValueError(f"it follows {line.after} messages, and there are {len(stored.messages)}")
             if any(not isinstance(stored.state.get(name), list) for name in line.longer):

@@ -9,7 +9,6 @@ whole ends of conversations.
 
 from __future__ import annotations
 
-import math
 import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -76,8 +75,13 @@ def import_lines(db: Database, lines: Iterable[bytes], *, notes: NotesFile | Non
     def work(tx: Transaction) -> _Merge:
         merge = _Merge(tx)
         try:
-            for _, group in groupby(reading, key=_group):
-                merge.take(group)
+            for key, group in groupby(reading, key=_key_of):
+                spelled = (_spelled(tx, record) for record in group)
+                if key is not None:
+                    merge.take_fact(spelled)
+                else:
+                    for record in spelled:
+                        merge.take(record)
         except InvalidInputError as error:
             raise InvalidInputError(f"{error} Nothing was imported.") from error
         merge.finish(reading.newest)
@@ -94,129 +98,88 @@ def import_lines(db: Database, lines: Iterable[bytes], *, notes: NotesFile | Non
     return merge.report
 
 
-def _group(record: records.Line) -> Any:
+def _key_of(record: records.Line) -> tuple[str, str] | None:
+    """Return what the lines of one fact have in common, which come one behind the other; None for other lines."""
     return (record.scope, record.key) if isinstance(record, records.Fact) else None
 
 
-# Merging
+def _spelled(tx: Transaction, record: records.Line) -> Any:
+    """Return a record with the names of people as they are written here, and closed if its scope has no known form."""
+    if isinstance(record, (records.Fact, records.Doubt, records.Preference)):
+        scope, level = spell_scope(tx, without_spaces(record.scope)), record.level
+        owner = spell_owner(tx, record.owner)
+        if level == "household" and not is_known_form(scope):
+            level, owner = "private", None
+        record = msgspec.structs.replace(record, scope=scope, level=level, owner=owner)
+    elif isinstance(record, (records.Episode, records.Turn)):
+        record = msgspec.structs.replace(record, owner=spell_owner(tx, record.owner))
+    if isinstance(record, (records.Fact, records.Doubt, records.Episode, records.Turn)) and record.heard:
+        record = msgspec.structs.replace(record, heard=spell_heard(tx, record.heard))
+    return record
 
 
 class _PartedError(Exception):
     """What is here and what was given exclude each other; the text says how."""
 
 
-class _Intake:
-    """One transaction that takes in rows with the ids that they have, and what came of it."""
+class _Merge:
+    """Takes records into one transaction, with the ids that they have; what came of it stands in `report`."""
 
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx
         self.report = ImportReport()
+        self.notes = ""
+        """The text of NOTES.md, which is no row."""
         self._highest = {
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _QUEUED_AS
         }
+        self._parted_facts: set[tuple[str, str]] = set()
+        self._ids: dict[str, int] = {}
+        """The conversations that came, with their ids."""
+        self._states: dict[str, str] = {}
+        """The loop's states that differ from what is here."""
+        self._newest_turn: dict[str, int] = {}
+        self._grown: set[str] = set()
+        self._parted: dict[str, int] = {}
+        """How much of each conversation was left out after it had parted."""
 
-    def here(self, table: Table[Record], keys: Mapping[str, Any], **beside: Any) -> Record | None:
-        """Return the record that has these values in these columns.
-
-        Args:
-            beside: the fields of the record that are no columns.
-        """
-        rows = self._rows(table, table.columns, keys)
-        return table.of(rows[0], **beside) if rows else None
-
-    def insert(self, table: Table[Record], record: Record, *, replace: bool = False, **more: Any) -> None:
-        """Write a row, with more columns than the record has."""
-        verb = "insert or replace" if replace else "insert"
-        values = [*more.values(), *table.row(record)]
-        self.tx.execute(
-            f"{verb} into {table.name} ({', '.join([*more, *table.columns])})"
-            f" values ({', '.join('?' * len(values))})",
-            values,
-        )
-
-    def add(
-        self,
-        table: Table[Record],
-        record: Record,
-        keys: Mapping[str, Any],
-        *,
-        parted: str,
-        later: Sequence[str] = (),
-        announce: bool = True,
-        **more: Any,
-    ) -> bool:
-        """Write a row, unless it is here; tell whether it is new, or was brought up to date.
-
-        Args:
-            keys: columns by which it is found, with their values.
-            parted: how the two exclude each other where another one is here.
-            later: fields that have no value at first; once the first of them has one here, all of them stay.
-            announce: tell the index of a new row.
-            more: columns that the record does not have.
-        """
-        rows = self._rows(table, [*table.columns, *more], keys)
-        if not rows:
-            self.insert(table, record, **more)
-            # Behind the highest id that there was, the index looks anyway.
-            if announce and keys.get("id", math.inf) <= self._highest.get(table.name, 0):
-                self.tx.announce(_QUEUED_AS[table.name], [keys["id"]])
-            return True
-        ours, given = table.fields(rows[0]), msgspec.structs.asdict(record)
-        other = [name for name, value in ours.items() if value != given[name]]
-        if list(rows[0][len(table.columns) :]) != list(more.values()) or not set(later).issuperset(other):
-            raise _PartedError(parted)
-        if not other or ours[later[0]] is not None:
-            return False
-        self.tx.execute(
-            f"update {table.name} set {', '.join(f'{name} = :{name}' for name in later)} where {_where(keys)}",  # noqa: S608 - ours
-            {**keys, **{name: given[name] for name in later}},
-        )
-        return True
-
-    def _rows(
-        self, table: Table[Record], columns: Iterable[str], keys: Mapping[str, Any]
-    ) -> list[tuple[Any, ...]]:
-        sql = f"select {', '.join(columns)} from {table.name} where {_where(keys)}"  # noqa: S608 - our own constants
-        return self.tx.execute(sql, keys)
-
-
-class _Merge(_Intake):
-    """Takes records into one transaction."""
-
-    def __init__(self, tx: Transaction) -> None:
-        super().__init__(tx)
-        self._sessions = _Sessions(self)
-        self._parted: set[tuple[str, str]] = set()
-        self.notes = ""
-        """The text of NOTES.md, which is no row."""
-
-    def take(self, group: Iterator[records.Line]) -> None:
-        """Take in records; those of one fact come as a group of their own."""
-        group = map(self._spelled, group)
-        for record in group:
-            if isinstance(record, records.Fact):
-                self._fact(record, group)
-            elif isinstance(record, records.Doubt):
-                self._doubt(record)
-            elif isinstance(record, records.Preference):
-                self._preference(record)
-            elif isinstance(record, records.Episode):
-                self._add_alone(records.EPISODES, record, {"id": record.id}, "episode")
-            elif isinstance(record, records.Notes):
-                self.notes = record.text
-            elif isinstance(record, records.Session):
-                self._sessions.begin(record)
-            elif isinstance(record, (records.Turn, records.Epoch, records.Dropped, records.Output)):
-                self._sessions.take(record)
+    def take(self, record: records.Line) -> None:
+        """Take in a record that is no fact."""
+        match record:
+            case records.Doubt(scope=scope, key=key):
+                # Of one that has parted, the sentence about the fact's history stands for it.
+                if (scope, key) not in self._parted_facts:
+                    key_id = ensure_key(self.tx, scope, key)
+                    later = ("settled", "confirmed_by")
+                    self._add_alone(records.DOUBTS, record, "doubt", later=later, key_id=key_id)
+            case records.Preference():
+                self._take_preference(record)
+            case records.Episode():
+                self._add_alone(records.EPISODES, record, "episode")
+            case records.Notes(text=text):
+                self.notes = text
+            case records.Session():
+                self._take_session(record)
+            case records.Turn() | records.Epoch() | records.Dropped() | records.Output():
+                self._take_part(record)
 
     def finish(self, newest: int) -> None:
-        """Bring states of conversations and the clock up to date.
+        """Bring states of conversations and the clock up to date, and report what was left out.
 
         Args:
             newest: the highest tick that was taken in.
         """
-        self._sessions.finish()
+        for name, state in self._states.items():
+            if name in self._parted:
+                continue
+            if name in self._grown:
+                self.tx.execute("update sessions set state = ? where name = ?", (state, name))
+            elif self._newest_turn.get(name, -1) == last_number(self.tx, name):
+                self._refuse(f"The loop's state of conversation {name!r} differs; the one here stays.")
+        for name, count in self._parted.items():
+            if count:
+                self._refuse(f"With that, {count} more records of conversation {name!r} were left out.")
         # Ticks after the next start shall follow those that came in, even where none of them is an id.
         self.tx.clock.witness(newest)
         self.tx.execute(
@@ -225,41 +188,101 @@ class _Merge(_Intake):
             (newest,),
         )
 
-    def _spelled(self, record: records.Line) -> records.Line:
-        """Return a record with the names of people as they are written here, and closed if its scope has no known form."""
-        tx = self.tx
-        if isinstance(record, (records.Fact, records.Doubt, records.Preference)):
-            scope, level = spell_scope(tx, without_spaces(record.scope)), record.level
-            owner = spell_owner(tx, record.owner)
-            if level == "household" and not is_known_form(scope):
-                level, owner = "private", None
-            record = msgspec.structs.replace(record, scope=scope, level=level, owner=owner)
-        elif isinstance(record, (records.Episode, records.Turn)):
-            record = msgspec.structs.replace(record, owner=spell_owner(tx, record.owner))
-        if (
-            isinstance(record, (records.Fact, records.Doubt, records.Episode, records.Turn))
-            and record.heard is not None
-        ):
-            record = msgspec.structs.replace(record, heard=spell_heard(tx, record.heard))
-        return record
+    # Rows
 
-    # Facts
+    def _here(self, table: Table[Record], keys: Mapping[str, Any], **beside: Any) -> Record | None:
+        """Return the record that has these values in these columns.
 
-    def _fact(self, first: records.Fact, others: Iterator[records.Line]) -> None:
+        Args:
+            beside: the fields of the record that are no columns.
+        """
+        rows = self._rows(table, table.columns, keys)
+        return table.of(rows[0], **beside) if rows else None
+
+    def _rows(
+        self, table: Table[Record], columns: Iterable[str], keys: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        sql = f"select {', '.join(columns)} from {table.name} where {_where(keys)}"  # noqa: S608 - our own constants
+        return self.tx.execute(sql, keys)
+
+    def _insert(self, table: Table[Record], record: Record, verb: str = "insert", **more: Any) -> None:
+        """Write a row, with more columns than the record has."""
+        values = [*more.values(), *table.row(record)]
+        self.tx.execute(
+            f"{verb} into {table.name} ({', '.join([*more, *table.columns])})"
+            f" values ({', '.join('?' * len(values))})",
+            values,
+        )
+
+    def _add(
+        self,
+        table: Table[Record],
+        record: Record,
+        *,
+        parted: str,
+        later: Sequence[str] = (),
+        announce: bool = True,
+        **more: Any,
+    ) -> bool:
+        """Write a row, unless there is one with its id; tell whether it is new, or was brought up to date.
+
+        Args:
+            parted: how the two exclude each other where another one is here.
+            later: fields that have no value at first; once the first of them has one here, all of them stay.
+            announce: tell the index of a new row.
+            more: columns that the record does not have.
+        """
+        given = msgspec.structs.asdict(record)
+        keys = {"id": given["id"]}
+        rows = self._rows(table, [*table.columns, *more], keys)
+        if not rows:
+            self._insert(table, record, **more)
+            # Behind the highest id that there was, the index looks anyway.
+            if announce and keys["id"] <= self._highest.get(table.name, 0):
+                self.tx.announce(_QUEUED_AS[table.name], [keys["id"]])
+            return True
+        ours = table.fields(rows[0])
+        other = [name for name, value in ours.items() if value != given[name]]
+        if list(rows[0][len(table.columns) :]) != list(more.values()) or not set(later).issuperset(other):
+            raise _PartedError(parted)
+        if not other or ours[later[0]] is not None:
+            return False
+        self.tx.execute(
+            f"update {table.name} set {', '.join(f'{name} = :{name}' for name in later)} where id = :id",  # noqa: S608 - ours
+            {**keys, **{name: given[name] for name in later}},
+        )
+        return True
+
+    def _add_alone(self, table: Table[Record], given: Record, name: str, **options: Any) -> None:
+        """Add a record on which no other depends, or refuse it."""
+        parted = f"The {name} of tick {msgspec.structs.asdict(given)['id']} is another one here, which stays."
+        try:
+            self.report.count(table.name, new=self._add(table, given, parted=parted, **options))
+        except _PartedError as error:
+            self._refuse(str(error))
+
+    def _refuse(self, sentence: str) -> None:
+        self.report.refused.append(sentence)
+
+    # Facts and preferences
+
+    def take_fact(self, versions: Iterator[records.Fact]) -> None:
+        """Take in all rectangles of a fact, or none of them."""
+        first = next(versions)
         try:
             with self.tx.atomic():
-                changed = self._history(first, others)
+                changed = self._history(first, versions)
         except _PartedError as parted:
-            for _ in others:
+            for _ in versions:
                 pass  # the rest of this history goes with it
-            self._parted.add((first.scope, first.key))
-            self.report.refused.append(
+            self._parted_facts.add((first.scope, first.key))
+            self._refuse(
                 f"The fact {first.key!r} ({first.scope}) has another history here, which stays: {parted}."
             )
             return
         self.report.count("facts", new=changed)
 
-    def _history(self, first: records.Fact, others: Iterator[records.Line]) -> bool:
+    def _history(self, first: records.Fact, others: Iterator[records.Fact]) -> bool:
         """Take in the rectangles of one key; tell whether any was new or had been closed since."""
         key_id = ensure_key(self.tx, first.scope, first.key)
         newest_here = self.tx.execute(
@@ -267,10 +290,23 @@ class _Merge(_Intake):
         )[0][0]
         count = newest = 0
         changed = False
-        version: records.Line | None = first
-        while isinstance(version, records.Fact):
+        version: records.Fact | None = first
+        while version is not None:
             count, newest = count + 1, max(newest, version.version)
-            changed |= self._rectangle(key_id, version, newest_here)
+            known = bool(self.tx.execute("select 1 from facts where id = ?", (version.id,)))
+            if not known and version.version <= newest_here:
+                raise _PartedError(f"version {version.version} was learnt elsewhere")
+            new = self._add(
+                records.FACTS,
+                version,
+                parted=f"the version of tick {version.id} differs",
+                later=("known_to", "node"),
+                announce=version.id == version.origin and version.value is not None,
+                key_id=key_id,
+            )
+            if new and known and version.value is not None:
+                self.tx.announce("fact", [version.id])
+            changed |= new
             version = next(others, None)
         # Each row is in one of two partial indexes; without naming both, every key would cost a look at the whole table.
         stored = self.tx.execute(
@@ -282,88 +318,36 @@ class _Merge(_Intake):
             raise _PartedError("it holds what the file does not know")
         return changed
 
-    def _rectangle(self, key_id: int, version: records.Fact, newest_here: int) -> bool:
-        keys = {"id": version.id}
-        known = bool(self.tx.execute("select 1 from facts where id = :id", keys))
-        if not known and version.version <= newest_here:
-            raise _PartedError(f"version {version.version} was learnt elsewhere")
-        new = self.add(
-            records.FACTS,
-            version,
-            keys,
-            parted=f"the version of tick {version.id} differs",
-            later=("known_to", "node"),
-            announce=version.id == version.origin and version.value is not None,
-            key_id=key_id,
-        )
-        if new and known and version.value is not None:
-            self.tx.announce("fact", [version.id])
-        return new
-
-    def _doubt(self, given: records.Doubt) -> None:
-        if (given.scope, given.key) in self._parted:
-            return  # the sentence about this fact's history stands for it
-        key_id = ensure_key(self.tx, given.scope, given.key)
-        later = ("settled", "confirmed_by")
-        self._add_alone(records.DOUBTS, given, {"id": given.id}, "doubt", later=later, key_id=key_id)
-
-    # Preferences and episodes
-
-    def _preference(self, given: records.Preference) -> None:
+    def _take_preference(self, given: records.Preference) -> None:
         keys = {"scope": given.scope, "key": given.key}
-        ours = self.here(records.PREFERENCES, keys)
+        ours = self._here(records.PREFERENCES, keys)
         if ours is not None and ours != given and ours.recorded >= given.recorded:
-            self.report.refused.append(
+            self._refuse(
                 f"The preference {given.key!r} ({given.scope}) was set later here, which stays;"
                 f" {given.value!r} is older."
             )
             return
         if ours != given:
             erase_preferences(self.tx, "scope = :scope and key = :key", keys)
-            self.insert(records.PREFERENCES, given, id=self.tx.tick())
+            self._insert(records.PREFERENCES, given, id=self.tx.tick())
         self.report.count("preferences", new=ours != given)
 
-    def _add_alone(
-        self, table: Table[Record], given: Record, keys: Mapping[str, Any], name: str, **options: Any
-    ) -> None:
-        """Add a record on which no other depends, or refuse it."""
-        parted = f"The {name} of tick {keys['id']} is another one here, which stays."
-        try:
-            self.report.count(table.name, new=self.add(table, given, keys, parted=parted, **options))
-        except _PartedError as error:
-            self.report.refused.append(str(error))
+    # Conversations: each comes before its parts, and is taken in for as long as both go the same way
 
-
-class _Sessions:
-    """Takes in conversations, each after its own record, for as long as both go the same way."""
-
-    def __init__(self, intake: _Intake) -> None:
-        self._intake = intake
-        self._tx = intake.tx
-        self._ids: dict[str, int] = {}
-        self._states: dict[str, str] = {}
-        """The loop's states that differ from what is here."""
-        self._newest_turn: dict[str, int] = {}
-        self._grown: set[str] = set()
-        self._parted: dict[str, int] = {}
-        """How much of each conversation was left out after it had parted."""
-
-    def begin(self, given: records.Session) -> None:
-        """Take in a conversation without its turns."""
-        ours = self._intake.here(records.SESSIONS, {"name": given.name})
-        ours = ours or self._intake.here(records.SESSIONS, {"id": given.id})
+    def _take_session(self, given: records.Session) -> None:
+        ours = self._here(records.SESSIONS, {"name": given.name})
+        ours = ours or self._here(records.SESSIONS, {"id": given.id})
         self._ids[given.name] = given.id
         if ours is None:
-            self._intake.insert(records.SESSIONS, given)
+            self._insert(records.SESSIONS, given)
         elif (ours.id, ours.name) != (given.id, given.name):
             self._part(given.name, "is another one here")
             return
         elif given.state is not None and ours.state != given.state:
             self._states[given.name] = as_text(given.state)
-        self._intake.report.count("sessions", new=ours is None)
+        self.report.count("sessions", new=ours is None)
 
-    def take(self, record: records.Turn | records.Epoch | records.Dropped | records.Output) -> None:
-        """Take in what belongs to a conversation, unless that has parted."""
+    def _take_part(self, record: records.Turn | records.Epoch | records.Dropped | records.Output) -> None:
         name = record.session
         session_id = self._ids.get(name)
         if session_id is None:
@@ -372,47 +356,41 @@ class _Sessions:
             self._parted[name] += 1
             return
         try:
-            if isinstance(record, records.Turn):
-                kind, new = "turns", self._turn(session_id, record)
-                self._newest_turn[name] = record.n
-            elif isinstance(record, records.Epoch):
-                kind, new = "epochs", self._epoch(session_id, record)
-            elif isinstance(record, records.Output):
-                kind, new = "outputs", self._output(session_id, record)
-            else:
-                kind = "messages"
-                new = self._message(session_id, record.turn, record.message, dropped=record.dropped)
-        except _PartedError as parted:
-            self._part(name, str(parted))
+            match record:
+                case records.Turn():
+                    kind, new = "turns", self._add_turn(session_id, record)
+                    self._newest_turn[name] = record.n
+                case records.Epoch():
+                    parted = "began anew in another way"
+                    kind, new = (
+                        "epochs",
+                        self._add(records.EPOCHS, record, parted=parted, session_id=session_id),
+                    )
+                    if new:
+                        note_newer(self.tx, session_id, record.id)
+                case records.Output():
+                    kind, new = "outputs", self._add_output(session_id, record)
+                case records.Dropped(turn=turn, message=message, dropped=dropped):
+                    kind, new = "messages", self._add_message(session_id, turn, message, dropped=dropped)
+        except _PartedError as parted_error:
+            self._part(name, str(parted_error))
             return
-        self._intake.report.count(kind, new=new)
+        self.report.count(kind, new=new)
         if new and kind != "outputs":
             self._grown.add(name)
 
-    def finish(self) -> None:
-        """Bring the states of conversations up to date, and tell what was left out."""
-        refused = self._intake.report.refused
-        for name, state in self._states.items():
-            if name in self._parted:
-                continue
-            if name in self._grown:
-                self._tx.execute("update sessions set state = ? where name = ?", (state, name))
-            elif self._newest_turn.get(name, -1) == last_number(self._tx, name):
-                refused.append(f"The loop's state of conversation {name!r} differs; the one here stays.")
-        for name, count in self._parted.items():
-            if count:
-                refused.append(f"With that, {count} more records of conversation {name!r} were left out.")
-
     def _part(self, name: str, reason: str) -> None:
         self._parted[name] = 0
-        self._intake.report.refused.append(f"The conversation {name!r} {reason}; what is here stays.")
+        self._refuse(f"The conversation {name!r} {reason}; what is here stays.")
 
-    def _turn(self, session_id: int, given: records.Turn) -> bool:
-        ours = self._turn_here(session_id, given)
-        if ours == given:
-            return False
+    def _add_turn(self, session_id: int, given: records.Turn) -> bool:
+        ours = self._here(records.TURNS, {"session_id": session_id, "n": given.n}, session=given.session)
         gone: list[int] = []
         if ours is not None:
+            rows = self.tx.execute(records.MESSAGES_OF_TURN, (ours.first, ours.last, session_id, ours.n))
+            ours = msgspec.structs.replace(ours, messages=tuple(map(records.MESSAGES.of, rows)))
+            if ours == given:
+                return False
             if ours.first != given.first:
                 raise _PartedError(f"goes on in another way from turn {given.n}")
             stage, known = (_STAGES[given.state], given.last), (_STAGES[ours.state], ours.last)
@@ -421,68 +399,41 @@ class _Sessions:
             if stage == known:
                 raise _PartedError(f"differs in turn {given.n}")
             gone = [message.id for message in ours.messages]
-        with self._tx.atomic():
-            self._tx.executemany("delete from messages where id = ?", [(number,) for number in gone])
-            self._tx.announce("message", gone)
+        with self.tx.atomic():
+            self.tx.executemany("delete from messages where id = ?", [(number,) for number in gone])
+            self.tx.announce("message", gone)
             for message in given.messages:
-                if not self._message(session_id, given.n, message):
+                if not self._add_message(session_id, given.n, message):
                     raise _PartedError(f"was rewritten since, at turn {given.n}")
-            self._intake.insert(records.TURNS, given, replace=True, session_id=session_id)
+            self._insert(records.TURNS, given, "insert or replace", session_id=session_id)
         return True
 
-    def _turn_here(self, session_id: int, given: records.Turn) -> records.Turn | None:
-        keys = {"session_id": session_id, "n": given.n}
-        turn = self._intake.here(records.TURNS, keys, session=given.session)
-        if turn is None:
-            return None
-        rows = self._tx.execute(records.MESSAGES_OF_TURN, (turn.first, turn.last, session_id, turn.n))
-        return msgspec.structs.replace(turn, messages=tuple(map(records.MESSAGES.of, rows)))
-
-    def _message(
+    def _add_message(
         self, session_id: int, turn: int, given: records.Message, *, dropped: int | None = None
     ) -> bool:
-        return self._intake.add(
-            records.MESSAGES,
-            given,
-            {"id": given.id},
-            parted=f"was rewritten since, at turn {turn}",
-            session_id=session_id,
-            turn=turn,
-            dropped=dropped,
+        parted = f"was rewritten since, at turn {turn}"
+        return self._add(
+            records.MESSAGES, given, parted=parted, session_id=session_id, turn=turn, dropped=dropped
         )
 
-    def _epoch(self, session_id: int, given: records.Epoch) -> bool:
-        parted = "began anew in another way"
-        new = self._intake.add(records.EPOCHS, given, {"id": given.id}, parted=parted, session_id=session_id)
-        if new:
-            note_newer(self._tx, session_id, given.id)
-        return new
-
-    def _output(self, session_id: int, given: records.Output) -> bool:
+    def _add_output(self, session_id: int, given: records.Output) -> bool:
         """Take in what a tool answered; the bound on all of them is kept when the next one is."""
-        if not self._tx.execute(
-            "select 1 from turns where session_id = ? and n = ?", (session_id, given.turn)
-        ):
+        keys = {"session_id": session_id, "turn": given.turn, "pointer": given.pointer}
+        if not self.tx.execute("select 1 from turns where session_id = :session_id and n = :turn", keys):
             raise InvalidInputError(
                 f"What a tool answered in turn {given.turn} of {given.session!r} comes without it."
             )
-        keys = {"session_id": session_id, "turn": given.turn, "pointer": given.pointer}
-        ours = self._intake.here(records.OUTPUTS, keys, session=given.session)
+        ours = self._here(records.OUTPUTS, keys, session=given.session)
         if ours is None:
             size = len(given.content.encode())
-            self._intake.insert(records.OUTPUTS, given, session_id=session_id, bytes=size)
+            self._insert(records.OUTPUTS, given, session_id=session_id, bytes=size)
         elif ours != given:
-            self._intake.report.refused.append(
-                f"What {given.pointer!r} names is another text here, which stays."
-            )
+            self._refuse(f"What {given.pointer!r} names is another text here, which stays.")
         return ours is None
 
 
 def _where(keys: Iterable[str]) -> str:
     return " and ".join(f"{column} = :{column}" for column in keys)
-
-
-# Notes
 
 
 def take_notes(notes: NotesFile, text: str, report: ImportReport) -> None:
