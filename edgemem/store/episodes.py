@@ -40,9 +40,6 @@ MAX_PAYLOAD_BYTES = 64 * 1024
 _MAX_DEPTH = 32
 _MAX_INT = 2**63
 _ID_DIGITS = 18
-_LEFT = "episodes left"
-"""Under which is remembered how many more may be kept before there can be too many, and of which `keep`."""
-
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COLUMNS = f"kind, payload, outcome, agent, id, level, owner, {HEARD}"
 
@@ -173,25 +170,13 @@ def episode_of(row: tuple[Any, ...]) -> Episode:
 
 
 def _trim(tx: Transaction, keep: int) -> None:
-    """Drop the oldest beyond `keep`, a tenth at a time.
-
-    Counting reads all of them, so how many may still come before there can be too many is remembered, up to a tenth. What
-    another process adds is not in it, nor what is merged: each process may leave a tenth more until it counts again.
-    """
-    of, left = tx.remembered.get(_LEFT, (0, 0))
-    if of == keep and left > 0:
-        tx.remembered[_LEFT] = keep, left - 1
+    """Drop the oldest beyond `keep`, a tenth at a time."""
+    if tx.execute("select count(*) from episodes")[0][0] <= keep + keep // 10:
         return
-    tenth = keep // 10
-    left = keep + tenth - tx.execute("select count(*) from episodes")[0][0]
-    if left < 0:
-        beyond = "select id from episodes order by id desc limit 1 offset ?"
-        old = tx.execute(f"select id, owner, speaker from episodes where id <= ({beyond})", (keep,))  # noqa: S608 - our own constant
-        tx.announce("episode", [row[0] for row in old])
-        tx.execute("delete from episodes where id <= ?", old[-1][:1])
-        drop_unused(tx, (name for row in old for name in row[1:]))
-    # After a trim it is counted once more: that may be rolled back.
-    tx.remembered[_LEFT] = keep, min(max(left, 0), tenth)
+    beyond = "select id from episodes order by id desc limit 1 offset ?"
+    old = tx.execute(f"delete from episodes where id <= ({beyond}) returning id, owner, speaker", (keep,))  # noqa: S608 - our own constant
+    tx.announce("episode", sorted(number for number, _, _ in old))
+    drop_unused(tx, (name for row in old for name in row[1:]))
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

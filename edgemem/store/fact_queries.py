@@ -76,11 +76,6 @@ def believed_at(known_at: float | None) -> tuple[str, dict[str, Any]]:
     return (_BELIEVED, {}) if known_at is None else (_KNOWN, {"known_at": checked_tick(known_at, "known_at")})
 
 
-def get_fact(db: Tables, key: str, *, scope: str, t: float) -> str | None:
-    """Return the value that is believed to hold at `t`."""
-    return read_values(db, [(scope, key)], t=t, reader=None)[scope, key][1]
-
-
 def read_values(
     db: Tables, keys: Collection[tuple[str, str]], *, t: float, reader: Reader | None
 ) -> dict[tuple[str, str], Held]:

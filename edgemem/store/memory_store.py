@@ -19,7 +19,7 @@ from edgemem.store.unconfirmed import read_doubts
 from edgemem.store.validation import checked_count, checked_value, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from edgemem.clock import Clock
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TELLING = 4  # characters of a text that tells a copy which holds it from one that does not
-
-
 _MAX_LINE_CHARS = 400
 _MOST_PARTS = 3
 
@@ -42,15 +40,17 @@ class TableMemoryStore(Closing):
     Methods without a reader are the operator's view: they see everything.
     """
 
-    @property
-    @abstractmethod
-    def max_episodes(self) -> int:
-        """Return how many of the newest episodes are kept; 0 keeps all."""
+    _settings: Settings
 
     @property
-    @abstractmethod
+    def max_episodes(self) -> int:
+        """Return how many of the newest episodes are kept; 0 keeps all."""
+        return self._settings.now.store.max_episodes
+
+    @property
     def doubtful_below(self) -> float:
         """Return the confidence below which a fact does not replace one that was heard well."""
+        return self._settings.now.memory.doubtful_below
 
     @abstractmethod
     def _records(self) -> Tables:
@@ -77,8 +77,7 @@ class TableMemoryStore(Closing):
 
     def get_fact(self, key: str, *, scope: str = "global") -> str | None:
         """Return the value that holds now, or None."""
-        db = self._records()
-        return fact_queries.get_fact(db, key, scope=scope, t=db.now())
+        return self.read_values([(scope, key)], reader=None)[scope, key].value
 
     def read_values(
         self, keys: Collection[tuple[str, str]], *, reader: Reader | None
@@ -134,11 +133,21 @@ class TableMemoryStore(Closing):
 
         What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
         """
-        return _as_markdown(
-            self.facts()[: checked_count(max_facts, "max_facts")],
-            self.preferences(),
-            self.recent_episodes(max_episodes),
-        )
+        sections = {
+            "## Known preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in self.preferences()],
+            "## Known facts": [
+                f"- {_line(fact.key)}"
+                + (f" [{_line(fact.scope)}]" if fact.scope != "global" else "")
+                + f": {_line(fact.value)}"
+                + (" (perhaps misheard)" if fact.perhaps_misheard else "")
+                for fact in self.facts()[: checked_count(max_facts, "max_facts")]
+            ],
+            "## Recent outcomes": [
+                f"- [{_line(episode.kind)}] {_brief(episode.payload)} → {_line(episode.outcome)}"
+                for episode in self.recent_episodes(max_episodes)
+            ],
+        }
+        return "\n".join("\n".join((title, *lines)) for title, lines in sections.items() if lines)
 
     # Writing
 
@@ -193,12 +202,8 @@ class TableMemoryStore(Closing):
         db = self._records()
         newest = db.query(
             "select (select max(id) from facts), (select max(id) from preferences), (select max(id) from index_queue)"
-        )[0]
-        return (
-            *(number or 0 for number in newest),
-            last_forgotten(db),
-            int(db.now() // 30),
         )
+        return (*(number or 0 for number in newest[0]), last_forgotten(db), int(db.now() // 30))
 
     def retract_fact(self, key: str, *, scope: str = "global", valid_from: float | None = None) -> bool:
         """Note that a fact has no value from `valid_from` (now) on; its history stays. Tell whether it had one."""
@@ -275,6 +280,14 @@ class TableMemoryStore(Closing):
         return True
 
 
+def settings_of(max_episodes: int | None, doubtful_below: float) -> Settings:
+    """Return the settings of a store without a home; None is the 500 episodes of the EdgeVox memory module."""
+    most = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
+    return Settings(
+        Profile(store=StoreSettings(max_episodes=most), memory=MemorySettings(doubtful_below=doubtful_below))
+    )
+
+
 class SQLiteMemoryStore(TableMemoryStore):
     """Memory in one SQLite file; a write returns when it would survive a pulled plug.
 
@@ -301,33 +314,16 @@ class SQLiteMemoryStore(TableMemoryStore):
     ) -> None:
         self._owned = not isinstance(path, Database)
         self.database = path if isinstance(path, Database) else Database(path, clock=clock)
-        most = 500 if max_episodes is None else checked_count(max_episodes, "max_episodes")
-        self._settings = settings or Settings(
-            Profile(
-                store=StoreSettings(max_episodes=most), memory=MemorySettings(doubtful_below=doubtful_below)
-            )
-        )
+        self._settings = settings or settings_of(max_episodes, doubtful_below)
         self._any_scope = any_scope
         if self._owned:  # a forgetting that was cut off
             erase_in_truth(self.database, alone=True, wait_s=0.0)
-
-    @property
-    def max_episodes(self) -> int:
-        """Return how many of the newest episodes are kept; 0: all."""
-        return self._settings.now.store.max_episodes
-
-    @property
-    def doubtful_below(self) -> float:
-        """Return the confidence below which a fact does not replace one that was heard well."""
-        return self._settings.now.memory.doubtful_below
 
     def _checked_scope(self, scope: str) -> str:
         return not_mistyped(scope) if self._any_scope else checked_scope(scope)
 
     def _records(self) -> Database:
         return self.database
-
-    # All of it
 
     def flush(self) -> None:
         """Wait until everything that was given is durable."""
@@ -347,40 +343,18 @@ class SQLiteMemoryStore(TableMemoryStore):
 
 
 def _texts_in(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for item in value:
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _texts_in(item)
     elif isinstance(value, str):
         yield value
 
 
-def _as_markdown(
-    facts: Sequence[Fact], preferences: Sequence[Preference], episodes: Sequence[Episode]
-) -> str:
-    """Return the lists under the headings of the EdgeVox memory module; empty if there is nothing.
-
-    What is stored is made safe to show to a model.
-    """
-    sections = {
-        "## Known preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in preferences],
-        "## Known facts": [_fact(fact) for fact in facts],
-        "## Recent outcomes": [_episode(episode) for episode in episodes],
-    }
-    return "\n".join("\n".join((title, *lines)) for title, lines in sections.items() if lines)
-
-
-def _fact(fact: Fact) -> str:
-    scope = "" if fact.scope == "global" else f" [{_line(fact.scope)}]"
-    unsure = " (perhaps misheard)" if fact.perhaps_misheard else ""
-    return f"- {_line(fact.key)}{scope}: {_line(fact.value)}{unsure}"
-
-
-def _episode(episode: Episode) -> str:
-    parts = list(episode.payload.items())[:_MOST_PARTS]
-    brief = ", ".join(f"{_line(key)}={_line(str(value))}" for key, value in parts)
-    return f"- [{_line(episode.kind)}] {brief} → {_line(episode.outcome)}"
+def _brief(payload: dict[str, Any]) -> str:
+    """Return the first parts of what an episode tells."""
+    return ", ".join(
+        f"{_line(key)}={_line(str(value))}" for key, value in list(payload.items())[:_MOST_PARTS]
+    )
 
 
 def _line(text: str) -> str:

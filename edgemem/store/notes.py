@@ -77,7 +77,6 @@ class NotesFile:
                 f" least {_SMALLEST} and {_SMALLEST // 2}, the second below the first, or 0 for no bound."
             )
         self._clock = clock or Clock()
-        self._counted: tuple[_Stamp, int] = ((-1, -1, -1), 0)
 
     @property
     def level(self) -> Literal["shared", "household"]:
@@ -94,9 +93,7 @@ class NotesFile:
         A last line that is longer than `max_chars` by itself is cut at its front, after `…`.
         """
         max_chars = checked_count(max_chars, "max_chars")
-        if max_chars < 1:
-            return ""
-        if not self.path.exists():
+        if max_chars < 1 or not self.path.exists():
             return ""
         with meaningful(self.path), self.path.open("rb") as file:
             start = max(0, file.seek(0, os.SEEK_END) - 4 * max_chars - 4)
@@ -110,9 +107,8 @@ class NotesFile:
 
     def sections(self) -> list[str]:
         """Return the headings without their dates, each once, in the order in which they first stand there."""
-        return list(
-            dict.fromkeys(section.heading for section in read_sections(self.read()) if section.heading)
-        )
+        headings = (section.heading for section in read_sections(self.read()))
+        return list(dict.fromkeys(filter(None, headings)))
 
     def read_section(self, heading: str) -> str:
         """Return what stands under a heading, the oldest first; empty if there is no such section.
@@ -121,7 +117,9 @@ class NotesFile:
             heading: as it was given to `append`; dates and case do not matter.
         """
         heading = checked_text(heading, "a heading")
-        named = [section for section in read_sections(self.read()) if same_heading(section.heading, heading)]
+        named = [
+            section for section in read_sections(self.read()) if _bare(section.heading) == _bare(heading)
+        ]
         return "\n".join(section.text for section in named if section.text)
 
     def append(self, text: str, *, heading: str | None = None) -> None:
@@ -138,7 +136,8 @@ class NotesFile:
             if end not in (b"", b"\n"):
                 entry = "\n" + entry
             if self._fits(entry):
-                self._write_at_end(entry)
+                with meaningful(self.path):
+                    append(self.path, entry.encode())
             else:
                 self._rewrite(entry)
 
@@ -160,32 +159,24 @@ class NotesFile:
             entry = entry[: room - len(CUT)] + CUT
         return entry
 
-    def _room(self) -> int:
-        return self.low_water_chars - len(MARKER)
-
     def _fits(self, entry: str) -> bool:
-        if not self.max_size_chars:
-            return True
-        stamp = self._stamp()
-        if stamp[0] + len(entry.encode()) <= self.max_size_chars:
-            return True  # a file has no more characters than bytes
-        if self._counted[0] != stamp:
-            self._counted = (stamp, len(self.read()))
-        return self._counted[1] + len(entry) <= self.max_size_chars
+        # A file has no more characters than bytes.
+        return (
+            not self.max_size_chars
+            or self._stamp()[0] + len(entry.encode()) <= self.max_size_chars
+            or len(self.read()) + len(entry) <= self.max_size_chars
+        )
 
     def _rewrite(self, entry: str) -> None:
         replaced = False
         while not replaced:  # an editor knows nothing of our lock: what it saved meanwhile is read again
             seen, data = self._stamp(), self._bytes()
-            try:
-                text = data.decode("utf-8")
-            except UnicodeDecodeError:
-                self._keep_original(data, _DAMAGED)
-                text = data.decode("utf-8", "replace")
-            else:
-                if len(text) > self.max_size_chars:
-                    self._keep_original(data, _LONG)
-            room = max(self._room(), len(entry))
+            text = data.decode("utf-8", "replace")
+            why = _DAMAGED if text.encode() != data else _LONG if len(text) > self.max_size_chars else ""
+            if why:
+                with meaningful(self.path):
+                    write_new(name_aside(self.path, why), data)
+            room = max(self.low_water_chars - len(MARKER), len(entry))
             replaced = self._replace((MARKER + newest_part(text + entry, room)).encode(), seen)
 
     # Files
@@ -212,14 +203,6 @@ class NotesFile:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
             return file.read()
 
-    def _write_at_end(self, entry: str) -> None:
-        counted, characters = self._counted
-        known = counted == self._stamp()
-        with meaningful(self.path):
-            append(self.path, entry.encode())
-        if known:
-            self._counted = (self._stamp(), characters + len(entry))
-
     def _replace(self, data: bytes, seen: _Stamp | None) -> bool:
         """Put a new file in the old one's place, unless that is not the one that was seen; tell whether it was."""
         with meaningful(self.path):
@@ -230,10 +213,6 @@ class NotesFile:
                 mode=self.path.stat().st_mode & 0o777 if self.path.exists() else 0o600,
                 stands=lambda: seen in (None, self._stamp()),
             )
-
-    def _keep_original(self, data: bytes, why: str) -> None:
-        with meaningful(self.path):
-            write_new(name_aside(self.path, why), data)
 
 
 MARKER = "(earlier notes truncated)\n"
@@ -279,11 +258,6 @@ def read_sections(text: str) -> list[Section]:
         lines = []
     sections.append(Section(heading, written, tuple(lines)))
     return sections if sections[0].text.strip() else sections[1:]
-
-
-def same_heading(heading: str, other: str) -> bool:
-    """Tell whether two headings mean the same section: dates, spaces and case do not matter."""
-    return _bare(heading) == _bare(other)
 
 
 def newest_part(text: str, room: int) -> str:

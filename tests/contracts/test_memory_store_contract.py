@@ -12,7 +12,6 @@ import pytest
 from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from naive_facts import Assertion, NaiveFacts
 
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, InvalidInputError
@@ -652,16 +651,6 @@ def test_odd_questions_have_the_same_answer_everywhere(make, clock):
 
 # The model
 
-operations = st.tuples(
-    st.sampled_from(("assert", "assert", "assert", "retract", "now", "reopen")),
-    st.sampled_from(("global", "global", "user:alice")),
-    st.sampled_from(("a", "a", "a", "b")),
-    st.sampled_from(("red", "green", "blue")),
-    st.integers(-3, 12),
-    st.one_of(st.none(), st.integers(1, 8)),
-    st.sampled_from((0.0, 1.0, 3600.0, -3600.0)),
-)
-
 
 class Example:
     """One store for all examples of a kind: opening a database for each takes too long."""
@@ -690,57 +679,6 @@ class Example:
     def _open(self):
         options = {} if self._database is not None else {"clock": self.clock, "flush_after_s": 60.0}
         return STORES[self._kind](self._database or self._path, **options)
-
-
-@pytest.fixture(scope="module", params=STORES)
-def example(request, tmp_path_factory):
-    """Return the shared store of each kind."""
-    shared = Example(request.param, tmp_path_factory.mktemp(request.param))
-    yield shared
-    shared.close()
-
-
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(operations, min_size=1, max_size=15))
-def test_facts_agree_with_a_naive_model(example, steps):
-    """Fault 3: after any history, any question (when, known when) is answered as by painting assertions one by one."""
-    number = next(example.count)
-    model, known, instants = NaiveFacts(), [], [START - 100, START + 100]
-    for order, (action, scope_, key, colour, begin, length, jump) in enumerate(steps):
-        if action == "reopen":
-            example.reopen()
-            continue
-        scope = f"{scope_}.{number}"
-        example.wall += jump
-        valid_from, valid_to = START + begin, None if length is None else START + begin + length
-        if action == "now":
-            valid_from = valid_to = None
-        newest, value = example.clock.high_water(), colour if action != "retract" else None
-        if value is None:
-            valid_to = None
-            example.store.retract_fact(key, scope=scope, valid_from=valid_from)
-        else:
-            example.store.add_fact(key, value, scope=scope, valid_from=valid_from, valid_to=valid_to)
-        if valid_from is None:
-            valid_from = begun(example, scope, key, value, newest)
-        model.say(scope, key, Assertion(order, valid_from, valid_to, value))
-        known.append((order, example.clock.high_water() / 1e6))
-        instants += [valid_from, valid_from - 0.5, valid_from + 0.5]
-    for scope in {f"global.{number}", f"user:alice.{number}"}:
-        for n, t in enumerate(instants):
-            assert told(example.store.facts_as_of(t, scope=scope)) == model.as_of(scope, t)
-            for order, known_at in known[n % 4 :: 4]:
-                found = example.store.facts_as_of(t, known_at=known_at, scope=scope)
-                assert told(found) == model.as_of(scope, t, order)
-
-
-def begun(example, scope, key, value, newest):
-    """Return since when a value holds that was said just now: if it was news, since it was recorded."""
-    (fact,) = [fact for fact in example.store.facts(scope=scope) if fact.key == key]
-    assert fact.value == value
-    return (
-        max(fact.valid_from, (newest + 1) / 1e6) if fact.recorded_at * 1e6 > newest else example.clock.now()
-    )
 
 
 def told(facts):

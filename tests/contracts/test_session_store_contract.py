@@ -114,22 +114,6 @@ def test_what_json_cannot_hold_of_a_state_becomes_text(make, caplog):
     assert all(f"{key!r}" in warning.getMessage() for key in ("day", "deep", "odd", "circle"))
 
 
-@pytest.mark.usefixtures("patient")
-def test_a_hook_warns_once_of_such_a_state(make, caplog):
-    """Not with each turn, and every turn is kept."""
-    with make() as store:
-        loop = AgentLoop(Parrot(), hooks=[PersistSessionHook(store, session_id="s")])
-        loop.session.state["day"] = datetime.date(2026, 11, 2)
-        with caplog.at_level(logging.WARNING):
-            for text in ("one", "two", "three"):
-                loop.run(text)
-        assert loop.hooks.failures() == []
-        stored = store.load("s")
-    assert [message["content"] for message in stored.messages] == ["one", "ok", "two", "ok", "three", "ok"]
-    assert stored.state["day"] == "2026-11-02"
-    assert caplog.text.count("'day'") == 1
-
-
 @pytest.mark.parametrize(
     "name",
     [

@@ -34,45 +34,6 @@ def history(store, key="doctor"):
     return [(fact.value, fact.doubtful) for fact in store.fact_history(key)]
 
 
-@pytest.mark.parametrize("first", [WELL, None, Heard("mai")], ids=["well", "typed", "unknown"])
-def test_a_bad_hearing_does_not_replace_a_good_one(store, first):
-    """The value that was heard well still holds; the other one stands in history, marked."""
-    store.add_fact("doctor", "monday", heard=first)
-    store.add_fact("doctor", "friday", heard=BADLY)
-    assert store.get_fact("doctor") == "monday"
-    assert [fact.value for fact in store.facts()] == ["monday"]
-    assert history(store) == [("monday", False), ("friday", True)]
-    (doubt,) = store.doubts()
-    assert (doubt.value, doubt.heard, doubt.is_active, doubt.invalidated_at) == ("friday", BADLY, False, None)
-
-
-def test_a_bad_hearing_of_something_new_is_believed(store):
-    """Where nothing was known, or the same, a bad hearing contradicts nothing."""
-    store.add_fact("doctor", "friday", heard=BADLY)
-    store.add_fact("cat", "Miso")
-    store.add_fact("cat", "Miso", heard=BADLY)
-    assert (store.get_fact("doctor"), store.get_fact("cat")) == ("friday", "Miso")
-    assert store.doubts() == []
-
-
-def test_a_second_hearing_confirms_since_the_first(store, hand):
-    """Heard again, even badly, it is believed from when it was first heard on; what was known then stays the same."""
-    store.add_fact("doctor", "monday", heard=WELL)
-    hand.advance(60)
-    store.add_fact("doctor", "friday", heard=BADLY)
-    between = store.database.now()
-    hand.advance(60)
-    store.add_fact("doctor", "friday", heard=BADLY)
-    assert store.get_fact("doctor") == "friday"
-    monday, doubt, friday = store.fact_history("doctor")
-    assert friday.valid_from == doubt.valid_from < between
-    assert doubt.superseded_by == friday.id
-    assert doubt.invalidated_at is not None
-    assert monday.superseded_by == friday.id
-    assert [f.value for f in store.facts_as_of(between, known_at=between)] == ["monday"]
-    assert store.doubts() == []
-
-
 def test_a_clear_word_settles_a_doubt(store):
     """What is heard well ends the doubt: another value or the old one refutes it, a retraction too."""
     for key in ("a", "b", "c"):
@@ -91,20 +52,6 @@ def test_a_clear_word_settles_a_doubt(store):
     assert store.get_fact("a") == "sunday"
 
 
-def test_a_value_heard_badly_twice_is_safe_from_a_third_hearing(store):
-    """A confirmed value counts as heard well, and so does one that was heard badly first and then well."""
-    store.add_fact("doctor", "monday")
-    for _ in range(2):
-        store.add_fact("doctor", "friday", heard=BADLY)
-    store.add_fact("doctor", "tuesday", heard=BADLY)
-    assert store.get_fact("doctor") == "friday"
-    store.add_fact("cat", "Miso", heard=BADLY)
-    store.add_fact("cat", "Miso", heard=WELL)
-    store.add_fact("cat", "Mimi", heard=BADLY)
-    assert store.get_fact("cat") == "Miso"
-    assert [fact.value for fact in store.doubts()] == ["tuesday", "Mimi"]
-
-
 def test_a_doubt_is_about_its_own_time(store):
     """A doubt of next month is not settled by a clear word about last month."""
     store.add_fact("doctor", "monday", valid_from=0.0)
@@ -114,14 +61,6 @@ def test_a_doubt_is_about_its_own_time(store):
     store.add_fact("doctor", "friday", valid_from=250.0, valid_to=260.0, heard=BADLY)
     assert store.doubts() == []
     assert [store.facts_as_of(t)[0].value for t in (240.0, 255.0, 265.0)] == ["monday", "friday", "monday"]
-
-
-def test_the_bound_is_the_operators(tmp_path, clock):
-    """With `doubtful_below` 0 every fact is believed at once."""
-    with SQLiteMemoryStore(tmp_path / "m.db", clock=clock, doubtful_below=0.0) as store:
-        store.add_fact("doctor", "monday")
-        store.add_fact("doctor", "friday", heard=BADLY)
-        assert store.get_fact("doctor") == "friday"
 
 
 def test_a_doubt_is_read_by_whom_it_concerns(store):

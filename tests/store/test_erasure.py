@@ -100,35 +100,6 @@ def test_what_a_reader_kept_is_erased_after_a_restart(home):
         assert holders(home) == []
 
 
-def test_a_forget_that_waits_for_nobody_leaves_no_byte(home):
-    """With nobody reading, all files are clean when it returns, and nothing is pending."""
-    with edgemem.open(home, worker=False) as memory:
-        forgotten = memory.forget("gate.code")
-        assert forgotten
-        assert not forgotten.pending
-        assert holders(home) == []
-        assert not memory.forget("gate.code")
-
-
-def test_a_forget_waits_for_a_reader_that_ends_soon(home):
-    """Within the time that the database waits for others, a reader that goes is waited for."""
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 30\n')
-    with edgemem.open(home, worker=False) as memory:
-        begun = threading.Event()
-
-        def read() -> None:
-            with reading(home / "db" / "memory.db"):
-                begun.set()
-                time.sleep(0.3)
-
-        thread = threading.Thread(target=read)
-        thread.start()
-        begun.wait()
-        assert not memory.forget("gate.code").pending
-        thread.join()
-        assert holders(home) == []
-
-
 def test_turns_are_written_while_a_forget_waits_for_a_reader(home):
     """What is said meanwhile is durable before the reader is gone: between two looks the file is free."""
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 30\n')

@@ -157,22 +157,6 @@ def test_stores_by_hand_forget_as_well(tmp_path: Path, stores: str) -> None:
     assert files_with(tmp_path, "JAM4711") == []
 
 
-def test_a_turn_that_forgets_what_it_was_shown_keeps_no_block(tmp_path: Path) -> None:
-    """Its block was laid out before the tool ran, and would be written with the turn."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        tool = Tool("forget_it", "Forget it.", {}, lambda: str(memory.forget("gate.code")))
-        agent = AgentLoop(
-            model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"), tools=[tool]
-        )
-        memory.store.add_fact("gate.code", "YETI4711")
-        model.replies = [Reply("", (ToolCall("forget_it", {}),))]
-        agent.run("what is the gate code? And then forget it")
-        assert "YETI4711" in model.prompt
-        memory.sessions.journal.settle()
-        assert memory.database.query("select block, shown from turns") == [(None, None)]
-    assert files_with(tmp_path, "YETI4711") == []
-
-
 def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_path: Path) -> None:
     """The transaction of the turn looks once more, since another process may have been quicker."""
     with edgemem.open(tmp_path, worker=False) as memory:

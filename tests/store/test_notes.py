@@ -49,28 +49,6 @@ def test_a_full_file_keeps_its_newest_sections(notes: NotesFile) -> None:
     assert {path.name for path in notes.path.parent.iterdir()} == {"NOTES.md"}
 
 
-def test_a_rewrite_makes_room_for_many_appends(tmp_path: Path, clock: Clock) -> None:
-    """At the bound most notes are appended; only one in many rewrites the file."""
-    notes = NotesFile(tmp_path / "NOTES.md", max_size_chars=8000, clock=clock)
-    rewrites, file = 0, 0
-    for number in range(1000):
-        notes.append(f"note {number:06d} xy")
-        rewrites += file not in (0, notes.path.stat().st_ino)
-        file = notes.path.stat().st_ino
-    assert 0 < rewrites <= 8
-
-
-def test_a_long_section_is_cut_between_lines(notes: NotesFile) -> None:
-    """One section that fills the file loses its oldest lines, and no line is torn."""
-    notes.append("long", heading="Only")
-    for number in range(60):
-        notes.append(f"línea número {number} ✓")
-    lines = notes.read().splitlines(keepends=True)
-    assert lines[0] == MARKER
-    assert all(line.startswith("línea número ") and line.endswith("✓\n") for line in lines[1:])
-    assert len(lines) > 3
-
-
 def test_a_note_longer_than_the_file_is_cut_and_says_so(notes: NotesFile) -> None:
     """A megabyte of one line keeps its beginning, ends in a remark, and stays whole characters."""
     notes.append("first")
@@ -251,15 +229,6 @@ def test_sections_are_read_by_their_heading(tmp_path: Path, clock: Clock) -> Non
     assert notes.read_section("Cellar") == ""
 
 
-def test_sections_of_a_pruned_file_hold_no_marker(notes: NotesFile) -> None:
-    """The line that says that notes were truncated belongs to no section."""
-    for number in range(30):
-        notes.append(f"note {number}", heading="H")
-    assert notes.read().startswith(MARKER)
-    assert notes.sections() == ["H"]
-    assert MARKER.strip() not in notes.read_section("H") + notes.read_section("")
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.text(alphabet="# a`~\n(2026-01)", max_size=120), st.integers(1, 40))
 def test_sections_keep_every_line(text: str, room: int) -> None:
@@ -269,16 +238,6 @@ def test_sections_keep_every_line(text: str, room: int) -> None:
     assert all(line in left for line in lines)
     assert text.endswith(newest_part(text, room).removeprefix("…"))
     assert len(newest_part(text, room)) <= room
-
-
-def test_the_tail_of_a_long_file_never_passes_half_a_line_for_a_whole_one(tmp_path: Path) -> None:
-    """Only the end of the file is read; a line that began before it is cut and shows that."""
-    notes = NotesFile(tmp_path / "n.md", max_size_chars=0)
-    notes.append("x" * 500)
-    for chars in range(1, 90):
-        tail = notes.tail(chars)
-        assert tail.startswith("…")
-        assert len(tail) <= chars
 
 
 def test_what_is_saved_by_hand_while_the_file_is_pruned_is_kept(
@@ -301,26 +260,6 @@ def test_what_is_saved_by_hand_while_the_file_is_pruned_is_kept(
     assert notes.read() == f"{MARKER}by hand, meanwhile\n{'y' * 60}\n"
 
 
-def test_what_was_added_by_hand_is_counted_and_kept(notes: NotesFile) -> None:
-    """A hand edit between two notes counts for the bound, and its lines are pruned in their turn only."""
-    notes.append("first")
-    with notes.path.open("a", encoding="utf-8") as file:
-        file.write("by hand " * 12 + "\n")
-    notes.append("second")
-    assert notes.read() == "first\n" + "by hand " * 12 + "\nsecond\n"
-    notes.append("z" * 90)
-    assert notes.read() == f"{MARKER}second\n{'z' * 90}\n"
-    assert len(notes.read()) <= notes.max_size_chars
-
-
-def test_no_bound(tmp_path: Path) -> None:
-    """`max_size_chars=0` keeps everything."""
-    notes = NotesFile(tmp_path / "n.md", max_size_chars=0)
-    notes.append("x" * 100_000)
-    notes.append("y")
-    assert notes.read() == "x" * 100_000 + "\ny\n"
-
-
 def test_a_link_is_followed(tmp_path: Path) -> None:
     """Notes kept elsewhere through a link stay there after a rewrite."""
     real, link = tmp_path / "real.md", tmp_path / "NOTES.md"
@@ -329,3 +268,22 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     NotesFile(link, max_size_chars=200).append("over the bound of it")
     assert link.is_symlink()
     assert real.read_text(encoding="utf-8").startswith(MARKER)
+
+
+def test_a_rewrite_makes_room_for_many_appends(tmp_path: Path, clock: Clock) -> None:
+    """At the bound most notes are appended; only one in many rewrites the file."""
+    notes = NotesFile(tmp_path / "NOTES.md", max_size_chars=8000, clock=clock)
+    rewrites, file = 0, 0
+    for number in range(1000):
+        notes.append(f"note {number:06d} xy")
+        rewrites += file not in (0, notes.path.stat().st_ino)
+        file = notes.path.stat().st_ino
+    assert 0 < rewrites <= 8
+
+
+def test_no_bound(tmp_path: Path) -> None:
+    """`max_size_chars=0` keeps everything."""
+    notes = NotesFile(tmp_path / "n.md", max_size_chars=0)
+    notes.append("x" * 100_000)
+    notes.append("y")
+    assert notes.read() == "x" * 100_000 + "\ny\n"

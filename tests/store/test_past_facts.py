@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import HandClock
-from naive_facts import Assertion, NaiveFacts
 
 import edgemem
 from edgemem import Memory
@@ -57,24 +55,6 @@ def test_an_end_that_is_private_is_not_told(memory: Memory, hand: HandClock, sin
 
 
 # The tick at which something was said
-
-
-def test_a_statement_is_known_at_its_own_tick(memory: Memory, hand: HandClock) -> None:
-    """At the tick at which a fact was recorded it is known, and what it replaced is not believed any more."""
-    dice, naive = random.Random(4), NaiveFacts()
-    start = hand.wall
-    for n in range(60):
-        hand.advance(1)
-        since = start - DAY * dice.choice([20, 20, 10, 5, 2])
-        memory.store.add_fact("lamp", f"colour {n}", valid_from=since)
-        ((tick,),) = memory.database.query("select max(recorded) from facts")
-        naive.say("global", "lamp", Assertion(tick, since, None, f"colour {n}"))
-    for spoken in naive.said["global", "lamp"]:
-        for days in (15, 7, 3, 0):
-            for known in (spoken.recorded - 1, spoken.recorded, spoken.recorded + 1):
-                t = start - days * DAY
-                held = memory.store.facts_as_of(t, known_at=known / 1e6)
-                assert [fact.value for fact in held] == list(naive.as_of("global", t, known).values())
 
 
 def test_recall_knows_at_that_tick_too(memory: Memory, hand: HandClock) -> None:

@@ -6,8 +6,6 @@ import sqlite3
 from contextlib import closing
 
 import edgemem
-from edgemem.hooks import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookRegistry, TurnContext
-from edgemem.records import Session
 from edgemem.store.db.database import Database
 from edgemem.store.db.schema import TRUTH
 from edgemem.store.preferences import read_preferences
@@ -43,26 +41,6 @@ def test_a_forgotten_preference_is_gone_from_the_index(tmp_path):
     for path in (tmp_path / "db").iterdir():
         assert b"zydeco" not in path.read_bytes(), path
         assert b"gunpowder" not in path.read_bytes(), path
-
-
-def test_a_preference_reaches_the_model(tmp_path):
-    """The default hooks put it before the model, and its new value once it has changed."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        memory.store.set_preference("units", "metric")
-        memory.idle(seconds=30)
-        hooks, ctx = HookRegistry(memory.hooks(session_id="k", speaker="alice")), TurnContext(Session())
-
-        def ask(text):
-            hooks.fire(ON_RUN_START, ctx, {"task": text})
-            ctx.session.messages.append({"role": "user", "content": text})
-            fired = hooks.fire(BEFORE_LLM, ctx, {"messages": ctx.session.messages, "hop": 0, "tools": []})
-            ctx.session.messages.append({"role": "assistant", "content": "Well."})
-            hooks.fire(ON_RUN_END, ctx, AgentResult("Well."))
-            return fired.payload["messages"][-1]["content"]
-
-        assert "units: metric" in ask("Which units do we use?")
-        memory.store.set_preference("units", "imperial")
-        assert "units: now imperial (before: metric)" in ask("And now, which units do we use?")
 
 
 def test_preferences_of_an_older_file_get_ids_in_the_order_of_writing(tmp_path):

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -72,28 +71,6 @@ def keys(found: list[tuple[Fact, float]]) -> list[str]:
     return [fact.key for fact, _ in found]
 
 
-def values(facts: list[Fact]) -> list[str]:
-    return [fact.value for fact in facts]
-
-
-def begin_of(fact: Fact) -> float:
-    assert fact.valid_from is not None
-    return fact.valid_from
-
-
-def test_01_the_newest_facts_reach_the_prompt(store: Store, hand: HandClock) -> None:
-    """Of 25 facts the 20 newest are rendered; what was changed, and not what was said again, counts as new."""
-    for n in range(25):
-        store.add_fact(f"k{n}", f"v{n}")
-        hand.advance(1)
-    newest = [f"- k{n}: v{n}" for n in range(24, 4, -1)]
-    assert store.render_for_prompt().splitlines() == ["## Known facts", *newest]
-    store.add_fact("k1", "v1")
-    assert store.render_for_prompt().splitlines()[1:] == newest
-    store.add_fact("k0", "changed")
-    assert store.render_for_prompt().splitlines()[1:] == ["- k0: changed", *newest[:-1]]
-
-
 def test_01_what_is_asked_about_reaches_the_prompt(store: Store, hand: HandClock) -> None:
     """The oldest of 25 facts is before the model when it is what somebody asks about, however few have room."""
     store.add_fact("ladder", "leans in the garage")
@@ -107,171 +84,6 @@ def test_01_what_is_asked_about_reaches_the_prompt(store: Store, hand: HandClock
     assert "on shelf 23" in new
     assert "leans in the garage" not in new
     assert "leans in the garage" in ladder
-
-
-WRITER = """
-import sys, edgemem
-path, kind, name = sys.argv[1:]
-options = {"embed_fn": lambda text: [1.0, 0.0]} if kind == "VectorMemoryStore" else {}
-with getattr(edgemem, kind)(path, **options) as store:
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for n in range(40):
-        store.add_fact("shared", f"{name} {n}")
-        store.flush()
-"""
-
-
-def test_02_three_processes_leave_one_value_and_it_can_be_forgotten(
-    make: Make, kind: str, tmp_path: Path
-) -> None:
-    """Three processes that begin to write one key at the same moment leave one value; forgetting leaves none."""
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", WRITER, str(tmp_path / "memory.db"), kind, name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-        )
-        for name in "abc"
-    ]
-    for process in running:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in running:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for process in running:
-        process.communicate()
-    assert [process.returncode for process in running] == [0, 0, 0]
-    with make() as store:
-        history = store.fact_history("shared")
-        assert sorted(values(history)) == sorted(f"{name} {n}" for name in "abc" for n in range(40))
-        assert all(before.superseded_by == after.id for before, after in pairwise(history))
-        assert [fact.is_active for fact in history] == [False] * 119 + [True]
-        assert values(store.facts()) == [store.get_fact("shared")] == [history[-1].value]
-        assert store.forget_fact("shared")
-        assert not store.forget_fact("shared")
-        assert store.get_fact("shared") is None
-    with make() as store:
-        assert store.get_fact("shared") is None
-        assert store.facts() == store.fact_history("shared") == []
-
-
-def test_03_what_was_believed_then_is_told_apart_from_what_was_true_then(make: Make, hand: HandClock) -> None:
-    """An event time is kept, and the store can be asked what it believed at T1 about T2, also after reopening."""
-    moved = hand.wall - 30 * 86400
-    with make(clock=hand.clock) as store:
-        store.add_fact("home", "Oslo")
-        told_oslo = hand.wall
-        hand.advance(86400)
-        store.add_fact("home", "Bergen", valid_from=moved)
-        told_bergen = hand.wall
-        hand.advance(86400)
-        store.add_fact("home", "Hamar", valid_from=moved - 100.0, valid_to=moved)
-    with make(clock=hand.clock) as store:
-
-        def believed(t: float, known_at: float | None = None) -> list[str]:
-            return values(store.facts_as_of(t, known_at=known_at))
-
-        assert believed(moved + 1) == ["Bergen"]
-        assert believed(moved - 1) == ["Hamar"]
-        assert believed(moved - 101) == []
-        assert believed(told_oslo + 1) == ["Bergen"]
-        assert believed(told_oslo + 1, known_at=told_oslo + 1) == ["Oslo"]
-        assert believed(moved + 1, known_at=told_oslo + 1) == []
-        assert believed(moved - 1, known_at=told_bergen + 1) == []
-        assert believed(told_oslo + 1, known_at=told_oslo - 1) == []
-        oslo, bergen, hamar = store.fact_history("home")
-        assert [oslo.value, bergen.value, hamar.value] == ["Oslo", "Bergen", "Hamar"]
-        assert bergen.valid_from == moved
-        assert bergen.recorded_at == pytest.approx(told_bergen)
-        assert (hamar.valid_from, hamar.valid_to) == (moved - 100.0, moved)
-        assert oslo.invalidated_at is not None
-        assert oslo.recorded_at < oslo.invalidated_at <= bergen.recorded_at
-
-
-def test_03_saying_it_again_rewrites_nothing(store: Store, hand: HandClock) -> None:
-    """A fact that is affirmed a day later keeps every time that was noted of it."""
-    store.add_fact("home", "Oslo", source="user")
-    store.add_fact("tea", "green")
-    hand.advance(1)
-    before = store.facts(), store.fact_history("home"), store.render_for_prompt()
-    hand.advance(86400)
-    store.add_fact("home", "Oslo", source="llm")
-    assert (store.facts(), store.fact_history("home"), store.render_for_prompt()) == before
-
-
-def test_04_a_clock_that_steps_back_an_hour_hides_nothing(make: Make, hand: HandClock) -> None:
-    """History keeps its order and every version a moment at which it holds, also in a new process after the step."""
-    with make(clock=hand.clock) as store:
-        store.add_fact("door", "open")
-        hand.advance(10)
-        store.add_fact("door", "ajar")
-    hand.wall -= 3600
-    with make(clock=HandClock(hand.wall).clock) as store:
-        store.add_fact("door", "shut")
-        store.add_fact("door", "locked")
-        history = store.fact_history("door")
-        assert values(history) == ["open", "ajar", "shut", "locked"]
-        assert all(before.recorded_at < after.recorded_at for before, after in pairwise(history))
-        for fact in history:
-            begin = begin_of(fact)
-            assert fact.valid_to is None or fact.valid_to > begin
-            assert values(store.facts_as_of(begin)) == [fact.value]
-            assert values(store.facts_as_of(begin, known_at=fact.recorded_at)) == [fact.value]
-        assert store.get_fact("door") == "locked"
-
-
-def test_04_the_year_1970_is_a_time_and_no_default(make: Make) -> None:
-    """A valid_from of 0 means 1970, and a board that boots there still tells older from newer."""
-    board = HandClock(0.0)
-    with make(clock=board.clock) as store:
-        store.add_fact("born", "early", valid_from=0.0, valid_to=100.0)
-        store.add_fact("door", "open")
-        board.advance(1)
-        store.add_fact("door", "shut")
-    with make(clock=HandClock(0.0).clock) as store:
-        store.add_fact("door", "locked")
-        assert [(fact.valid_from, fact.valid_to) for fact in store.fact_history("born")] == [(0.0, 100.0)]
-        assert values(store.facts_as_of(0.0)) == ["early"]
-        assert store.facts_as_of(-1.0) == store.facts_as_of(100.0) == []
-        history = store.fact_history("door")
-        assert values(history) == ["open", "shut", "locked"]
-        held = [values(store.facts_as_of(begin_of(fact))) for fact in history]
-        assert held == [["open"], ["shut"], ["locked"]]
-
-
-def test_05_what_is_forgotten_is_in_no_byte_of_any_file(make: Make, tmp_path: Path) -> None:
-    """Forgetting erases the key with every version, and a preference, while the store is open and after it closed."""
-
-    def files_with(*words: bytes) -> list[str]:
-        paths = [path for path in tmp_path.rglob("*") if path.is_file()]
-        return [path.name for path in paths if any(word in path.read_bytes() for word in words)]
-
-    words = b"safe.pin", b"rhubarb", b"mumble"
-    with make() as store:
-        store.add_fact("tea", "green")
-        for n in range(5):
-            store.add_fact("safe.pin", f"rhubarb {n}" + "x" * 1000 * n)
-        store.retract_fact("safe.pin")
-        store.add_fact("safe.pin", "rhubarb", valid_from=0.0, valid_to=9.0)
-        store.set_preference("voice", "mumble")
-        store.flush()
-        if isinstance(store, VectorMemoryStore):
-            store.search_facts("rhubarb")
-        assert all(files_with(word) for word in words)
-        assert store.forget_fact("safe.pin")
-        assert store.forget_preference("voice")
-        assert files_with(*words) == []
-        assert store.fact_history("safe.pin") == []
-        assert store.preferences() == []
-        assert values(store.facts_as_of(5.0)) == []
-    assert files_with(*words) == []
-    with make() as store:
-        assert values(store.facts()) == ["green"]
 
 
 SEARCHER = """

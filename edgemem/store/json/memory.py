@@ -19,8 +19,7 @@ from edgemem.store.db.connection import MemoryTables
 from edgemem.store.db.files import locked_beside, meaningful, set_aside
 from edgemem.store.json.files import JsonFile, copy_aside
 from edgemem.store.json.records import TABLES, MemoryFile, file_of, fill, free_id, state_fact
-from edgemem.store.memory_store import TableMemoryStore
-from edgemem.store.validation import checked_count
+from edgemem.store.memory_store import TableMemoryStore, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -46,8 +45,6 @@ class JSONMemoryStore(TableMemoryStore):
             it is heard again; 0: every fact is believed at once.
     """
 
-    _max_episodes = 500
-
     def __init__(
         self,
         path: str | Path,
@@ -58,9 +55,7 @@ class JSONMemoryStore(TableMemoryStore):
         flush_after_s: float = 0.5,
         doubtful_below: float = 0.5,
     ) -> None:
-        if max_episodes is not None:
-            self._max_episodes = checked_count(max_episodes, "max_episodes")
-        self._doubtful_below = doubtful_below
+        self._settings = settings_of(max_episodes, doubtful_below)
         self._file = JsonFile(path, MemoryFile)
         self._clock = clock or Clock()
         self._flush_after_s = flush_after_s
@@ -84,16 +79,6 @@ class JSONMemoryStore(TableMemoryStore):
     def path(self) -> Path:
         """Return the file."""
         return self._file.path
-
-    @property
-    def max_episodes(self) -> int:
-        """Return how many of the newest episodes are kept; 0 keeps all."""
-        return self._max_episodes
-
-    @property
-    def doubtful_below(self) -> float:
-        """Return the confidence below which a fact does not replace one that was heard well."""
-        return self._doubtful_below
 
     def load(self) -> None:
         """Read the file, and do on top of it what is not written yet; hand edits show from now on."""
