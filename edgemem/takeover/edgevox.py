@@ -1,6 +1,6 @@
 """Taking over what EdgeVox remembers: the same values, at the same times, as history.
 
-The files are read as far as they can be read, and never changed. What they hold is replayed in order of time in a scratch
+The files are never changed. What they hold is replayed in order of time in a scratch
 truth, whose clock shows when EdgeVox wrote, and comes from there into the memory as an export does: in one transaction,
 and a second time without effect. EdgeVox has one time only, which becomes both: when something was true, and when it
 was learnt.
@@ -10,14 +10,13 @@ holds; where the clock had been set back, what was written later still replaces 
 
 Layouts of EdgeVox 1.3: a memory is `{"facts": […], "preferences": […], "episodes": […]}` or a database with these
 tables; a conversation is `<id>.json` with `{"messages": […], "state": {…}}` or a row of the table `sessions`; notes
-are Markdown. Of JSON that was cut short, the whole records before the cut are read.
+are Markdown.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -298,11 +297,7 @@ class _Memory:
             )
         data = _json_of(text)
         if data is None:
-            data = _whole_records(text)
-            count = sum(map(len, data.values()))
-            self.remarks.append(
-                f"{name} is damaged; of its records, those before the damage were read: {count}."
-            )
+            raise InvalidInputError("it is damaged; mend it, and import it again.")
         if isinstance(data.get("messages"), list):
             # EdgeVox writes no time into it.
             self._take_session(file.stem, data["messages"], data.get("state", {}), file.stat().st_mtime)
@@ -351,18 +346,12 @@ class _Memory:
         preferences = list(self._complete(name, rows, "preference", ("key", "value")))
         for row in self._complete(name, rows, "fact", ("key", "value")):
             # A fact that was invalidated is over, also where an older EdgeVox kept no end.
+            begun = _time(row.get("valid_from")) or _time(row.get("updated_at")) or 0.0
             ended = _time(row.get("valid_to"))
-            self.facts.append(
-                _Fact(
-                    key=_text(row["key"]),
-                    value=_text(row["value"]),
-                    scope=_text(row.get("scope") or "global"),
-                    source=_text(row.get("source") or ""),
-                    valid_from=_time(row.get("valid_from")) or _time(row.get("updated_at")) or 0.0,
-                    valid_to=_time(row.get("invalidated_at")) if ended is None else ended,
-                    file=len(self.files),
-                )
-            )
+            ended = _time(row.get("invalidated_at")) if ended is None else ended
+            parts = (row["key"], row["value"], row.get("scope") or "global", row.get("source") or "")
+            key, value, scope, source = map(_text, parts)
+            self.facts.append(_Fact(key, value, scope, source, begun, ended, len(self.files)))
         for row in preferences:
             key, value, at = _text(row["key"]), _text(row["value"]), _time(row.get("updated_at")) or 0.0
             earlier, earlier_at = self.preferences.get(key, (value, at))
@@ -401,26 +390,6 @@ class _Memory:
                 self.skip(f"Entry {n} of the {kind}s of {name}", f"it has no {' or no '.join(fields)}.")
             else:
                 yield row
-
-
-def _whole_records(text: str) -> dict[str, list[Any]]:
-    """Return the lists of records of JSON that cannot be read to its end."""
-    decode = json.JSONDecoder().raw_decode
-    records: dict[str, list[Any]] = {}
-    at = 0
-    for part in ("messages", *_MEMORY):
-        begin = re.compile(rf'(?<!\\)"{part}"\s*:\s*\[').search(text, at)
-        if begin is None:
-            continue
-        at = begin.end()
-        records[part] = []
-        while match := re.compile(r"[\s,]*(?=\{)").match(text, at):
-            try:
-                record, at = decode(text, match.end())
-            except (ValueError, RecursionError):
-                break
-            records[part].append(record)
-    return records
 
 
 def _json_of(text: Any) -> Any:

@@ -235,21 +235,6 @@ def test_faults_of_edgevox_are_mended_and_told(memory, tmp_path, rows, remark, v
     assert [v.recorded_at for v in history] == sorted({v.recorded_at for v in history})
 
 
-def test_json_that_was_cut_short_gives_its_whole_records(memory, tmp_path):
-    """Of a file that a power cut truncated, everything before the cut is kept, and the file is left alone."""
-    old = tmp_path / "x.json"
-    write_json(old, facts=[fact(f"k{n}", '"facts": [{', START + n) for n in range(20)], episodes=[episode(1)])
-    text = old.read_text()
-    old.write_text(text[: text.index("k13") + 40])
-    report = take(memory, old)
-    assert report.added == {"facts": 13}
-    assert "before the damage were read: 13." in report.remarks[0]
-    session = tmp_path / "s.json"
-    session.write_text(json.dumps({"messages": conversation(1), "state": {}})[:-40])
-    take(memory, session)
-    assert memory.sessions.load("s").messages == conversation(1)[:-1]
-
-
 def test_what_cannot_be_taken_is_skipped_and_named(memory, tmp_path):
     """Every row, file and conversation that stays behind is told with its reason; the rest is taken."""
     old = tmp_path / "memory"

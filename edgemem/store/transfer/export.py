@@ -70,21 +70,88 @@ class _Export:
         self.person = person
         self._bound = {"person": person, "until": db.high_water(), "page": _PAGE}
 
-    def lines(self) -> Iterator[records.Line]:
-        """Yield everything between the first line and the notes."""
-        yield from self._facts()
-        yield from self._doubts()
-        yield from self._preferences()
-        yield from self._episodes()
-        yield from self._sessions()
-        if self.person is None:
-            yield from self._dropped()
-        yield from self._outputs()
-
     def withheld(self) -> int:
         """Return how many facts of the person also hold what is private to somebody else."""
         sql = f"select count(*) from fact_keys k where {_THEIR_KEY} and {_FOREIGN}"  # noqa: S608 - our own constants
         return int(self._db.query(sql, self._bound)[0][0])
+
+    def lines(self) -> Iterator[records.Line]:
+        """Yield everything between the first line and the notes."""
+        yield from self._facts()
+        doubts = self._pages(
+            f"{records.DOUBTS.select('d')}, k.scope, k.key",
+            "doubts d cross join fact_keys k on k.id = d.key_id",
+            f"d.id <= :until and {_THEIR_KEY} and not {_FOREIGN}"
+            " and (:person is null or d.level < 2 or d.owner is :person)",
+            {"d.id": 0},
+        )
+        for row in doubts:
+            yield records.DOUBTS.of(row, scope=row[-2], key=row[-1])
+        theirs = "(:person is null or owner = :person or (scope = 'user:' || :person and level < 2))"
+        yield from self._records(
+            records.PREFERENCES, f"{theirs} and recorded <= :until", {"scope": "", "key": ""}
+        )
+        yield from self._records(records.EPISODES, f"id <= :until and {_THEIRS}", {"id": 0})
+        yield from self._sessions()
+        if self.person is None:
+            rows = self._pages(
+                f"{records.MESSAGES.select('m')}, s.name, m.turn, m.dropped",
+                "messages m cross join sessions s on s.id = m.session_id",
+                "m.dropped <= :until",
+                {"m.id": 0},
+            )
+            for *message, session, turn, dropped in rows:
+                yield records.Dropped(session, turn, dropped, records.MESSAGES.of(message))
+        # In the order in which they came: the oldest are dropped first, wherever they are read in.
+        outputs = self._pages(
+            f"o.id, s.name, {records.OUTPUTS.select('o')}",
+            "tool_outputs o cross join sessions s on s.id = o.session_id"
+            " cross join turns t on t.session_id = o.session_id and t.n = o.turn",
+            f"t.last_message <= :until and {_THEIRS}",
+            {"o.id": 0},
+        )
+        for _, session, *output in outputs:
+            yield records.OUTPUTS.of(output, session=session)
+
+    def _facts(self) -> Iterator[records.Line]:
+        keys = self._pages(
+            "k.scope, k.key, k.id",
+            "fact_keys k",
+            f"{_THEIR_KEY} and not {_FOREIGN}",
+            {"k.scope": "", "k.key": ""},
+        )
+        # What was closed after the export began was still believed then.
+        columns = ", ".join(
+            f"case when known_to <= :until then {name} end" if name in {"known_to", "node"} else name
+            for name in records.FACTS.columns
+        )
+        for scope, key, key_id in keys:
+            of_key = "key_id = :key_id and id <= :until"
+            for row in self._pages(columns, "facts", of_key, {"id": 0}, key_id=key_id):
+                yield records.FACTS.of(row, scope=scope, key=key)
+
+    def _sessions(self) -> Iterator[records.Line]:
+        theirs = f"(:person is null or exists (select 1 from turns where session_id = s.id and {_THEIRS}))"  # noqa: S608 - ours
+        where = f"id <= :until and {theirs}"
+        for row in self._pages(records.SESSIONS.select(), "sessions s", where, {"id": 0}):
+            session = records.SESSIONS.of(row)
+            yield session if self.person is None else msgspec.structs.replace(session, state=None)
+            where = f"session_id = :session and last_message <= :until and {_THEIRS}"
+            for turn in self._pages(records.TURNS.select(), "turns", where, {"n": -1}, session=session.id):
+                n, first, last = turn[:3]
+                said = self._db.query(records.MESSAGES_OF_TURN, (first, last, session.id, n))
+                messages = tuple(map(records.MESSAGES.of, said))
+                yield records.TURNS.of(turn, session=session.name, messages=messages)
+            if self.person is None:
+                where = "session_id = :session and id <= :until"
+                rows = self._pages(records.EPOCHS.select(), "epochs", where, {"id": 0}, session=session.id)
+                for epoch in rows:
+                    yield records.EPOCHS.of(epoch, session=session.name)
+
+    def _records(
+        self, table: records.Table[Any], where: str, after: dict[str, Any]
+    ) -> Iterator[records.Line]:
+        return map(table.of, self._pages(table.select(), table.name, where, after))
 
     def _pages(
         self, columns: str, source: str, where: str, after: dict[str, Any], **bound: Any
@@ -104,91 +171,3 @@ class _Export:
         while page := self._db.query(sql, {**self._bound, **bound, **dict(zip(names, last, strict=False))}):
             yield from page
             last = page[-1]
-
-    def _facts(self) -> Iterator[records.Line]:
-        keys = self._pages(
-            "k.scope, k.key, k.id",
-            "fact_keys k",
-            f"{_THEIR_KEY} and not {_FOREIGN}",
-            {"k.scope": "", "k.key": ""},
-        )
-        # What was closed after the export began was still believed then.
-        columns = ", ".join(
-            f"case when known_to <= :until then {name} end" if name in {"known_to", "node"} else name
-            for name in records.FACTS.columns
-        )
-        for scope, key, key_id in keys:
-            of_key = "key_id = :key_id and id <= :until"
-            for row in self._pages(columns, "facts", of_key, {"id": 0}, key_id=key_id):
-                yield records.FACTS.of(row, scope=scope, key=key)
-
-    def _doubts(self) -> Iterator[records.Line]:
-        rows = self._pages(
-            f"{records.DOUBTS.select('d')}, k.scope, k.key",
-            "doubts d cross join fact_keys k on k.id = d.key_id",
-            f"d.id <= :until and {_THEIR_KEY} and not {_FOREIGN}"
-            " and (:person is null or d.level < 2 or d.owner is :person)",
-            {"d.id": 0},
-        )
-        for row in rows:
-            yield records.DOUBTS.of(row, scope=row[-2], key=row[-1])
-
-    def _preferences(self) -> Iterator[records.Line]:
-        theirs = "(:person is null or owner = :person or (scope = 'user:' || :person and level < 2))"
-        where, after = f"{theirs} and recorded <= :until", {"scope": "", "key": ""}
-        return map(
-            records.PREFERENCES.of,
-            self._pages(records.PREFERENCES.select(), "preferences", where, dict[str, Any](after)),
-        )
-
-    def _episodes(self) -> Iterator[records.Line]:
-        where = f"id <= :until and {_THEIRS}"
-        return map(records.EPISODES.of, self._pages(records.EPISODES.select(), "episodes", where, {"id": 0}))
-
-    def _sessions(self) -> Iterator[records.Line]:
-        theirs = f"(:person is null or exists (select 1 from turns where session_id = s.id and {_THEIRS}))"  # noqa: S608 - ours
-        for row in self._pages(
-            records.SESSIONS.select(), "sessions s", f"id <= :until and {theirs}", {"id": 0}
-        ):
-            session = records.SESSIONS.of(row)
-            yield session if self.person is None else msgspec.structs.replace(session, state=None)
-            yield from self._turns(session)
-            if self.person is None:
-                yield from self._epochs(session)
-
-    def _turns(self, session: records.Session) -> Iterator[records.Line]:
-        where = f"session_id = :session and last_message <= :until and {_THEIRS}"
-        for row in self._pages(records.TURNS.select(), "turns", where, {"n": -1}, session=session.id):
-            n, first, last = row[:3]
-            messages = self._db.query(records.MESSAGES_OF_TURN, (first, last, session.id, n))
-            yield records.TURNS.of(
-                row, session=session.name, messages=tuple(map(records.MESSAGES.of, messages))
-            )
-
-    def _epochs(self, session: records.Session) -> Iterator[records.Line]:
-        where = "session_id = :session and id <= :until"
-        for row in self._pages(records.EPOCHS.select(), "epochs", where, {"id": 0}, session=session.id):
-            yield records.EPOCHS.of(row, session=session.name)
-
-    def _outputs(self) -> Iterator[records.Line]:
-        # In the order in which they came: the oldest are dropped first, wherever they are read in.
-        rows = self._pages(
-            f"o.id, s.name, {records.OUTPUTS.select('o')}",
-            "tool_outputs o cross join sessions s on s.id = o.session_id"
-            " cross join turns t on t.session_id = o.session_id and t.n = o.turn",
-            f"t.last_message <= :until and {_THEIRS}",
-            {"o.id": 0},
-        )
-        for _, session, *row in rows:
-            yield records.OUTPUTS.of(row, session=session)
-
-    def _dropped(self) -> Iterator[records.Line]:
-        rows = self._pages(
-            f"{records.MESSAGES.select('m')}, s.name, m.turn, m.dropped",
-            "messages m cross join sessions s on s.id = m.session_id",
-            "m.dropped <= :until",
-            {"m.id": 0},
-        )
-        for row in rows:
-            *message, session, turn, dropped = row
-            yield records.Dropped(session, turn, dropped, records.MESSAGES.of(message))

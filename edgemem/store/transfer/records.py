@@ -10,7 +10,7 @@ import math
 import re
 import struct
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -223,25 +223,17 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 class _Column(NamedTuple):
-    """How a field stands in its column, where it does not stand there as it is.
-
-    Args:
-        store: what stands in the column for a value.
-        read: the value of what stands there.
-        name: of the column, if not the field's.
-    """
+    """How a field stands in its column, where it does not stand there as it is."""
 
     store: Callable[[Any], Any]
+    """Returns what stands in the column for a value."""
     read: Callable[[Any], Any]
     name: str = ""
-
-
-def _same(value: Any) -> Any:
-    return value
+    """Of the column, if not the field's."""
 
 
 def _named(name: str) -> _Column:
-    return _Column(_same, _same, name)
+    return _Column(lambda value: value, lambda column: column, name)
 
 
 def _as_json(empty: Any) -> _Column:
@@ -290,11 +282,7 @@ class Table(Generic[Record]):
         return fields
 
     def of(self, row: Sequence[Any], **beside: Any) -> Record:
-        """Return the record of a row that begins with the columns.
-
-        Args:
-            beside: the fields that are no columns.
-        """
+        """Return the record of a row that begins with the columns, with the fields that are no columns."""
         return self.record(**self.fields(row), **beside)
 
     def row(self, record: Record) -> list[Any]:
@@ -371,18 +359,22 @@ class Reading:
                 continue
             record = self._record(data)
             if end is not None:
-                raise InvalidInputError(
-                    f"Line {self.line} stands behind the last one; import one export at a time."
+                self._fail("stands behind the last one; import one export at a time.")
+            if (self.line == 1) != isinstance(record, Edgemem):
+                self._fail(
+                    'is not {"record":"edgemem",…}; `edgemem export` writes what can be read.'
+                    if self.line == 1
+                    else "begins another export; import one at a time."
                 )
-            if self.line == 1:
-                self._check_first(record)
-            elif isinstance(record, Edgemem):
-                raise InvalidInputError(f"Line {self.line} begins another export; import one at a time.")
-            elif isinstance(record, End):
+            if isinstance(record, End):
                 end = record
-            else:
+            elif not isinstance(record, Edgemem):
                 count += 1
                 yield record
+            elif record.format > FORMAT:
+                raise InvalidInputError(
+                    f"A newer edgemem wrote this export (format {record.format}); update edgemem to read it."
+                )
         if self.line == 0:
             raise InvalidInputError("There is nothing to take in: not one line came.")
         if end is None or end.lines != count:
@@ -390,11 +382,12 @@ class Reading:
                 f"The file was cut short: behind its line {self.line}, lines are missing; export it again."
             )
 
+    def _fail(self, what: str) -> NoReturn:
+        raise InvalidInputError(f"Line {self.line} {what}")
+
     def _record(self, data: bytes) -> Line:
         if len(data) > MAX_LINE_BYTES:
-            raise InvalidInputError(
-                f"Line {self.line} is longer than {MAX_LINE_BYTES:,} bytes; this is no export."
-            )
+            self._fail(f"is longer than {MAX_LINE_BYTES:,} bytes; this is no export.")
         try:
             if _NUL.search(data):
                 raise InvalidInputError("it holds a NUL character.")
@@ -407,21 +400,9 @@ class Reading:
             ) from error
         for tick in ticks_of(record):
             if not 0 < tick <= self._limit:
-                raise InvalidInputError(
-                    f"Line {self.line} was written in another age by its ids; set this robot's clock, or mend the line."
-                )
+                self._fail("was written in another age by its ids; set this robot's clock, or mend the line.")
             self.newest = max(self.newest, tick)
         return record
-
-    def _check_first(self, record: Line) -> None:
-        if not isinstance(record, Edgemem):
-            raise InvalidInputError(
-                'Line 1 is not {"record":"edgemem",…}; `edgemem export` writes what can be read.'
-            )
-        if record.format > FORMAT:
-            raise InvalidInputError(
-                f"A newer edgemem wrote this export (format {record.format}); update edgemem to read it."
-            )
 
 
 def _check(record: Line) -> None:
