@@ -24,8 +24,7 @@ from edgemem.store.validation import (
     HEARD,
     checked_count,
     checked_heard,
-    checked_name,
-    checked_payload_type,
+    checked_text,
     heard_columns,
     heard_of,
     lookup,
@@ -68,7 +67,7 @@ def append_episode(
     text = checked_payload(payload).decode()
     number, who = level_and_owner("", level_of_episode(level, checked_heard(heard)), owner, heard)
     who, heard = spell_both(tx, who, heard)
-    agent = checked_name(agent, "the agent of an episode")
+    agent = checked_text(agent, "the agent of an episode")
     row_id = tx.tick() if episode_id is None else episode_id
     outcome = storable_value(outcome, what="the outcome of an episode")
     tx.execute(
@@ -137,7 +136,11 @@ def episode_number(episode_id: str) -> int:
 
 def checked_payload(payload: dict[str, Any]) -> bytes:
     """Return a payload as JSON; raise InvalidInputError if it is no dict, or too long to be stored."""
-    text = msgspec.json.encode(_plain(checked_payload_type(payload)))
+    if not isinstance(payload, dict):
+        raise InvalidInputError(
+            f"The payload of an episode must be a dict, not {type(payload).__name__}; pass one such as {{'text': '…'}}."
+        )
+    text = msgspec.json.encode(_plain(payload))
     if len(text) > MAX_PAYLOAD_BYTES:
         raise InvalidInputError(
             f"The payload of an episode may have {MAX_PAYLOAD_BYTES:,} bytes; shorten it."

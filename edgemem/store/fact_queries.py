@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.records import Fact, Held
 from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
-from edgemem.store.unconfirmed import misheard_perhaps, read_doubts
+from edgemem.store.unconfirmed import misheard_perhaps
 from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ FACT_COLUMNS = """
   f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
 """
 """What `fact_of` makes a Fact of, from `facts f join fact_keys k`."""
+
+_DOUBT_COLUMNS = (
+    FACT_COLUMNS.replace("f.origin", "d.id")
+    .replace("f.known_to", "d.settled")
+    .replace("f.supersedes", "d.confirmed_by")
+    .replace("f.", "d.")
+)
+"""The same of `doubts d`; in place of what it supersedes, the fact that confirmed it."""
 
 _BELIEVED = """
   select case when coalesce(b.valid_to, 9e999) > :t then b.id end from facts b
@@ -119,9 +127,9 @@ def facts_as_of(
     """Return what held at `t`, as believed now or at `known_at`; newest first."""
     sql, values = as_of(t, scope=scope, known_at=known_at, reader=reader)
     rows = db.query(sql, values)
-    rows.sort(key=_origin, reverse=True)
+    rows.sort(key=lambda row: int(row[3]), reverse=True)
     misheard = misheard_perhaps(db) if rows else set()
-    return [fact_of(row, misheard=_origin(row) in misheard) for row in rows]
+    return [fact_of(row, misheard=row[3] in misheard) for row in rows]
 
 
 def as_of(
@@ -217,41 +225,47 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
         f" where k.scope = {at} and k.key = :key and f.value is not null order by f.id",
         {**values, "key": lookup(key)},
     )
-    return sorted(
-        [*history_of(rows, misheard_perhaps(db)), *read_doubts(db, key=key, scope=scope)],
-        key=lambda fact: int(fact.id),
-    )
-
-
-def history_of(rows: Sequence[tuple[Any, ...]], misheard: Collection[int]) -> list[Fact]:
-    """Return the history of a key.
-
-    Args:
-        rows: all that has a value, as FACT_COLUMNS with id and time of recording behind, oldest first.
-        misheard: the versions that were perhaps misheard.
-    """
     left: dict[int, tuple[float, float | None]] = {}
-    numbers: dict[int, int] = {}
-    for row in rows:
-        origin, valid_from, valid_to, known_to, row_id, recorded = *_origin_and_times(row), *row[-2:]
+    """What is believed of each version, from its earliest moment to its last."""
+    for _, _, _, origin, _, valid_from, valid_to, known_to, *_ in rows:
         if known_to is None:
             begin, end = left.get(origin, (valid_from, valid_to))
-            later = None if end is None or valid_to is None else max(end, valid_to)
-            left[origin] = min(begin, valid_from), later
-        if row_id == origin:
-            numbers[recorded] = row_id
-    history = []
-    for row in rows:
-        origin, valid_from, valid_to, known_to, row_id = *_origin_and_times(row), row[-2]
-        if row_id == origin:
-            by = numbers.get(known_to) if known_to is not None else None
-            begin, end = left.get(origin, (valid_from, valid_to))
-            whole = (*row[:5], begin, end, *row[7:-2])
-            history.append(fact_of(whole, superseded_by=by, misheard=origin in misheard))
-    return history
+            left[origin] = min(begin, valid_from), None if None in (end, valid_to) else max(end, valid_to)
+    said = [row for row in rows if row[-2] == row[3]]
+    numbers = {row[-1]: row[-2] for row in said}
+    misheard = misheard_perhaps(db)
+    history = read_doubts(db, key=key, scope=scope)
+    for row in said:
+        whole = (*row[:5], *left.get(row[3], row[5:7]), *row[7:-2])
+        history.append(fact_of(whole, superseded_by=numbers.get(row[7]), misheard=row[3] in misheard))
+    return sorted(history, key=lambda fact: int(fact.id))
 
 
-def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None, misheard: bool = False) -> Fact:
+def read_doubts(
+    db: Tables, *, key: str | None = None, scope: str | None = None, reader: Reader | None = None
+) -> list[Fact]:
+    """Return doubts that wait; of one key all that there ever were. The oldest come first."""
+    rule, values = reading_rule(reader, "d.")
+    # What was heard badly again and so believed is a version of its own, not one more doubt.
+    where = [
+        rule,
+        "d.settled is null" if key is None else "k.key = :key and coalesce(d.confirmed_by, d.id) >= d.id",
+    ]
+    if scope is not None:
+        at, value = scope_in_sql(scope)
+        where.append(f"k.scope = {at}")
+        values |= value
+    rows = db.query(
+        f"select {_DOUBT_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
+        f" where {' and '.join(where)} order by d.id",
+        {**values, "key": None if key is None else lookup(key)},
+    )
+    return [fact_of((*row[:8], None, *row[9:]), superseded_by=row[8], doubtful=True) for row in rows]
+
+
+def fact_of(
+    row: tuple[Any, ...], *, superseded_by: int | None = None, misheard: bool = False, doubtful: bool = False
+) -> Fact:
     """Return the record of a row of FACT_COLUMNS."""
     key, value, scope, origin, source, valid_from, valid_to, known_to, supersedes, level, owner, *heard = row
     at = origin / 1e6
@@ -271,13 +285,6 @@ def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None, misheard:
         LEVELS[level],
         owner,
         heard_of(heard),
-        perhaps_misheard=misheard,
+        doubtful,
+        misheard,
     )
-
-
-def _origin(row: tuple[Any, ...]) -> int:
-    return int(row[3])
-
-
-def _origin_and_times(row: tuple[Any, ...]) -> tuple[int, float, float | None, int | None]:
-    return row[3], row[5], row[6], row[7]

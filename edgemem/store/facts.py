@@ -28,7 +28,7 @@ from edgemem.store.unconfirmed import (
     settle_doubts,
     since_first_heard,
 )
-from edgemem.store.validation import checked_heard, checked_moment, checked_name, heard_columns
+from edgemem.store.validation import checked_heard, checked_moment, checked_text, heard_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,13 +123,15 @@ def believe(
         return False
     well = not badly(statement)
     # The same value is news all the same when it is heard well at last: then it is safe from what is heard badly.
-    if not is_news(touched, statement) and not (well and any(map(badly, touched))):
+    what = (statement.value, statement.level, statement.owner)
+    is_news = not touched or any((old.value, old.level, old.owner) != what for old in touched)
+    if not is_news and not (well and any(map(badly, touched))):
         if well:
             settle_doubts(tx, key_id, statement, touched[0].origin)
         return False
     recorded, version = _next_version(tx, key_id, recorded)
     _close(tx, touched, recorded, version)
-    *rest, new = cut(touched, statement._replace(version=version))
+    *rest, new = _cut(touched, statement._replace(version=version))
     for row in rest:
         _insert(tx, key_id, row, recorded)
     number = _insert(tx, key_id, new, recorded, number)
@@ -181,7 +183,7 @@ def checked_fact(
     end = None if valid_to is None else checked_moment(valid_to, "valid_to")
     if end is not None and end <= begin:
         raise InvalidInputError(f"A fact must end after it begins: valid_to {end:g} is not after {begin:g}.")
-    source = checked_name(source, "the source of a fact")
+    source = checked_text(source, "the source of a fact")
     number, who = level_and_owner(scope, level, owner, checked_heard(heard))
     return Rectangle(0, value, begin, end, 0, 0, None, source, number, who, heard_columns(heard))
 
@@ -268,22 +270,13 @@ def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int, number:
     return row_id
 
 
-NOTHING_HEARD: tuple[None, ...] = (None,) * 6
-
-
-def is_news(touched: Sequence[Rectangle], statement: Rectangle) -> bool:
-    """Tell whether anything is different in what was said from the believed rectangles that it touches."""
-    what = (statement.value, statement.level, statement.owner)
-    return not touched or any((old.value, old.level, old.owner) != what for old in touched)
-
-
-def cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
+def _cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
     """Return what to believe in place of `touched`: what is left of it on both sides, and what was said, last."""
     begin, end = statement.valid_from, statement.valid_to
     before = next((old.origin for old in touched if old.valid_from <= begin and old.value is not None), None)
     if not touched:
         # Nothing was known of this key: say so for all other times, so that a search finds that at once.
-        nothing = statement._replace(value=None, source="", heard=NOTHING_HEARD, badly=None)
+        nothing = statement._replace(value=None, source="", heard=heard_columns(None), badly=None)
         touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
     first, last = touched[0], touched[-1]
     left = []

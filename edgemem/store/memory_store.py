@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from edgemem.config import MemorySettings, Profile, Settings, StoreSettings
+from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean
 from edgemem.scopes import checked_scope, not_mistyped
 from edgemem.store import episodes, fact_queries, facts, preferences
@@ -15,8 +16,7 @@ from edgemem.store.db.database import Database
 from edgemem.store.db.files import Closing
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.erase.records import erase_episode, erase_fact, erase_in_truth, erase_preference
-from edgemem.store.unconfirmed import read_doubts
-from edgemem.store.validation import checked_count, checked_value, lookup
+from edgemem.store.validation import checked_count, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -112,7 +112,7 @@ class TableMemoryStore(Closing):
 
     def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
         """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""
-        return read_doubts(self._records(), scope=scope, reader=reader)
+        return fact_queries.read_doubts(self._records(), scope=scope, reader=reader)
 
     def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
         """Return preferences in the order of scope and key."""
@@ -180,12 +180,16 @@ class TableMemoryStore(Closing):
             level: who may read it, if not what the scope says.
             owner: of a private fact.
         """
-        text, scope = checked_value(value, f"the value of {key!r:.80}"), self._checked_scope(scope)
+        if value is None:
+            raise InvalidInputError(
+                f"The value of {key!r:.80} must be text, not None; to end a fact call retract_fact, to erase it forget_fact."
+            )
+        scope = self._checked_scope(scope)
         self._write(
             lambda tx: self._assert_fact(
                 tx,
                 key,
-                text,
+                value,
                 scope=scope,
                 source=source,
                 valid_from=valid_from,

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.records import Fact
-from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
-from edgemem.store.validation import HEARD, heard_of, lookup
+from edgemem.store.validation import HEARD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables, Transaction
 
 
 STATED = f"value, valid_from, valid_to, source, level, owner, {HEARD}"
 """The columns of facts and doubts that `Rectangle.stated` holds."""
 
-_COLUMNS = """
-  k.key, d.value, k.scope, d.id, d.source, d.valid_from, d.valid_to, d.settled, d.confirmed_by, d.level, d.owner,
-  d.speaker, d.speaker_confidence, d.asr_confidence, d.device, d.room, d.event_time
-"""
 _OVERLAPS = "valid_from < coalesce(:end, 9e999) and coalesce(valid_to, 9e999) > :begin"
 
 
@@ -131,51 +124,6 @@ def misheard_perhaps(db: Tables) -> set[int]:
 def forget_doubts(tx: Transaction, key_id: int) -> None:
     """Erase what was doubted about a key."""
     tx.execute("delete from doubts where key_id = ?", (key_id,))
-
-
-def read_doubts(
-    db: Tables, *, key: str | None = None, scope: str | None = None, reader: Reader | None = None
-) -> list[Fact]:
-    """Return doubts that wait; of one key all that there ever were. The oldest come first."""
-    rule, values = reading_rule(reader, "d.")
-    # What was heard badly again and so believed is a version of its own, not one more doubt.
-    where = [
-        rule,
-        "d.settled is null" if key is None else "k.key = :key and coalesce(d.confirmed_by, d.id) >= d.id",
-    ]
-    if scope is not None:
-        at, value = scope_in_sql(scope)
-        where.append(f"k.scope = {at}")
-        values |= value
-    rows = db.query(
-        f"select {_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
-        f" where {' and '.join(where)} order by d.id",
-        {**values, "key": None if key is None else lookup(key)},
-    )
-    return [doubt_of(row) for row in rows]
-
-
-def doubt_of(row: tuple[Any, ...]) -> Fact:
-    """Return the record of a row of doubts."""
-    key, value, scope, number, source, begin, end, settled, confirmed_by, level, owner, *heard = row
-    at = number / 1e6
-    return Fact(
-        key,
-        value,
-        scope,
-        at,
-        source,
-        str(number),
-        begin,
-        end,
-        None if settled is None else settled / 1e6,
-        recorded_at=at,
-        superseded_by=None if confirmed_by is None else str(confirmed_by),
-        level=LEVELS[level],
-        owner=owner,
-        heard=heard_of(heard),
-        doubtful=True,
-    )
 
 
 def first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> float | None:

@@ -34,15 +34,6 @@ MOST = 2**62
 """The largest number that is passed on; SQLite takes no larger ones."""
 
 
-def checked_name(value: str, what: str) -> str:
-    """Return a short text such as a source as it can be stored; raise InvalidInputError if it is no text."""
-    if not isinstance(value, str):
-        raise InvalidInputError(
-            f"{what} must be text, not {type(value).__name__}; pass a string, or leave it out."
-        )
-    return storable(value)
-
-
 def checked_text(text: str, what: str) -> str:
     """Return a text as a file can hold it; raise InvalidInputError if it is none."""
     if not isinstance(text, str):
@@ -62,15 +53,6 @@ def checked_heard(heard: Heard | None) -> Heard | None:
     raise InvalidInputError(
         f"heard must be a Heard, not {type(heard).__name__}; write heard=Heard(speaker='alice')."
     )
-
-
-def checked_value(value: str | None, what: str) -> str:
-    """Return what is said of a fact; raise InvalidInputError for None, which would end the fact unnoticed."""
-    if value is None:
-        raise InvalidInputError(
-            f"{what} must be text, not None; to end a fact call retract_fact, to erase it forget_fact."
-        )
-    return value
 
 
 def check_session(session: Session) -> None:
@@ -163,15 +145,6 @@ def checked_moment(seconds: float, what: str) -> float:
 def checked_tick(seconds: float, what: str) -> int:
     """Return a moment as microseconds since the epoch, as the file has it; what is further away is the end of time."""
     return round(max(-MOST, min(checked_time(seconds, what) * 1e6, MOST)))
-
-
-def checked_payload_type(payload: Any) -> dict[str, Any]:
-    """Return what an episode tells; raise InvalidInputError if it is no dict."""
-    if not isinstance(payload, dict):
-        raise InvalidInputError(
-            f"The payload of an episode must be a dict, not {type(payload).__name__}; pass one such as {{'text': '…'}}."
-        )
-    return payload
 
 
 def as_text(value: Any) -> str:

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop

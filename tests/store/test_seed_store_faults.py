@@ -14,14 +14,11 @@ import numpy as np
 import pytest
 from conftest import HandClock
 from hash_embedder import HashEmbedder
-from tiny_bert import write_tiny_bert
 
 import edgemem
 from edgemem import AgentLoop, JSONMemoryStore, MemoryInjectionHook, SQLiteMemoryStore, VectorMemoryStore
 from edgemem.inspect.replay import ScriptedModel
-from edgemem.llama.models.convert import convert_bert
-from edgemem.recall import vector_store
-from edgemem.records import Fact, Reader
+from edgemem.records import Fact
 
 ROOT = Path(__file__).parents[2]
 
@@ -125,47 +122,6 @@ def test_06_search_works_with_and_without_the_extension(tmp_path: Path) -> None:
     assert len(with_it) == 5
 
 
-@pytest.mark.parametrize("exact", [500, 10])
-def test_07_a_scope_is_looked_through_and_not_filtered_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exact: int
-) -> None:
-    """Fifty nearer facts of bob hide alice's one neither from a scope nor from a reader, however it is looked for."""
-    monkeypatch.setattr(vector_store, "EXACT", exact)
-    with VectorMemoryStore(tmp_path / "x.db", embed_fn=HashEmbedder()) as store:
-        for n in range(50):
-            store.add_fact(f"tea{n}", "tea", scope="user:bob")
-        store.add_fact("drink", "tea with much milk and honey", scope="user:alice")
-        assert keys(store.search_facts("tea", k=5, scope="user:alice")) == ["drink"]
-        assert keys(store.search_facts("tea", k=5, reader=Reader("alice"))) == ["drink"]
-        assert len(store.search_facts("tea", k=5, scope="user:bob")) == 5
-        assert store.search_facts("tea", k=5, scope="user:carol") == []
-
-
-@pytest.mark.parametrize("dimensions", [64, 32])
-def test_08_another_model_is_noticed_and_everything_embedded_again(tmp_path: Path, dimensions: int) -> None:
-    """Vectors of two models are never compared, whether they are as long or not, and every fact stays found."""
-    facts = {f"note{n}": f"word{n}" for n in range(5)}
-    texts = sorted(f"{key}: {value}" for key, value in facts.items())
-    for function in (Embedding("one"), Embedding("two", dimensions)):
-        with VectorMemoryStore(tmp_path / "x.db", embed_fn=function) as store:
-            for key, value in facts.items():
-                store.add_fact(key, value)
-            for key, value in facts.items():
-                (fact, distance), *_ = store.search_facts(f"{key}: {value}")
-                assert fact.key == key
-                assert distance == pytest.approx(0, abs=0.05)
-            assert store.index.database.query(
-                "select count(*) from vectors where space = (select max(id) from spaces)"
-            ) == [(len(facts),)]
-        # The first of all is the probe that tells one model from another; each question has the words of a fact.
-        assert sorted(function.texts[1:]) == sorted(2 * texts)
-    same = Embedding("two", dimensions)
-    with VectorMemoryStore(tmp_path / "x.db", embed_fn=same) as store:
-        store.add_fact("late", "word9")
-        assert keys(store.search_facts("word9", k=1)) == ["late"]
-    assert same.texts[1:] == ["word9", "late: word9"]
-
-
 def test_09_distances_are_those_of_directions(tmp_path: Path) -> None:
     """A function that gives vectors of any length gets the order and the distances of their cosines."""
     function = Embedding("one")
@@ -182,26 +138,6 @@ def test_09_distances_are_those_of_directions(tmp_path: Path) -> None:
         wanted[key] = math.sqrt(max(0.0, 2 - 2 * cosine))
     assert {fact.key: distance for fact, distance in found} == pytest.approx(wanted, abs=0.05)
     assert keys(found) == sorted(wanted, key=lambda key: wanted[key])
-
-
-def test_09_a_real_model_gets_its_prefixes(tmp_path: Path) -> None:
-    """Questions and facts are embedded with the prefixes that a model of this name was trained with."""
-    from edgemem.llama.backend import llama
-
-    path = tmp_path / "nomic-embed-text-v1.5.Q4_K_M.gguf"
-    convert_bert(write_tiny_bert(tmp_path / "bert"), path, name="tiny")
-    llm = llama().Llama(model_path=str(path), embedding=True, n_ctx=64, verbose=False)
-    try:
-        bare = edgemem.llama_embed(llm, query_prefix="", text_prefix="")
-        query = np.array(bare("search_query: robot"))
-        text = np.array(bare("search_document: place: kitchen"))
-        assert np.linalg.norm(query) == pytest.approx(1)
-        with VectorMemoryStore(tmp_path / "x.db", embed_fn=edgemem.llama_embed(llm)) as store:
-            store.add_fact("place", "kitchen")
-            ((_, distance),) = store.search_facts("robot")
-    finally:
-        llm.close()
-    assert distance == pytest.approx(np.linalg.norm(query - text), abs=0.01)
 
 
 def test_09_what_is_far_is_not_recalled(tmp_path: Path, hand: HandClock) -> None:

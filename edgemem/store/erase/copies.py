@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -137,42 +138,39 @@ def _outcome(line: str) -> str | None:
 
 
 def _without(message: StoredMessage, ours: set[str], gone: Sequence[Erased]) -> StoredMessage:
-    extra = message.extra
+    content, extra = message.content, dict(message.extra)
     if message.role == "tool" and (
         extra.get("name") in MEMORY_TOOLS or str(extra.get("tool_call_id")) in ours
     ):
-        content, parts = message.content, extra.get("content")
         for erased in gone:
             content = content and erased.out_of(content)
-            parts = _within(parts, erased, json.dumps(parts, default=str)) if parts else parts
-        changed = {**extra, "content": parts} if parts else extra
-        if content == message.content and changed == extra:
+            if extra.get("content"):
+                whole = json.dumps(extra["content"], default=str)
+                extra["content"] = _within(extra["content"], erased, whole)
+    elif calls := _calls(message):
+        extra["tool_calls"] = [
+            _call_without(call, gone) if _called(call) in MEMORY_TOOLS else call for call in calls
+        ]
+        if extra["tool_calls"] == calls:
             return message
-        return msgspec.structs.replace(message, content=content, extra=changed, tokens=())
-    calls = _calls(message)
-    if not calls:
+    if content == message.content and extra == message.extra:
         return message
-    left = [_call_without(call, gone) if _called(call) in MEMORY_TOOLS else call for call in calls]
-    if left == calls:
-        return message
-    return msgspec.structs.replace(message, extra={**extra, "tool_calls": left}, tokens=())
+    return msgspec.structs.replace(message, content=content, extra=extra, tokens=())
 
 
 def _call_without(call: dict[str, Any], gone: Sequence[Erased]) -> dict[str, Any]:
-    function = call["function"]
-    given = function.get("arguments")
-    as_text = isinstance(given, str)
-    try:
-        arguments = json.loads(given) if as_text else given
-    except (ValueError, RecursionError):
-        arguments = given  # the model wrote no JSON
+    given = arguments = call["function"].get("arguments")
+    if isinstance(given, str):
+        with suppress(ValueError, RecursionError):  # the model may have written no JSON
+            arguments = json.loads(given)
     left, whole = arguments, str(arguments)
     for erased in gone:
         left = _within(left, erased, whole)
     if left == arguments:
         return call
-    written = json.dumps(left, ensure_ascii=False) if as_text and not isinstance(left, str) else left
-    return {**call, "function": {**function, "arguments": written}}
+    if isinstance(given, str) and not isinstance(left, str):
+        left = json.dumps(left, ensure_ascii=False)
+    return {**call, "function": {**call["function"], "arguments": left}}
 
 
 def _within(value: Any, erased: Erased, whole: str) -> Any:
@@ -208,11 +206,11 @@ def _forms(value: str) -> set[str]:
 
 
 def _pattern(forms: Sequence[str]) -> re.Pattern[str] | None:
-    return re.compile("|".join(map(_alternative, forms))) if forms else None
-
-
-def _alternative(form: str) -> str:
-    """Return what finds a form as whole words; behind the beginning of a long one, the rest of its line goes too."""
-    begin = r"(?<!\w)" if re.match(r"\w", form[0]) else ""
-    end = r"(?!\w)" if re.match(r"\w", form[-1]) else ""
-    return begin + re.escape(form) + (r"[^\n]*" if len(form) == _HEAD else end)
+    """Return what finds forms as whole words; behind the beginning of a long one, the rest of its line goes too."""
+    alternatives = (
+        (r"(?<!\w)" if re.match(r"\w", form[0]) else "")
+        + re.escape(form)
+        + (r"[^\n]*" if len(form) == _HEAD else r"(?!\w)" if re.match(r"\w", form[-1]) else "")
+        for form in forms
+    )
+    return re.compile("|".join(alternatives)) if forms else None
