@@ -1,8 +1,7 @@
 """Taking over what EdgeVox remembers: the same values, at the same times, as history.
 
-The files are never changed. What they hold is replayed in order of time in a scratch
-truth, whose clock shows when EdgeVox wrote, and comes from there into the memory as an export does: in one transaction,
-and a second time without effect. EdgeVox has one time only, which becomes both: when something was true, and when it
+The files are never changed. What they hold becomes a JSON memory of ours in a scratch truth, beside the conversations,
+and comes from there into the memory as an export does: in one transaction, and a second time without effect. EdgeVox has one time only, which becomes both: when something was true, and when it
 was learnt.
 
 Its faults are mended on the way, and reported: where several values of a fact were active at once, the one written last
@@ -19,8 +18,6 @@ import json
 import math
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,23 +26,19 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import storable
-from edgemem.records import Heard, Session
+from edgemem.records import Session
 from edgemem.store import messages
 from edgemem.store.db.connection import read_foreign
 from edgemem.store.db.database import Database
-from edgemem.store.episodes import append_episode
-from edgemem.store.facts import assert_fact
-from edgemem.store.preferences import put_preference
+from edgemem.store.json.records import TABLES, MemoryFile, fill
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines, take_notes
 
 if TYPE_CHECKING:
-    from edgemem.store.db.transaction import Transaction
-    from edgemem.store.notes import NotesFile
+    from collections.abc import Iterator
 
-    Moment = tuple[float, str, Callable[[], object]]
-    """When something was written, how to call it where it is skipped (empty: not at all), and what writes it again."""
+    from edgemem.store.notes import NotesFile
 
 MAX_BYTES = 256 * 1024 * 1024
 
@@ -74,25 +67,18 @@ def import_edgevox(db: Database, sessions: SQLiteSessionStore, notes: NotesFile,
     known = ImportReport()
     fresh = [session for session in old.sessions if _is_new(session, sessions, known, old)]
     with tempfile.TemporaryDirectory(prefix=".edgevox-", dir=db.path.parent) as folder:
-        then = _ThenClock(int(db.clock.now() * 1e6) + LEAP_US)
-        with Database(Path(folder) / "scratch.db", clock=then, durable=False) as scratch:
-            for first, moments in (
-                (0, _facts(old, scratch)),
-                (0, _preferences(old, scratch)),
-                (
-                    1,
-                    _episodes(old, scratch),
-                ),  # ids as earlier versions gave them, so that nothing comes twice
-                (0, _sessions(fresh, scratch)),
-            ):
-                then.shown, then.last = 0, first
-                for at, name, write in moments:
-                    then.show(at)
-                    try:
-                        write()
-                    except InvalidInputError as error:
-                        if name:
-                            old.skip(name, error)
+        then = _ThenClock(db.clock.now())
+        with Database(Path(folder) / "scratch.db", clock=then, durable=False, migrations=TABLES) as scratch:
+            file = MemoryFile(facts=old.statements(then), preferences=old.preferences, episodes=old.episodes)
+            old.remarks += scratch.write(lambda tx: fill(tx, file, then, doubtful_below=0.0))
+            then.last = 0
+            store = SQLiteSessionStore(scratch)
+            for session in sorted(fresh, key=lambda session: (session.updated_at, session.id)):
+                then.shown = then.tick_of(session.updated_at)
+                try:
+                    store.save(session.id, Session(session.messages, session.state))
+                except InvalidInputError as error:
+                    old.skip(f"The conversation {session.id!r:.80}", error)
             report = import_lines(db, (f"{line}\n".encode() for line in export_lines(scratch)))
     for text in old.notes:
         if text.strip():
@@ -103,89 +89,29 @@ def import_edgevox(db: Database, sessions: SQLiteSessionStore, notes: NotesFile,
     return EdgevoxReport(old.files, report.added, report.known, known.refused + report.refused, old.remarks)
 
 
-# Writing it again
-
-
 class _ThenClock(Clock):
-    """Shows when EdgeVox wrote what is being taken over; ticks still never repeat.
+    """Gives ticks of when EdgeVox wrote what is being taken over; they still never repeat, and a second time are the same."""
 
-    Args:
-        latest: microseconds; what claims to be later has no time at all.
-    """
-
-    def __init__(self, latest: int) -> None:
+    def __init__(self, now: float) -> None:
         super().__init__()
-        self._latest = latest
+        self._now = now
         self.shown = self.last = 0
 
-    def show(self, at: float) -> None:
-        """Set it to a moment."""
-        self.shown = int(at * 1e6) if 0 < at * 1e6 <= self._latest else 0
+    def tick_of(self, at: float) -> int:
+        """Return a moment as a tick; what claims to be of another age has none."""
+        return int(at * 1e6) if 0 < at * 1e6 <= self._now * 1e6 + LEAP_US else 0
 
     def now(self) -> float:
-        """Return the moment that it shows."""
-        return max(self.shown, self.last) / 1e6
+        """Return the robot's time."""
+        return self._now
 
     def tick(self, *, after: int = 0) -> int:
-        """Return a tick of the moment that it shows, or the next one behind the last."""
+        """Return a tick of the moment that is shown, or the next one behind the last."""
         self.last = max(self.last + 1, after + 1, self.shown)
         return self.last
 
     def witness(self, tick: int) -> None:
         """Take no note: what it shows is the past."""
-
-
-def _facts(old: _Memory, scratch: Database) -> list[Moment]:
-    """Return what happened to facts: rows of one key in the order in which they were written, whatever the clock said."""
-    by_key: dict[tuple[int, str, str], list[_Fact]] = defaultdict(list)
-    for row in old.facts:
-        by_key[row.file, row.scope, row.key].append(row)
-    moments: list[Moment] = []
-    for (_, scope, key), versions in by_key.items():
-        newest = 0.0
-        active = sum(row.valid_to is None for row in versions)
-        if active > 1:
-            old.remarks.append(f"The fact {key!r} ({scope}) had {active} values at once; the last one holds.")
-        if any(row.valid_to is not None and row.valid_to < row.valid_from for row in versions):
-            old.remarks.append(
-                f"A value of {key!r} ({scope}) ended before it began (the clock had been set back); it is history."
-            )
-        name = f"The fact {key!r:.80} ({scope!r:.80})"
-        state = partial(assert_fact, key=key, scope=scope)
-        for row, following in zip(versions, [*versions[1:], None], strict=True):
-            newest = max(newest, row.valid_from)
-            believe = partial(state, value=row.value, source=row.source, valid_from=row.valid_from)
-            moments.append((newest, name, partial(scratch.write, believe)))
-            if row.valid_to is not None and (following is None or following.valid_from > row.valid_to):
-                # Nothing followed at once: it was forgotten, which for EdgeVox is an end, not an erasure.
-                newest = max(newest, row.valid_to)
-                end = partial(state, value=None, valid_from=row.valid_to)
-                moments.append((newest, "", partial(scratch.write, end)))
-    return sorted(moments, key=lambda moment: moment[0])
-
-
-def _preferences(old: _Memory, scratch: Database) -> Iterator[Moment]:
-    for key, (value, at) in sorted(old.preferences.items(), key=lambda item: (item[1][1], item[0])):
-        put = partial(put_preference, key=key, value=value)
-        yield at, f"The preference {key!r:.80}", partial(scratch.write, put)
-
-
-def _episodes(old: _Memory, scratch: Database) -> Iterator[Moment]:
-    for at, fields in sorted(old.episodes, key=lambda episode: episode[0]):
-
-        def append(tx: Transaction, at: float = at, fields: dict[str, Any] = fields) -> int:
-            return append_episode(
-                tx, **fields, heard=Heard(event_time=at), level="household", keep=0, episode_id=tx.recorded
-            )
-
-        yield at, f"An episode of kind {fields['kind']!r:.80}", partial(scratch.write, append)
-
-
-def _sessions(fresh: list[_Session], scratch: Database) -> Iterator[Moment]:
-    store = SQLiteSessionStore(scratch)
-    for session in sorted(fresh, key=lambda session: (session.updated_at, session.id)):
-        save = partial(store.save, session.id, Session(session.messages, session.state))
-        yield session.updated_at, f"The conversation {session.id!r:.80}", save
 
 
 def _is_new(session: _Session, sessions: SQLiteSessionStore, report: ImportReport, old: _Memory) -> bool:
@@ -217,14 +143,10 @@ def _is_new(session: _Session, sessions: SQLiteSessionStore, report: ImportRepor
 class _Fact(NamedTuple):
     """One row of EdgeVox's facts."""
 
-    key: str
-    value: str
-    scope: str
-    source: str
+    entry: dict[str, Any]
+    """Its key, value, scope and source."""
     valid_from: float
     valid_to: float | None
-    file: int
-    """Which file it stands in."""
 
 
 class _Session(NamedTuple):
@@ -244,9 +166,10 @@ class _Memory:
     """
 
     def __init__(self, path: Path) -> None:
-        self.facts: list[_Fact] = []
-        self.preferences: dict[str, tuple[str, float]] = {}
-        self.episodes: list[tuple[float, dict[str, Any]]] = []
+        self.facts: dict[tuple[int, str, str], list[_Fact]] = defaultdict(list)
+        """By file, scope and key."""
+        self.preferences: list[dict[str, Any]] = []
+        self.episodes: list[dict[str, Any]] = []
         self.sessions: list[_Session] = []
         self.notes: list[str] = []
         self.files: dict[str, dict[str, int]] = {}
@@ -341,46 +264,45 @@ class _Memory:
         self.sessions.append(_Session(id_, said, state if isinstance(state, dict) else {}, updated_at))
 
     def _take_memory(self, name: str, rows: dict[str, list[Any]]) -> None:
-        """Keep facts, preferences and episodes of one file."""
-        before = len(self.facts), len(self.episodes)
-        preferences = list(self._complete(name, rows, "preference", ("key", "value")))
-        for row in self._complete(name, rows, "fact", ("key", "value")):
-            # A fact that was invalidated is over, also where an older EdgeVox kept no end.
+        """Keep facts, preferences and episodes of one file, as entries of a JSON memory."""
+        facts, preferences, episodes = (
+            list(self._complete(name, rows, kind, fields))
+            for kind, *fields in (
+                ("fact", "key", "value"),
+                ("preference", "key", "value"),
+                ("episode", "kind"),
+            )
+        )
+        for row in facts:
+            entry = _texts(row, key="", value="", scope="global", source="")
             begun = _time(row.get("valid_from")) or _time(row.get("updated_at")) or 0.0
+            # A fact that was invalidated is over, also where an older EdgeVox kept no end.
             ended = _time(row.get("valid_to"))
             ended = _time(row.get("invalidated_at")) if ended is None else ended
-            parts = (row["key"], row["value"], row.get("scope") or "global", row.get("source") or "")
-            key, value, scope, source = map(_text, parts)
-            self.facts.append(_Fact(key, value, scope, source, begun, ended, len(self.files)))
+            self.facts[len(self.files), entry["scope"], entry["key"]].append(_Fact(entry, begun, ended))
         for row in preferences:
-            key, value, at = _text(row["key"]), _text(row["value"]), _time(row.get("updated_at")) or 0.0
-            earlier, earlier_at = self.preferences.get(key, (value, at))
-            if earlier != value:
-                self.remarks.append(
-                    f"The preference {key!r:.80} stands there twice; the newer value was taken."
-                )
-            if earlier_at <= at:
-                self.preferences[key] = (value, at)
-        for row in self._complete(name, rows, "episode", ("kind",)):
+            self.preferences.append(
+                {**_texts(row, key="", value=""), "updated_at": _tidy(_time(row.get("updated_at")))}
+            )
+        for row in episodes:
             payload = row.get("payload")
             if "payload_json" in row:
                 payload = _json_of(row["payload_json"])
-                if payload is None and row["payload_json"] != "null":
-                    self.remarks.append(
-                        f"The payload of an episode of {name} is damaged; it is kept as text."
-                    )
-                    payload = {"text": _text(row["payload_json"])}
-            given = payload if isinstance(payload, dict) else {"value": payload}
-            texts = {field: _text(row.get(field) or "") for field in ("kind", "outcome", "agent")}
-            self.episodes.append((_time(row.get("timestamp")) or 0.0, {**texts, "payload": given}))
-        self.files[name] = {
-            "facts": len(self.facts) - before[0],
-            "preferences": len(preferences),
-            "episodes": len(self.episodes) - before[1],
-        }
+                payload = {"text": _text(row["payload_json"])} if payload is None else payload
+            at = _time(row.get("timestamp")) or 0.0
+            self.episodes.append(
+                {
+                    **_texts(row, kind="", outcome="", agent=""),
+                    "payload": payload if isinstance(payload, dict) else {"value": payload},
+                    "timestamp": _tidy(at),
+                    "heard": {"event_time": at},
+                }
+            )
+        counts = {"facts": len(facts), "preferences": len(preferences), "episodes": len(episodes)}
+        self.files[name] = counts
 
     def _complete(
-        self, name: str, rows: dict[str, list[Any]], kind: str, fields: Iterable[str]
+        self, name: str, rows: dict[str, list[Any]], kind: str, fields: list[str]
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a kind that have some fields, and note the others."""
         for n, row in enumerate(rows.get(f"{kind}s", ()), 1):
@@ -390,6 +312,42 @@ class _Memory:
                 self.skip(f"Entry {n} of the {kind}s of {name}", f"it has no {' or no '.join(fields)}.")
             else:
                 yield row
+
+    def statements(self, clock: _ThenClock) -> list[dict[str, Any]]:
+        """Return what was stated of facts: of one key in the order in which it was written, whatever the clock said."""
+        statements: list[dict[str, Any]] = []
+        for (_, scope, key), versions in self.facts.items():
+            newest = 0
+            active = sum(row.valid_to is None for row in versions)
+            if active > 1:
+                self.remarks.append(
+                    f"The fact {key!r} ({scope}) had {active} values at once; the last one holds."
+                )
+            if any(row.valid_to is not None and row.valid_to < row.valid_from for row in versions):
+                self.remarks.append(
+                    f"A value of {key!r} ({scope}) ended before it began (the clock had been set back); it is history."
+                )
+            for row, following in zip(versions, [*versions[1:], None], strict=True):
+                moments = [(row.valid_from, row.entry)]
+                if row.valid_to is not None and (following is None or following.valid_from > row.valid_to):
+                    # Nothing followed at once: it was forgotten, which for EdgeVox is an end, not an erasure.
+                    moments.append((row.valid_to, {**row.entry, "value": None, "source": ""}))
+                for at, entry in moments:
+                    newest = max(newest, clock.tick_of(at))
+                    statements.append({**entry, "recorded_at": newest / 1e6 or None, "valid_from": at})
+        return statements
+
+
+def _texts(row: dict[str, Any], **fields: str) -> dict[str, Any]:
+    """Return some fields of a row as text, with what stands for an empty one."""
+    return {
+        name: empty if row.get(name) in (None, "") else _text(row[name]) for name, empty in fields.items()
+    }
+
+
+def _tidy(at: float | None) -> float | None:
+    """Return a time as the clock of the scratch truth shows it, in whole microseconds; None for none."""
+    return int(at * 1e6) / 1e6 if at and at > 0 else None
 
 
 def _json_of(text: Any) -> Any:

@@ -270,7 +270,7 @@ def test_what_cannot_be_taken_is_skipped_and_named(memory, tmp_path):
         "'e'",
         "f.db",
         "g.db",
-        "kind ''",
+        "episode ''",
     )
     assert not [word for word in words if word not in told], told
     assert take(memory, old).added == {}

@@ -236,9 +236,9 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
         for number, raw in enumerate(raws, start=1):
             with _noted(problems, f"{kind} {number}"):
                 entry = msgspec.convert(raw, struct)
-                work[-1].append(
-                    (f"{kind} {number}", 0 if entry.when is None else _witnessed(clock, entry.when), entry)
-                )
+                tick = 0 if entry.when is None else _witnessed(clock, entry.when)
+                label = entry.kind if isinstance(entry, EpisodeEntry) else entry.key
+                work[-1].append((f"{kind} {label[:80]!r}", tick, entry))
                 if unknown := sorted(set(raw) - set(struct.__struct_encode_fields__)):
                     problems.append(f"{kind} {number} has {unknown[0]!r}, which means nothing here")
     for (*_, take), entries in zip(kinds, work, strict=True):
