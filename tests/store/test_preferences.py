@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
 import edgemem
 from edgemem.hooks import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookRegistry, TurnContext
 from edgemem.records import Session
-from edgemem.store.db.database import Database
-from edgemem.store.db.schema import TRUTH
-from edgemem.store.preferences import read_preferences
 
 
 def texts(memory, query, speaker):
@@ -63,27 +57,6 @@ def test_a_preference_reaches_the_model(tmp_path):
         assert "units: metric" in ask("Which units do we use?")
         memory.store.set_preference("units", "imperial")
         assert "units: now imperial (before: metric)" in ask("And now, which units do we use?")
-
-
-def test_preferences_of_an_older_file_get_ids_in_the_order_of_writing(tmp_path):
-    """A file from before preferences were recalled opens, keeps them all, and has them recalled."""
-    path = tmp_path / "memory.db"
-    with Database(path):
-        pass
-    with closing(sqlite3.connect(path)) as old:
-        old.execute("drop table preferences")
-        old.execute(next(sql for sql in TRUTH[0].statements if "create table preferences" in sql))
-        old.execute("delete from migrations where name = 'm003_preference_ids'")
-        insert = "insert into preferences (scope, key, value, recorded, level) values ('global', ?, ?, ?, 0)"
-        old.executemany(insert, [("b", "late", 20), ("a", "early", 10), ("c", "same", 20)])
-        old.commit()
-    with Database(path) as db:
-        assert [(p.key, p.value) for p in read_preferences(db)] == [
-            ("a", "early"),
-            ("b", "late"),
-            ("c", "same"),
-        ]
-        assert db.query("select key from preferences order by id") == [("a",), ("b",), ("c",)]
 
 
 def test_a_preference_is_recalled_before_and_after_it_is_indexed(tmp_path):
