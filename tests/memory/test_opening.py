@@ -88,8 +88,9 @@ def test_somebody_who_begins_to_speak_or_silence_lays_it_in(tmp_path: Path, hear
     settle_s = 60.0 if hear else 0.0
     profile = msgspec.structs.replace(plain, idle=msgspec.structs.replace(plain.idle, settle_s=settle_s))
     made: list[str] = []
+    # Before the worker looks for what is to be made: it looks again only when something wakes it.
+    provisions.later(lambda: made.append("made"))
     with edgemem.open(tmp_path, profile=profile, watch=False) as memory:
-        provisions.later(lambda: made.append("made"))
         if hear:
             memory.ahead.wake()
         until = time.monotonic() + 30

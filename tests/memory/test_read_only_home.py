@@ -118,8 +118,8 @@ def carried(home: Path) -> None:
 def older(home: Path) -> None:
     """Leave it as an edgemem of before did, with a step that was not run."""
     with closing(sqlite3.connect(home / "db" / "memory.db")) as connection, connection:
-        connection.execute("delete from migrations where name = 'm007_private_turns'")
-        connection.execute("drop index turns_private")
+        connection.execute("delete from migrations where name = 'm009_erasing'")
+        connection.execute("drop table erasings")
 
 
 def without_index(home: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
 
 import pytest
 from click.testing import CliRunner
@@ -16,7 +15,6 @@ from edgemem.clock import Clock
 from edgemem.context.block.delta import lines_for
 from edgemem.records import Heard, Reader
 from edgemem.store.db.database import Database
-from edgemem.store.db.schema import TRUTH
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)
@@ -110,35 +108,6 @@ def test_the_command_line_shows_doubts(tmp_path):
     assert "perhaps misheard: friday" in " ".join(
         CliRunner().invoke(main, ["recall", "doctor", "--home", str(home)]).output.split()
     )
-
-
-def test_a_file_from_before_doubts_is_opened(tmp_path, clock):
-    """A truth made by the first step keeps its facts, and can doubt from now on."""
-    path = tmp_path / "memory.db"
-    with Database(path, clock=clock, migrations=TRUTH[:1]) as db:
-        key = db.write(
-            lambda tx: tx.execute(
-                "insert into fact_keys (scope, key) values ('global', 'doctor') returning id"
-            )
-        )[0][0]
-        for begin, end, value in ((-1e999, 100.0, None), (100.0, None, "monday")):
-            db.write(
-                lambda tx, begin=begin, end=end, value=value: tx.execute(
-                    "insert into facts (id, key_id, value, valid_from, valid_to, recorded, version, origin, level)"
-                    " select n, ?, ?, ?, ?, n, 1, n, 0 from (select ? as n)",
-                    (key, value, begin, end, tx.tick()),
-                )
-            )
-    with SQLiteMemoryStore(path, clock=clock) as store:
-        assert store.get_fact("doctor") == "monday"
-        store.add_fact("doctor", "friday", heard=BADLY)
-        assert history(store) == [("monday", False), ("friday", True)]
-        assert store.database.quick_check() == []
-    plain = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    assert plain.execute("select key, value, speaker from facts_doubted").fetchall() == [
-        ("doctor", "friday", "mai")
-    ]
-    plain.close()
 
 
 @pytest.fixture(scope="module")

@@ -43,6 +43,18 @@ def test_a_file_from_a_newer_edgemem_is_refused_and_left_alone(tmp_path):
     assert (tmp_path / "x.db").read_bytes() == before
 
 
+def test_a_file_from_before_the_first_step_is_refused_and_left_alone(tmp_path):
+    """Its tables are others than the first step makes: the error says how what it holds can be moved."""
+    with sqlite3.connect(tmp_path / "x.db") as early:
+        early.execute("create table migrations (name text primary key, recorded integer not null)")
+        early.execute("insert into migrations values ('m001_truth', 1)")
+    early.close()
+    before = (tmp_path / "x.db").read_bytes()
+    with pytest.raises(StoreError, match="export it there"):
+        Database(tmp_path / "x.db")
+    assert (tmp_path / "x.db").read_bytes() == before
+
+
 def test_a_step_that_fails_leaves_no_trace(tmp_path):
     """A step and the record that it ran are one transaction."""
     broken = Migration("m999_broken", ("create table half (x)", "create nonsense"))

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
 import edgemem
-from edgemem.store.db.database import Database
-from edgemem.store.db.schema import TRUTH
-from edgemem.store.preferences import read_preferences
 
 
 def texts(memory, query, speaker):
@@ -41,27 +35,6 @@ def test_a_forgotten_preference_is_gone_from_the_index(tmp_path):
     for path in (tmp_path / "db").iterdir():
         assert b"zydeco" not in path.read_bytes(), path
         assert b"gunpowder" not in path.read_bytes(), path
-
-
-def test_preferences_of_an_older_file_get_ids_in_the_order_of_writing(tmp_path):
-    """A file from before preferences were recalled opens, keeps them all, and has them recalled."""
-    path = tmp_path / "memory.db"
-    with Database(path):
-        pass
-    with closing(sqlite3.connect(path)) as old:
-        old.execute("drop table preferences")
-        old.execute(next(sql for sql in TRUTH[0].statements if "create table preferences" in sql))
-        old.execute("delete from migrations where name = 'm003_preference_ids'")
-        insert = "insert into preferences (scope, key, value, recorded, level) values ('global', ?, ?, ?, 0)"
-        old.executemany(insert, [("b", "late", 20), ("a", "early", 10), ("c", "same", 20)])
-        old.commit()
-    with Database(path) as db:
-        assert [(p.key, p.value) for p in read_preferences(db)] == [
-            ("a", "early"),
-            ("b", "late"),
-            ("c", "same"),
-        ]
-        assert db.query("select key from preferences order by id") == [("a",), ("b",), ("c",)]
 
 
 def test_a_preference_is_recalled_before_and_after_it_is_indexed(tmp_path):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.errors import CorruptError, ForeignError, NewerSchemaError
+from edgemem.errors import CorruptError, ForeignError, NewerSchemaError, StoreError
 from edgemem.scopes import name_key
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.spellings import join_spellings
@@ -39,7 +39,7 @@ _HEARD = """
   speaker text, speaker_confidence real, asr_confidence real, device text, room text, event_time real
 """
 
-_M001_FACTS = (
+_FACTS = (
     "create table meta (key text primary key, value) without rowid",
     """
     create table fact_keys (
@@ -106,17 +106,19 @@ _M001_FACTS = (
     """,
 )
 
-_M001_LIFE = (
+_LIFE = (
+    # What is recalled has an id, in the order of writing; a preference that changes gets a new one.
     """
     create table preferences (
+      id integer primary key,
       scope text not null,
       key text not null,
       value text not null,
       recorded integer not null,
       level integer not null,
       owner text,
-      primary key (scope, key)
-    ) without rowid
+      unique (scope, key)
+    )
     """,
     f"""
     create table episodes (
@@ -132,7 +134,7 @@ _M001_LIFE = (
     """,
 )
 
-_M001_SESSIONS = (
+_SESSIONS = (
     """
     create table sessions (
       id integer primary key,
@@ -159,6 +161,8 @@ _M001_SESSIONS = (
       primary key (session_id, n)
     ) without rowid
     """,
+    # Who may read a summary hangs on the private turns before it: few, in sessions of many thousand turns.
+    "create index turns_private on turns (session_id, n, owner) where level = 2",
     # dropped: the tick at which save() replaced this message by another version of the conversation.
     """
     create table messages (
@@ -173,6 +177,8 @@ _M001_SESSIONS = (
       dropped integer
     )
     """,
+    # head: a hash of the instructions and tools that stood before the epoch; null where nobody noted it. carried: what of
+    # memory stands in the epoch's head, in the form of turns.shown; null if nothing does.
     """
     create table epochs (
       id integer primary key,
@@ -180,7 +186,9 @@ _M001_SESSIONS = (
       first_turn integer not null,
       summary text not null default '',
       reason text not null default '',
-      started_at real not null
+      started_at real not null,
+      head text,
+      carried text
     )
     """,
     "create index epochs_by_session on epochs (session_id, id)",
@@ -202,7 +210,7 @@ _M001_SESSIONS = (
     """,
 )
 
-_M002_DOUBTS = (
+_DOUBTS = (
     # What was heard badly and contradicts what was heard well: not believed, so no rectangle. settled: the tick at
     # which something was believed of the same time; confirmed_by: the fact that says the same, else it was refuted.
     f"""
@@ -231,30 +239,7 @@ _M002_DOUBTS = (
     """,
 )
 
-_M003_PREFERENCE_IDS = (
-    # What is recalled has an id, in the order of writing; a preference that changes gets a new one.
-    "alter table preferences rename to preferences_without_ids",
-    """
-    create table preferences (
-      id integer primary key,
-      scope text not null,
-      key text not null,
-      value text not null,
-      recorded integer not null,
-      level integer not null,
-      owner text,
-      unique (scope, key)
-    )
-    """,
-    """
-    insert into preferences (id, scope, key, value, recorded, level, owner)
-      select row_number() over (order by recorded, scope, key), scope, key, value, recorded, level, owner
-      from preferences_without_ids
-    """,
-    "drop table preferences_without_ids",
-)
-
-_M004_TOOL_OUTPUTS = (
+_TOOL_OUTPUTS = (
     # What tools answered in full, where the message holds only its beginning; bounded, and erased with its turn.
     # bytes stands before content: all sizes can be added up without reading the texts.
     """
@@ -275,21 +260,6 @@ _M004_TOOL_OUTPUTS = (
       delete from tool_outputs where session_id = old.session_id and turn = old.n;
     end
     """,
-)
-
-_M005_EPOCH_HEADS = (
-    # A hash of the instructions and tools that stood before the epoch; null where nobody noted it.
-    "alter table epochs add column head text",
-)
-
-_M006_CARRIED_VALUES = (
-    # What of memory stands in the epoch's head, in the form of turns.shown; null if nothing does.
-    "alter table epochs add column carried text",
-)
-
-_M007_PRIVATE_TURNS = (
-    # Who may read a summary hangs on the private turns before it: few, in sessions of many thousand turns.
-    "create index turns_private on turns (session_id, n, owner) where level = 2",
 )
 
 NAMES_STEP = "m008_names"
@@ -323,13 +293,8 @@ _TICKS = {
 }
 
 TRUTH: tuple[Migration, ...] = (
-    Migration("m001_truth", _M001_FACTS + _M001_LIFE + _M001_SESSIONS),
-    Migration("m002_doubts", _M002_DOUBTS),
-    Migration("m003_preference_ids", _M003_PREFERENCE_IDS),
-    Migration("m004_tool_outputs", _M004_TOOL_OUTPUTS),
-    Migration("m005_epoch_heads", _M005_EPOCH_HEADS),
-    Migration("m006_carried_values", _M006_CARRIED_VALUES),
-    Migration("m007_private_turns", _M007_PRIVATE_TURNS),
+    # What seven steps made, in one; a file that has them ran the last of these.
+    Migration("m007_private_turns", _FACTS + _LIFE + _SESSIONS + _DOUBTS + _TOOL_OUTPUTS),
     Migration(NAMES_STEP, _M008_NAMES, join_spellings),
     Migration("m009_erasing", _M009_ERASING),
 )
@@ -343,8 +308,12 @@ def check_schema(connection: Any, steps: Sequence[Migration]) -> bool:
         return True
     if "migrations" not in tables:
         raise ForeignError("This database belongs to another program; name another file.")
-    known = {step.name for step in steps}
-    newer = [row[0] for row in connection.execute("select name from migrations") if row[0] not in known]
+    names = sorted(row[0] for row in connection.execute("select name from migrations"))
+    if names and steps[0].name not in names:
+        raise StoreError(
+            "An early edgemem wrote this database, before its schema had settled; export it there, and import it here."
+        )
+    newer = [name for name in names if name > steps[-1].name]
     if newer:
         raise NewerSchemaError(f"A newer edgemem wrote this database (it knows {newer[0]}); update edgemem.")
     return False
