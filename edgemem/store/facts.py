@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
@@ -64,34 +64,22 @@ def assert_fact(
     value: str | None,
     *,
     scope: str = "global",
-    source: str = "",
     valid_from: float | None = None,
-    valid_to: float | None = None,
     heard: Heard | None = None,
-    level: Level | None = None,
-    owner: str | None = None,
     doubtful_below: float = 0.0,
+    **stated: Any,
 ) -> bool:
     """Believe from now on that `key` has `value` in `[valid_from, valid_to)`; tell whether that is news.
 
     Args:
         value: None says that it has none.
         valid_from: seconds since the epoch; None is the moment of this transaction, or of the doubt that it confirms.
-        valid_to: None is for ever.
+        stated: `source`, `valid_to`, `level` and `owner`, as `checked_fact` takes them.
         doubtful_below: what a recogniser was less sure of than this becomes a doubt where it contradicts what was
             heard well, and is not believed before it is heard again.
     """
-    statement = checked_fact(
-        key,
-        value,
-        scope=scope,
-        source=source,
-        valid_from=tx.recorded / 1e6 if valid_from is None else valid_from,
-        valid_to=valid_to,
-        heard=heard,
-        level=level,
-        owner=owner,
-    )
+    begin = tx.recorded / 1e6 if valid_from is None else valid_from
+    statement = checked_fact(key, value, scope=scope, valid_from=begin, heard=heard, **stated)
     owner, heard = spell_both(tx, statement.owner, heard)
     statement = statement._replace(owner=owner, heard=heard_columns(heard))
     key_id = ensure_key(tx, scope, key)
