@@ -57,30 +57,24 @@ class Mentions(msgspec.Struct, frozen=True):
     count: int = 0
 
 
-_FACTS = """
-  select f.id, k.scope, k.key || ': ' || f.value, f.speaker
-  from facts f join fact_keys k on k.id = f.key_id
-  where f.id > ? and f.known_to is null and f.value is not null order by f.id limit ?
-"""
-_TURNS = """
-  select m.id, s.name || ' ' || m.turn, m.content, case m.role when 'user' then t.speaker else m.role end
-  from messages m join sessions s on s.id = m.session_id
-    left join turns t on t.session_id = m.session_id and t.n = m.turn
-  where m.id > ? and m.content is not null order by m.id limit ?
-"""
-_EPISODES = (
-    "select id, kind, payload || ' ' || outcome, speaker from episodes where id > ? order by id limit ?"
-)
-_SUMMARIES = """
-  select e.id, s.name, e.summary, '' from epochs e join sessions s on s.id = e.session_id
-  where e.id > ? and e.summary <> '' order by e.id limit ?
-"""
-_PLACES: tuple[tuple[Where, str], ...] = (
-    ("fact", _FACTS),
-    ("turn", _TURNS),
-    ("episode", _EPISODES),
-    ("summary", _SUMMARIES),
-)
+_PLACES: dict[Where, str] = {
+    "fact": """
+      select f.id, k.scope, k.key || ': ' || f.value, f.speaker
+      from facts f join fact_keys k on k.id = f.key_id
+      where f.id > ? and f.known_to is null and f.value is not null order by f.id limit ?
+    """,
+    "turn": """
+      select m.id, s.name || ' ' || m.turn, m.content, case m.role when 'user' then t.speaker else m.role end
+      from messages m join sessions s on s.id = m.session_id
+        left join turns t on t.session_id = m.session_id and t.n = m.turn
+      where m.id > ? and m.content is not null order by m.id limit ?
+    """,
+    "episode": "select id, kind, payload || ' ' || outcome, speaker from episodes where id > ? order by id limit ?",
+    "summary": """
+      select e.id, s.name, e.summary, '' from epochs e join sessions s on s.id = e.session_id
+      where e.id > ? and e.summary <> '' order by e.id limit ?
+    """,
+}
 
 
 def find_mentions(
@@ -98,12 +92,16 @@ def find_mentions(
     pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
     quoted: list[Mention] = []
     count = 0
-    for place in _everything(db, notes):
-        mention = msgspec.structs.replace(place, text=normalize("NFC", place.text))
-        if pattern.search(mention.text):
+    for mention in _everything(db, notes):
+        text = normalize("NFC", mention.text)
+        if (match := pattern.search(text)) is not None:
             count += 1
             if len(quoted) < most:
-                quoted.append(msgspec.structs.replace(mention, text=_around(mention.text, pattern)))
+                begin = max(0, match.start() - TEXT_CHARS // 2)
+                end = begin + TEXT_CHARS
+                around = " ".join(text[begin:end].split())
+                cut = ("…" if begin else "") + around + ("…" if end < len(text) else "")
+                quoted.append(msgspec.structs.replace(mention, text=cut))
     return Mentions(tuple(quoted), count)
 
 
@@ -113,21 +111,12 @@ def _everything(db: Database, notes: NotesFile | None) -> Iterator[Mention]:
             yield Mention("note", str(n), text)
     for scope, key, value in db.query("select scope, key, value from preferences"):
         yield Mention("preference", scope, f"{key}: {value}")
-    for kind, sql in _PLACES:
+    for kind, sql in _PLACES.items():
         last = 0
         while rows := db.query(sql, (last, _ROWS_AT_ONCE)):
             last = rows[-1][0]
             for _, where, text, by in rows:
                 yield Mention(kind, where, text, by or "")
-
-
-def _around(text: str, pattern: re.Pattern[str]) -> str:
-    """Return the line that a name stands in, or the part of it around the name."""
-    at = pattern.search(text)
-    start = at.start() if at is not None else 0
-    begin = max(0, start - TEXT_CHARS // 2)
-    part = " ".join(text[begin : begin + TEXT_CHARS].split())
-    return ("…" if begin else "") + part + ("…" if begin + TEXT_CHARS < len(text) else "")
 
 
 def forget_in_log(path: Path, field: str, name: str) -> int:

@@ -30,16 +30,11 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
         return
     # Under a new id it is a new thing to recall, also where the old value stands in a prompt already.
     number = tx.tick()
-    if rows:
-        tx.execute(
-            "update preferences set id = ?, value = ?, recorded = ? where id = ?",
-            (number, value, tx.recorded, rows[0][0]),
-        )
-    else:
-        tx.execute(
-            "insert into preferences (id, scope, key, value, recorded, level, owner) values (?, ?, ?, ?, ?, ?, ?)",
-            (number, scope, key, value, tx.recorded, level, owner),
-        )
+    tx.execute(
+        "insert into preferences (id, scope, key, value, recorded, level, owner) values (?, ?, ?, ?, ?, ?, ?)"
+        " on conflict (scope, key) do update set id = excluded.id, value = excluded.value, recorded = excluded.recorded",
+        (number, scope, key, value, tx.recorded, level, owner),
+    )
     # Always: so a later tick than the id stands in the file, where the clock looks for the newest.
     tx.announce("preference", [rows[0][0] if rows else number])
 

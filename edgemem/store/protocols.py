@@ -19,39 +19,30 @@ class MemoryStore(Protocol):
 
     def add_fact(self, key: str, value: str, *, scope: str = "global", source: str = "") -> None:
         """Store a value that holds from now on."""
-        ...
 
     def get_fact(self, key: str, *, scope: str = "global") -> str | None:
         """Return the value that holds now."""
-        ...
 
     def facts(self, *, scope: str | None = None) -> list[Fact]:
         """Return all facts that hold now."""
-        ...
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with its history."""
-        ...
 
     def set_preference(self, key: str, value: str) -> None:
         """Store a preference."""
-        ...
 
     def preferences(self) -> list[Preference]:
         """Return all preferences."""
-        ...
 
     def add_episode(self, kind: str, payload: dict[str, Any], outcome: str, *, agent: str = "") -> None:
         """Store what the robot did, and how it ended."""
-        ...
 
     def recent_episodes(self, n: int = 5, *, kind: str | None = None) -> list[Episode]:
         """Return the newest episodes, oldest of them first."""
-        ...
 
     def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
         """Return facts, preferences and episodes as Markdown."""
-        ...
 
 
 @runtime_checkable
@@ -62,7 +53,6 @@ class LevelledStore(Protocol):
         self, keys: Collection[tuple[str, str]], *, reader: Reader | None
     ) -> dict[tuple[str, str], Held]:
         """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
-        ...
 
     def add_episode(
         self,
@@ -76,7 +66,6 @@ class LevelledStore(Protocol):
         owner: str | None = None,
     ) -> None:
         """Store what the robot did, and who may read it."""
-        ...
 
 
 @runtime_checkable
@@ -85,11 +74,9 @@ class EpisodeStore(Protocol):
 
     def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
         """Return one episode by its id, if the reader may read it."""
-        ...
 
     def forget_episode(self, id: str) -> bool:  # noqa: A002
         """Erase one episode; tell whether there was one."""
-        ...
 
 
 @runtime_checkable
@@ -98,19 +85,15 @@ class SessionStore(Protocol):
 
     def save(self, id: str, session: Session) -> None:  # noqa: A002 - a caller's keyword
         """Store a conversation; what is stored already costs nothing."""
-        ...
 
     def load(self, id: str) -> Session | None:  # noqa: A002
         """Return a conversation, or None if there is none."""
-        ...
 
     def delete(self, id: str) -> bool:  # noqa: A002
         """Erase a conversation; tell whether there was one."""
-        ...
 
     def list_ids(self) -> list[str]:
         """Return the ids of all conversations."""
-        ...
 
 
 def as_ours(record: Any, kind: type[Ours]) -> Ours:
