@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agreed import after_a_yes
+from talkers import Listener
 
 from edgemem import (
     AgentLoop,
@@ -23,18 +23,7 @@ from edgemem import (
     memory_tools,
 )
 from edgemem.errors import InvalidInputError
-from edgemem.records import Heard, Message, Reply
-
-
-class Listener:
-    """Answers, and keeps the newest thing it was handed."""
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.newest = str(messages[-1]["content"])
-        return Reply("Certainly.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
+from edgemem.records import Heard
 
 
 class Watching:
