@@ -50,6 +50,7 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
     AgentResult,
     Hook,
+    SecondPlace,
     TurnContext,
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry
@@ -415,7 +416,7 @@ class Run:
         self._given: list[Message] | None = None
         """Ours, which it was made of."""
 
-    def start(self, hook: Hook, payload: dict[str, Any]) -> Any:
+    def start(self, act: Callable[..., Any], payload: dict[str, Any]) -> Any:
         """Tell one hook that a turn begins; it may put what was said before into the session."""
         ears, theirs = self.link.ears, self.ctx.session.messages
         if not _same(theirs, self._theirs):  # another hook has changed it
@@ -424,7 +425,7 @@ class Run:
         if not self.is_begun and self.caller is None:
             ears.open_turn(seen, payload)
         self.is_begun = True
-        fired = ears.hooks.fire_one(hook, ON_RUN_START, seen, payload)
+        fired = ears.hooks.fire_one(act, ON_RUN_START, seen, payload)
         messages = self.session.messages
         if messages and messages[0].get("role") != "system":
             # EdgeVox writes its instructions over whatever stands first.
@@ -461,8 +462,12 @@ class Link:
     def register(self, hooks: Iterable[Hook]) -> None:
         """Register hooks; those that act only at points of ours are told by `Ears`."""
         for hook in hooks:
-            if hook.points & CLASSIC_POINTS:
-                self._registry.register(Wrapped(hook, self, self._results), priority=hook.priority)
+            second: SecondPlace | None = getattr(hook, "second_place", None)
+            places = [SecondPlace(hook.points, hook.priority, hook), *([second] if second else ())]
+            for place in places:
+                if place.points & CLASSIC_POINTS:
+                    wrapped = Wrapped(type(hook).__name__, place, self, self._results)
+                    self._registry.register(wrapped, priority=place.priority)
 
     def run_in(self, ctx: Any) -> Run | None:
         """Return the run that goes on in a context, if our hooks at this registry act in it."""
@@ -511,12 +516,12 @@ class Border:
 class Wrapped:
     """One of our hooks as EdgeVox calls it: only at points that it knows, answering with its own results."""
 
-    def __init__(self, hook: Hook, link: Link, results: Any) -> None:
-        """Wrap a hook; `results` is EdgeVox's class of results."""
-        self.points = frozenset(hook.points & CLASSIC_POINTS)
-        self.priority = hook.priority
-        self.name = f"edgemem.{type(hook).__name__}"
-        self._hook = hook
+    def __init__(self, name: str, place: SecondPlace, link: Link, results: Any) -> None:
+        """Wrap what a hook does in one of its places; `results` is EdgeVox's class of results."""
+        self.points = place.points & CLASSIC_POINTS
+        self.priority = place.priority
+        self.name = f"edgemem.{name}"
+        self._act = place.act
         self._link = link
         self._results = results
 
@@ -526,19 +531,19 @@ class Wrapped:
         if run is None or (run.giver is not None and point == ON_RUN_START):
             return None
         if point == ON_RUN_START:
-            fired = run.start(self._hook, {"speaker": ears.speaker, **payload})
+            fired = run.start(self._act, {"speaker": ears.speaker, **payload})
         elif point == ON_RUN_END:
             if not run.is_begun:
                 return None  # another hook ended it before ours knew of it
             # What EdgeVox answers in the place of a turn that was stopped was not said in it.
             reply = _speech(run.session.messages) if payload.preempted else payload.reply
             result = AgentResult(reply, run.hops, payload.preempted)
-            fired = ears.hooks.fire_one(self._hook, point, Seen(ctx, run.session), result)
+            fired = ears.hooks.fire_one(self._act, point, Seen(ctx, run.session), result)
             if fired.is_modify:
                 changed = dataclasses.replace(payload, reply=fired.payload.reply)
                 return self._results.replace(changed, reason=fired.reason)
         else:
-            fired = ears.hooks.fire_one(self._hook, point, Seen(ctx, run.session), payload)
+            fired = ears.hooks.fire_one(self._act, point, Seen(ctx, run.session), payload)
         if fired.is_end:
             return self._results.end(fired.payload, reason=fired.reason)
         if fired.is_modify:

@@ -68,7 +68,7 @@ def everything(memory: Memory, folder: Path) -> Iterator[Everything]:
         for store in (plain, json, vectors):
             memory_tools(store, include=NAMES[:-1], speaker="mara")
         _sessions(stack, folder)
-        audit = stack.enter_context(AuditLogHook(folder / "audit.jsonl", text="household"))
+        audit = AuditLogHook(folder / "audit.jsonl", text="household")
         ready = time.perf_counter()
         _await_watcher(memory)
         hooks: list[Hook] = [audit, ToolOutputTruncatorHook(), ToolErrorRetryHook(), TimingHook()]

@@ -233,8 +233,6 @@ class HookSettings(_Section, frozen=True):
 
     files: tuple[str, ...] = ()
     """Files with a hook of your own, by path or by name in the home's `hooks/`; only what is named here is run."""
-    packages: tuple[str, ...] = ()
-    """Hooks that installed packages offer, by the name of their entry point; `edgemem check` lists what there is."""
     tool_output_chars: CountOrZero = 4000
     """Characters of a tool's result that the model is shown, and is told how many it is not; 0: all of them. On a
     small board this many take the model a minute to read."""

@@ -8,7 +8,7 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.loader import available, load, load_entry_points
+from edgemem.hooks.loader import available, load
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import (
@@ -95,7 +95,6 @@ __all__ = [
     "available",
     "hook",
     "load",
-    "load_entry_points",
 ]
 
 

@@ -13,8 +13,6 @@ import fcntl
 import json
 import os
 import re
-import threading
-import weakref
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.clock import Clock
 from edgemem.context.level import values_in
-from edgemem.errors import ClosedError, DiskFullError, InvalidInputError, StoreError
+from edgemem.errors import DiskFullError, InvalidInputError, StoreError
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.points import (
     AFTER_LLM,
@@ -30,7 +28,6 @@ from edgemem.hooks.points import (
     BEFORE_LLM,
     ON_ABORT,
     ON_RUN_END,
-    HookResult,
     as_text,
     attachable,
     short_text,
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from edgemem.context.prompt.log import PromptLog
     from edgemem.scopes import Level
 
 TEXT_CHARS = 2000
@@ -74,7 +72,7 @@ class AuditLogHook:
         text: Level | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Open the log, for its owner alone (0600).
+        """Name the log, a file for its owner alone (0600).
 
         Args:
             max_bytes: size at which the file becomes `path.1`, that one `path.2`, and so on.
@@ -97,94 +95,49 @@ class AuditLogHook:
         self.path = Path(path).expanduser()
         self.text = text
         self._max_bytes = max_bytes
-        self._keep = keep
+        self._names = [self.path, *(Path(f"{self.path}.{n}") for n in range(1, keep + 1))]
         self._clock = clock or Clock()
-        self._lock = threading.Lock()
-        self._torn = False
-        self._open()
+        self._write([])
 
     def __enter__(self) -> Self:
+        """Return the hook; its file is open only while a line is written, so there is nothing to close."""
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close()
+        pass
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
         """Write a line, or hold it until it is known that the turn is kept."""
         if point == BEFORE_LLM:
             ctx.hook_state[id(self), "offered"] = _offered(payload.get("tools"))
-            return None
+            return
         # A turn that is aborted leaves no trace, unless a tool has run: that happened in the world.
         held: list[dict[str, Any]] = ctx.hook_state.setdefault(id(self), [])
         if point == ON_ABORT:
             held.clear()
-            return None
-        entry = {"at": self._now(), "event": point, **_where(ctx)}
+            return
+        layout = _layout_of(ctx)
+        moment = datetime.fromtimestamp(self._clock.now(), timezone.utc).isoformat(timespec="milliseconds")
+        entry = {"at": moment.replace("+00:00", "Z"), "event": point, **_where(ctx, layout)}
         if point == AFTER_LLM:
-            held.append(entry | self._answer(payload))
-            return None
+            content, calls = payload.get("content") or "", payload.get("tool_calls") or ()
+            entry |= {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
+            held.append(entry | {"content": _short(content)})
+            return
         # Only now it is known what was said, and so who may read it.
         given = values_in(payload.arguments) if point == AFTER_TOOL else ()
-        allowed = self._may_quote(ctx, [*(answer.get("content", "") for answer in held), *given])
+        allowed = self._may_quote(layout, [*(answer["content"] for answer in held), *given])
         if not allowed:
             for answer in held:
-                answer.pop("content", None)
+                del answer["content"]
         if point == AFTER_TOOL:
-            entry |= self._call(payload, allowed, ctx.hook_state.get((id(self), "offered"), {}))
+            entry |= _call(payload, allowed, ctx.hook_state.get((id(self), "offered"), {}))
         else:
-            entry |= self._end(payload, allowed)
+            entry |= _end(payload, allowed)
         lines, held[:] = [*held, entry], []
         self._write(lines)
-        return None
 
-    def close(self) -> None:
-        """Close the file; closing twice is allowed."""
-        with self._lock:
-            self._close_file()
-
-    # -- what is said about an event -------------------------------------------------------------------
-
-    def _answer(self, payload: dict[str, Any]) -> dict[str, Any]:
-        content, calls = payload.get("content") or "", payload.get("tool_calls") or ()
-        figures = {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
-        return figures if self.text is None else {**figures, "content": short_text(content, TEXT_CHARS)}
-
-    def _call(self, payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> dict[str, Any]:
-        known = offered.get(payload.name)
-        name = UNKNOWN_TOOL if known is None else _name(payload.name)
-        done = {"hop": getattr(payload, "hop", 0), "tool": name, "ok": payload.error is None}
-        if payload.error is not None:
-            # "KeyError: 'pills'": the class tells what kind of thing went wrong, what follows may quote anything.
-            done["error"] = (
-                short_text(payload.error, TEXT_CHARS)
-                if allowed
-                else _name(str(payload.error).partition(":")[0])
-            )
-        if allowed:
-            done["arguments"], done["result"] = (
-                short_text(payload.arguments, TEXT_CHARS),
-                short_text(payload.result, TEXT_CHARS),
-            )
-        else:
-            given = list(_arguments(payload.arguments))[:16]
-            done["arguments"] = [_name(key) if key in (known or ()) else "?" for key in given]
-            done["result_chars"] = len(
-                payload.result if isinstance(payload.result, str) else as_text(payload.result)
-            )
-        return done
-
-    def _end(self, payload: Any, allowed: bool) -> dict[str, Any]:
-        reply, error = str(getattr(payload, "reply", "") or ""), getattr(payload, "error", None)
-        ended = {
-            "hops": getattr(payload, "hops", 0),
-            "chars": len(reply),
-            "interrupted": bool(getattr(payload, "interrupted", False)),
-        }
-        if error is not None:
-            ended["error"] = short_text(error, TEXT_CHARS) if allowed else _name(str(error).partition(":")[0])
-        return {**ended, "reply": short_text(reply, TEXT_CHARS)} if allowed else ended
-
-    def _may_quote(self, ctx: Any, speeches: Iterable[str]) -> bool:
+    def _may_quote(self, layout: PromptLog | None, speeches: Iterable[str]) -> bool:
         """Tell whether words of this turn may be written; where nobody says how private it is, it is private.
 
         Args:
@@ -192,116 +145,100 @@ class AuditLogHook:
         """
         if self.text is None:
             return False
-        conversation = ctx.session.state.get(STATE_KEY)
-        if not isinstance(conversation, Conversation):
-            return self.text == "private"
-        layout = conversation.layout
-        if layout.running is not None:
+        level: Level = "private"
+        if layout is not None and layout.running is not None:
             level = layout.level_of(layout.running, *speeches)[0]
-        elif layout.turns:
+        elif layout is not None and layout.turns:
             # The turn's end comes after its session was kept: the newest turn is the one that has just ended.
             level = layout.turns[-1].level
-        else:
-            return self.text == "private"
         return _RANK[level] <= _RANK[self.text]
 
-    def _now(self) -> str:
-        moment = datetime.fromtimestamp(self._clock.now(), timezone.utc)
-        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    # -- the file ----------------------------------------------------------------------------------------
-
     def _write(self, entries: list[dict[str, Any]]) -> None:
-        data = b"".join(
-            json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for entry in entries
-        )
-        with self._lock:
-            if not self._close_file.alive:
-                raise ClosedError(f"The audit log {self.path} was closed; make a new AuditLogHook.")
-            try:
-                self._hold(len(data))
-                try:
-                    data = b"\n" + data if self._torn else data
-                    # One write for all: lines of two processes in one file do not mix.
-                    written = os.write(self._file, data)
-                finally:
-                    fcntl.flock(self._file, fcntl.LOCK_UN)
-            except OSError as error:
-                raise StoreError(f"The audit log {self.path} cannot be written: {error.strerror}.") from error
-            self._torn = data[:written][-1:] != b"\n"
-            if written < len(data):
-                raise DiskFullError(f"The audit log {self.path} lacks a line: no space is left; free some.")
-
-    def _hold(self, size: int) -> None:
-        """Have the file that is to be written, and keep `forget` from taking it away before that is done."""
-        while True:
-            fcntl.flock(self._file, fcntl.LOCK_SH)
-            status = os.fstat(self._file)
-            current = self._is_current(status)
-            if current and (status.st_size == 0 or status.st_size + size <= self._max_bytes):
-                return
-            # Full, or moved away by somebody: closing the old one lets its lock go.
-            if current:
-                self._shift()
-            self._close_file()
-            self._open()
-
-    def _is_current(self, status: os.stat_result) -> bool:
+        """Append the lines of a turn to the file, or to a new one where it is full."""
+        data = b"".join(json.dumps(e, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for e in entries)
         try:
-            return os.path.samestat(os.stat(self.path), status)  # noqa: PTH116 - twice as fast, at each line
-        except FileNotFoundError:
-            return False
-
-    def _open(self) -> None:
-        try:
-            create_private(self.path)
-            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            while not self._append(data):
+                pass
         except OSError as error:
             raise StoreError(f"The audit log {self.path} cannot be opened: {error.strerror}.") from error
-        # A program of the seed never closes its hooks; then this happens with the hook's own end.
-        self._close_file = weakref.finalize(self, os.close, self._file)
-        # A plug that was pulled while a line was written leaves half of it. So does, for a moment, another process that
-        # writes; only while nobody does can the two be told apart.
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            size = os.fstat(self._file).st_size
-            self._torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def _shift(self) -> None:
-        names = [self.path, *(Path(f"{self.path}.{n}") for n in range(1, self._keep + 1))]
-        for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
-            with suppress(FileNotFoundError):
-                newer.replace(older)
-        if self._keep == 0:
-            self.path.unlink()
+    def _append(self, data: bytes) -> bool:
+        """Append to the file, unless it is full or was moved away by somebody; return whether that was done."""
+        create_private(self.path)
+        with self.path.open("a+b", buffering=0) as file:
+            # Lines of two processes do not mix, and `forget` takes no file away before its line is written.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            status = os.fstat(file.fileno())
+            if not self.path.exists() or not os.path.samestat(self.path.stat(), status):
+                return False
+            if status.st_size and status.st_size + len(data) > self._max_bytes:
+                for older, newer in zip(self._names[:0:-1], self._names[-2::-1], strict=True):
+                    if newer.exists():
+                        newer.replace(older)
+                self.path.unlink(missing_ok=True)
+                return False
+            # A plug that was pulled while a line was written leaves half of it.
+            if data and status.st_size and os.pread(file.fileno(), 1, status.st_size - 1) != b"\n":
+                data = b"\n" + data
+            if file.write(data) < len(data):
+                raise DiskFullError(f"The audit log {self.path} lacks a line: no space is left; free some.")
+        return True
 
 
-def _where(ctx: Any) -> dict[str, Any]:
-    """Return who spoke in which session and turn, as far as the context knows."""
+def _call(payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> dict[str, Any]:
+    """Return what is written of a tool call."""
+    known = offered.get(payload.name)
+    done = {"hop": getattr(payload, "hop", 0), "tool": UNKNOWN_TOOL if known is None else _name(payload.name)}
+    done |= {"ok": payload.error is None, **_error(payload.error, allowed)}
+    if allowed:
+        return {**done, "arguments": _short(payload.arguments), "result": _short(payload.result)}
+    given = list(_arguments(payload.arguments))[:16]
+    result = payload.result if isinstance(payload.result, str) else as_text(payload.result)
+    names = [_name(key) if key in (known or ()) else "?" for key in given]
+    return {**done, "arguments": names, "result_chars": len(result)}
+
+
+def _end(payload: Any, allowed: bool) -> dict[str, Any]:
+    """Return what is written of a turn's end."""
+    reply = str(getattr(payload, "reply", "") or "")
+    ended = {
+        "hops": getattr(payload, "hops", 0),
+        "chars": len(reply),
+        "interrupted": bool(getattr(payload, "interrupted", False)),
+        **_error(getattr(payload, "error", None), allowed),
+    }
+    return {**ended, "reply": _short(reply)} if allowed else ended
+
+
+def _error(error: Any, allowed: bool) -> dict[str, str]:
+    """Return an error; "KeyError: 'pills'": the class tells what kind of thing went wrong, what follows may quote anything."""
+    if error is None:
+        return {}
+    return {"error": _short(error) if allowed else _name(str(error).partition(":")[0])}
+
+
+def _layout_of(ctx: Any) -> PromptLog | None:
     conversation = ctx.session.state.get(STATE_KEY)
+    return conversation.layout if isinstance(conversation, Conversation) else None
+
+
+def _where(ctx: Any, layout: PromptLog | None) -> dict[str, Any]:
+    """Return who spoke in which session and turn, as far as the context knows."""
     where: dict[str, Any] = {}
     speaker = getattr(ctx, "speaker", None)
-    if isinstance(conversation, Conversation):
-        layout = conversation.layout
+    if layout is not None:
         turn = layout.running or (layout.turns[-1] if layout.turns else None)
         where = {"session": layout.session, "turn": turn.n if turn is not None else None}
         speaker = layout.reader.speaker if layout.reader is not None else speaker
-    if speaker:
-        where["speaker"] = speaker
-    if getattr(ctx, "agent_name", ""):
-        where["agent"] = ctx.agent_name
-    return where
+    names = {"speaker": speaker, "agent": getattr(ctx, "agent_name", "")}
+    return {**where, **{key: name for key, name in names.items() if name}}
 
 
 def _arguments(given: Any) -> dict[str, Any]:
     """Return arguments as an object; EdgeVox hands them on as the model wrote them, which is text."""
     if isinstance(given, str):
-        try:
+        with suppress(ValueError, RecursionError):
             given = json.loads(given)
-        except (ValueError, RecursionError):
-            return {}
     return given if isinstance(given, dict) else {}
 
 
@@ -316,5 +253,8 @@ def _offered(schemas: Any) -> dict[str, frozenset[str]]:
 
 def _name(text: Any) -> str:
     """Return a name as programs have it."""
-    name = str(text)
-    return name if _NAME.fullmatch(name) else "?"
+    return str(text) if _NAME.fullmatch(str(text)) else "?"
+
+
+def _short(value: Any) -> str:
+    return short_text(value, TEXT_CHARS)

@@ -85,21 +85,20 @@ class ContextCompactionHook:
             return None  # an agent within a tool has a prompt of its own
         if point == ON_IDLE:
             self.work(stop=payload.get("stop"))
-            return None
-        if point == ON_RUN_START:
+        elif point == ON_RUN_START:
             if self._unsettled:
                 self._rests = False
                 self._settle()
             self._switch(conversation)
-            return None
-        if point == ON_RUN_END:
+        elif point == ON_RUN_END:
             self._unsettled = conversation.layout.running is None
             # A model that reads ahead has the pause to itself: what it read must be what the next turn begins with.
             if not self._rests or self.warming is not None:
                 self._settle()
-            return None
-        with self._measuring:
-            return self._guard(planner, conversation, payload)
+        else:
+            with self._measuring:
+                return self._guard(planner, conversation, payload)
+        return None
 
     def due(self) -> bool:
         """Tell whether there is something to prepare."""
@@ -110,24 +109,18 @@ class ContextCompactionHook:
 
         Once the model is closed nothing is due: its next turn will say so, and the other sessions have work of their own.
         """
+        self._rests = True
         try:
-            return self._prepare(stop)
+            if stop is None or not stop():
+                self._settle()
+            first = self.planner.plan() if self.planner is not None and self._prepared is None else None
+            if self.planner is None or first is None:
+                return False
+            # First what is known, then what is read: a forgetting in between is noticed.
+            self._prepared_as_of = self._conversation.newest_forgetting()
+            self._prepared = self.planner.prepare(first, stop=stop)
         except ClosedError as error:
             _log.debug("no epoch is prepared: %s", error)
-            return False
-
-    def _prepare(self, stop: Callable[[], bool] | None) -> bool:
-        self._rests = True
-        if stop is None or not stop():
-            self._settle()
-        if self.planner is None or self._prepared is not None:
-            return False
-        first = self.planner.plan()
-        if first is None:
-            return False
-        # First what is known, then what is read: a forgetting in between is noticed.
-        self._prepared_as_of = self._conversation.newest_forgetting()
-        self._prepared = self.planner.prepare(first, stop=stop)
         return self._prepared is not None
 
     def warm(self, *, stop: Callable[[], bool]) -> bool:
@@ -238,8 +231,6 @@ class ContextCompactionHook:
         if payload.get("hop", 0) == 0 and self.compactor.should_compact(view, llm):
             view = self.compactor.compact(view, llm)
             ctx.hook_state[id(self)] = (list(messages), view)
-        return (
-            HookResult.replace({**payload, "messages": view}, reason="compacted")
-            if view != messages
-            else None
-        )
+        if view == messages:
+            return None
+        return HookResult.replace({**payload, "messages": view}, reason="compacted")

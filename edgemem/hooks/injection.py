@@ -111,9 +111,6 @@ class MemoryInjectionHook(SharedHook):
         self._block_tokens = BLOCK_TOKENS if block_tokens is None and recall is not None else block_tokens
         self.last: list[Recalled] = []
         """What was recalled for the newest turn, before it was cut to the block."""
-        self._unchanged: dict[Reader | None, tuple[int, ...]] = {}
-        """By reader, the version of the facts at which all that is visible was still true."""
-        self._counted = ("", 0)
         self._listing = Listing(store)
         self._recall = recall or self._listed
         self._sizes = sizes or TokenCache(tokenizer or EstimateTokenizer())
@@ -138,7 +135,7 @@ class MemoryInjectionHook(SharedHook):
         """Have what tools of this turn added written, and do while the reply is spoken what by hand nobody else does."""
         # In a store that writes later it is durable now, or as soon as it can be.
         settled(self._later.flush(), conversation.commit_wait_s)
-        if self._recall == self._listed and hasattr(self.store, "facts_version"):
+        if self._recall == self._listed and _version_of(self.store) is not None:
             self._listing.follow()
         embed = getattr(self.store, "embed_pending", None)
         if embed is not None:
@@ -177,6 +174,7 @@ class MemoryInjectionHook(SharedHook):
         self.last = list(self._recall(layout.utterance, layout.reader))
         considered = self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance))
         now = None if self._now is None else self._now()
+        header = f"{self.header}\n" if self.header else ""
         candidates = lines_for(
             considered,
             visible=visible,
@@ -193,47 +191,33 @@ class MemoryInjectionHook(SharedHook):
             lines,
             tokens=math.inf if self.block_tokens is None else self.block_tokens,
             count=self._sizes.of,
-            spent=self._fence_tokens(),
+            spent=self._sizes.of(f"{OPEN}\n") + self._sizes.of(f"{header}{CLOSE}"),
             alone=not self.header,
             recalled=considered,
             question=layout.utterance,
             now=now,
         )
 
-    def _fence_tokens(self) -> int:
-        """Return what the tags of a block take, with the header's line; counted once."""
-        if self._counted[0] != self.header or not self._counted[1]:
-            header = f"{self.header}\n" if self.header else ""
-            self._counted = (self.header, self._sizes.of(f"{OPEN}\n") + self._sizes.of(f"{header}{CLOSE}"))
-        return self._counted[1]
-
     def _changed(
         self, reader: Reader | None, visible: Mapping[str, BlockLine], conversation: Conversation
     ) -> list[BlockLine]:
-        """Return what is not true any more; not asked again while nothing was written and little time has passed."""
+        """Return what is not true any more."""
         gone: list[BlockLine] = []
 
         def kept(item: BlockLine) -> bool:
-            if self._kept(item):
-                return True
-            gone.append(item)
-            return False
+            holds = self._kept(item)
+            gone.extend([] if holds else [item])
+            return holds
 
-        now = _version_of(self.store)
-        if now is not None and self._unchanged.get(reader) == now:
-            return []
         changed = changes(visible, lambda abouts: self.current(abouts, reader), kept=kept)
-        seen = conversation.layout.seen()
-        fresh = [
-            line for line in changed if line.fact is None or not seen.holds_fact(line.fact[1], line.value)
-        ]
-        if not changed and now is not None:
-            self._unchanged[reader] = now
         if gone and conversation.kept is not None and conversation.journal is not None:
             # The store could not reach the blocks of this file when it erased.
             pairs = {item.fact or item.preference or ("", "") for item in gone}
             conversation.opening.append(EraseBlocks(tuple(sorted(pairs))))
-        return fresh
+        seen = conversation.layout.seen()
+        return [
+            line for line in changed if line.fact is None or not seen.holds_fact(line.fact[1], line.value)
+        ]
 
     def current(self, abouts: Collection[About], reader: Reader | None) -> dict[About, Held]:
         """Return for several facts and preferences whether a reader may know what holds now, and if so, the value."""
@@ -256,15 +240,16 @@ class MemoryInjectionHook(SharedHook):
         if read is not None and pairs:
             # A store of the user's own may tell no more than whether it may be read, and the value.
             return {pair: Held(*held) for pair, held in read(pairs, reader=reader).items()}
-        values = {}
-        for scope, key in pairs:
-            level, owner = level_of_scope(scope)
-            may, value = readable(reader, level, owner), self.store.get_fact(key, scope=scope)
-            values[scope, key] = Held(may, value, level, owner)
-        return values
+        closings = {scope: level_of_scope(scope) for scope, _ in pairs}
+        return {
+            (scope, key): Held(
+                readable(reader, *closings[scope]), self.store.get_fact(key, scope=scope), *closings[scope]
+            )
+            for scope, key in pairs
+        }
 
     def _preferences(self) -> list[Recalled]:
-        return [value_as_recalled(as_ours(preference, Preference)) for preference in self.store.preferences()]
+        return [value_as_recalled(as_ours(wish, Preference)) for wish in self.store.preferences()]
 
     def _kept(self, item: BlockLine) -> bool:
         """Tell whether the store still holds the value that was shown, at least as history: it was not erased."""
@@ -306,9 +291,8 @@ class MemoryInjectionHook(SharedHook):
 
 def _version_of(store: Any) -> tuple[int, ...] | None:
     """Return what changes with every fact that is written; None where a store of a user's own cannot tell."""
-    version = getattr(store, "facts_version", None)
-    now: tuple[int, ...] | None = None if version is None else version()
-    return now
+    version: Callable[[], tuple[int, ...] | None] = getattr(store, "facts_version", lambda: None)
+    return version()
 
 
 _WORD = re.compile(r"\w{3,}")
@@ -320,66 +304,41 @@ class Listing:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._version: tuple[int, ...] | None = None
-        self._facts: list[Recalled] = []
-        """The newest first, as of that version."""
-        self._words: dict[str, frozenset[str]] = {}
+        self._facts: list[tuple[Recalled, frozenset[str]]] = []
+        """The newest first, as of that version, each with its words."""
 
     def look(
         self, utterance: str, reader: Reader | None, *, max_facts: int, max_episodes: int
     ) -> list[Recalled]:
         """Return at most so many facts and episodes that a reader may know, best first, and all preferences."""
-        facts = self._near(utterance, reader, max_facts)
-        ids = {fact.id for fact in facts}
-        facts += [fact for fact in self._by_words(utterance, reader) if fact.id not in ids]
-        wishes = [
-            value_as_recalled(as_ours(preference, Preference)) for preference in self._store.preferences()
-        ]
-        return [
-            *facts[:max_facts],
-            *(wish for wish in wishes if readable(reader, wish.level, wish.owner)),
-            *(self._episodes(reader, max_episodes) if max_episodes > 0 else ()),
-        ]
-
-    def _near(self, utterance: str, reader: Reader | None, most: int) -> list[Recalled]:
-        """Return what the store itself finds by words and meaning, if it can."""
-        recall = getattr(self._store, "recall_facts", None)
-        facts: Sequence[Recalled] = recall(utterance, k=most, reader=reader) if recall is not None else ()
-        # Their order is what counts: all are said that have room, as in EdgeVox.
-        return [msgspec.structs.replace(fact, score=0.5) for fact in facts]
-
-    def _by_words(self, utterance: str, reader: Reader | None) -> list[Recalled]:
-        """Return all facts that a reader may know: what shares most words with the utterance first, then the newest."""
         self.follow()
+        recall = getattr(self._store, "recall_facts", None)
+        near: Sequence[Recalled] = recall(utterance, k=max_facts, reader=reader) if recall is not None else ()
+        # Their order is what counts: all are said that have room, as in EdgeVox.
+        facts = {fact.id: msgspec.structs.replace(fact, score=0.5) for fact in near}
         asked = frozenset(_WORD.findall(utterance.lower()))
-        known = [fact for fact in self._facts if readable(reader, fact.level, fact.owner)]
-        known.sort(key=lambda fact: -len(asked & self._words[fact.text]))
-        return known
+        for fact, _ in sorted(self._facts, key=lambda known: -len(asked & known[1])):
+            if readable(reader, fact.level, fact.owner):
+                facts.setdefault(fact.id, fact)
+        wishes = [value_as_recalled(as_ours(wish, Preference)) for wish in self._store.preferences()]
+        episodes = self._store.recent_episodes(max_episodes) if max_episodes > 0 else ()
+        rest = [*wishes, *(_lived(as_ours(episode, Episode)) for episode in episodes)]
+        return [
+            *list(facts.values())[:max_facts],
+            *(item for item in rest if readable(reader, item.level, item.owner)),
+        ]
 
     def follow(self) -> None:
-        """Read the facts if any was written since, or the store cannot tell; what did not change keeps its words."""
+        """Read the facts if any was written since, or the store cannot tell."""
         now = _version_of(self._store)
-        if now is not None and now == self._version:
-            return
-        facts = [value_as_recalled(as_ours(fact, Fact)) for fact in self._store.facts()]
-        self._facts = sorted(facts, key=lambda fact: -fact.recorded_at)
-        before = self._words
-        self._words = {
-            fact.text: before.get(fact.text) or frozenset(_WORD.findall(fact.text.lower())) for fact in facts
-        }
-        self._version = now
+        if now is None or now != self._version:
+            facts = [value_as_recalled(as_ours(fact, Fact)) for fact in self._store.facts()]
+            facts.sort(key=lambda fact: -fact.recorded_at)
+            self._facts = [(fact, frozenset(_WORD.findall(fact.text.lower()))) for fact in facts]
+            self._version = now
 
-    def _episodes(self, reader: Reader | None, most: int) -> list[Recalled]:
-        episodes = [as_ours(episode, Episode) for episode in self._store.recent_episodes(most)]
-        return [
-            Recalled(
-                "episode",
-                f"{episode.timestamp}",
-                f"{episode.kind} {episode.payload.get('name', '')}: {episode.outcome}",
-                0.4,
-                recorded_at=episode.timestamp,
-                level=episode.level,
-                owner=episode.owner,
-            )
-            for episode in episodes
-            if readable(reader, episode.level, episode.owner)
-        ]
+
+def _lived(episode: Episode) -> Recalled:
+    text = f"{episode.kind} {episode.payload.get('name', '')}: {episode.outcome}"
+    at, level, owner = episode.timestamp, episode.level, episode.owner
+    return Recalled("episode", f"{at}", text, 0.4, recorded_at=at, level=level, owner=owner)

@@ -27,6 +27,7 @@ from edgemem.hooks.points import (
     ON_RUN_END,
     ON_RUN_START,
     HookResult,
+    SecondPlace,
     needs,
 )
 from edgemem.records import Session, Turn
@@ -63,22 +64,6 @@ MOST_WITHIN = 8
 """Turns that other agents may have within one tool; with one more, the tool is taken for given up."""
 
 
-class AcceptTurnHook(SharedHook):
-    """Keep the turn as it goes to the model; `PersistSessionHook.accept_last` makes it.
-
-    The thread that keeps it would else compete with recall, which runs meanwhile: .8 of 9 ms (`edgemem bench turn`).
-    """
-
-    points = frozenset({BEFORE_LLM})
-    # Behind all others: the model takes its time then.
-    priority = -999
-
-    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
-        """Accept it."""
-        accept(conversation)
-        return None
-
-
 class PersistSessionHook(SharedHook):
     """Keep the session: resume at the first turn, one durable transaction at the end of each.
 
@@ -113,7 +98,6 @@ class PersistSessionHook(SharedHook):
         self.session_store = session_store
         self.session_id = session_id
         self._settings = settings or Settings()
-        self._accepts_last = False
         self._resume = resume
         self._resumed = False
         self._state = "{}"
@@ -126,10 +110,16 @@ class PersistSessionHook(SharedHook):
         """How many turns other agents had while the newest of them ran."""
         self._later = Later(session_store)
 
-    def accept_last(self) -> AcceptTurnHook:
-        """Return a hook that accepts turns when all other hooks have prepared the model's call; this one then does not."""
-        self._accepts_last = True
-        return AcceptTurnHook(self._conversation)
+    @property
+    def second_place(self) -> SecondPlace:
+        """Return where it accepts the turn: behind all others, so that its thread does not compete with recall.
+
+        That takes .8 of 9 ms (`edgemem bench turn`); the model takes its time then.
+        """
+        return SecondPlace(frozenset({BEFORE_LLM}), -999, self._accept)
+
+    def _accept(self, point: str, ctx: Any, payload: Any) -> None:
+        accept(conversation_of(ctx, self._conversation))
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Resume, collect, accept, commit or amend, as the point demands."""
@@ -147,8 +137,6 @@ class PersistSessionHook(SharedHook):
         elif point == BEFORE_LLM:
             conversation.take(ctx, payload["messages"], speaker=self.speaker)
             conversation.answered = None
-            if not self._accepts_last:
-                accept(conversation)
         elif point == AFTER_LLM:
             conversation.generated.append(tuple(payload.get("tokens") or ()))
             if not payload.get("tool_calls"):

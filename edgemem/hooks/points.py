@@ -6,7 +6,8 @@ The first six points, `HookResult` and the hook protocol are those of EdgeVox, s
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -71,20 +72,9 @@ class HookResult(msgspec.Struct, frozen=True):
         """End the turn with this reply."""
         return cls("end", reply, reason)
 
-    @property
-    def is_continue(self) -> bool:
-        """Tell whether nothing changes."""
-        return self.action == "continue"
-
-    @property
-    def is_modify(self) -> bool:
-        """Tell whether the payload was replaced."""
-        return self.action == "modify"
-
-    @property
-    def is_end(self) -> bool:
-        """Tell whether the turn ends here."""
-        return self.action == "end"
+    is_continue = property(lambda self: self.action == "continue", doc="Tell whether nothing changes.")
+    is_modify = property(lambda self: self.action == "modify", doc="Tell whether the payload was replaced.")
+    is_end = property(lambda self: self.action == "end", doc="Tell whether the turn ends here.")
 
 
 @runtime_checkable
@@ -97,6 +87,14 @@ class Hook(Protocol):
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Act at a point; None means go on."""
         ...
+
+
+class SecondPlace(NamedTuple):
+    """Where a hook acts apart from its own priority, such as first and last of all; a hook returns it as `second_place`."""
+
+    points: frozenset[str]
+    priority: int
+    act: Callable[[str, Any, Any], HookResult | None]
 
 
 class ToolCallRequest(msgspec.Struct):

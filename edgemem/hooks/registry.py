@@ -7,7 +7,6 @@ a reply. A hook that guards safety is registered with `fail_closed=True` and the
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -35,10 +34,14 @@ class HookFailure(msgspec.Struct, frozen=True):
     message: str
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class HookEntry(msgspec.Struct, frozen=True):
+    """A hook as it was registered."""
+
     hook: Hook
+    act: Callable[[str, Any, Any], Any]
+    """The hook itself, or what it does in its second place."""
+    points: frozenset[str]
     priority: int
-    order: int
     fail_closed: bool
 
 
@@ -46,9 +49,10 @@ class HookRegistry:
     """Hooks in the order in which they act."""
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
-        self._entries: list[_Entry] = []
-        self._at: dict[str, tuple[_Entry, ...]] = {}
-        """The same by point: most hooks act at few, and each turn has eight points or more."""
+        self._entries: list[HookEntry] = []
+        """As they were registered, each with its second place behind it."""
+        self._at: dict[str, tuple[HookEntry, ...]] = {}
+        """Those of a point in the order in which they act: most hooks act at few, and each turn has eight points or more."""
         self._failures: dict[tuple[str, str], HookFailure] = {}
         self._timers: list[Callable[[str, str, float], None]] = []
         self._lock = threading.Lock()
@@ -70,28 +74,25 @@ class HookRegistry:
             raise InvalidInputError(f"{hook_name(hook)} is no hook; it needs `points` and must be callable")
         if unknown := unknown_points(hook.points):
             raise InvalidInputError(f"{hook_name(hook)} names the {unknown}")
+        rank = int(getattr(hook, "priority", None) or 0) if priority is None else priority
+        closed = bool(getattr(hook, "fail_closed", False)) if fail_closed is None else fail_closed
+        entries = [HookEntry(hook, hook, hook.points, rank, closed)]
+        if second := getattr(hook, "second_place", None):
+            entries.append(HookEntry(hook, second.act, second.points, second.priority, closed))
         with self._lock:
-            rank = int(getattr(hook, "priority", None) or 0) if priority is None else priority
-            closed = bool(getattr(hook, "fail_closed", False)) if fail_closed is None else fail_closed
-            entry = _Entry(hook, rank, len(self._entries), closed)
-            self._entries = sorted([*self._entries, entry], key=lambda e: (-e.priority, e.order))
-            self._at = {
-                point: tuple(entry for entry in self._entries if point in entry.hook.points)
-                for point in POINTS
-            }
-            timer = getattr(hook, "note_timing", None)
-            if timer is not None:
+            self._entries = [*self._entries, *entries]
+            ranked = sorted(self._entries, key=lambda entry: -entry.priority)
+            self._at = {point: tuple(entry for entry in ranked if point in entry.points) for point in POINTS}
+            if timer := getattr(hook, "note_timing", None):
                 self._timers = [*self._timers, timer]
         return self
 
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
         """Add several hooks, and return the registry; those of another one keep the priority that they have there."""
-        if isinstance(hooks, HookRegistry):
-            for entry in hooks._as_registered():
-                self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
-        else:
-            for hook in hooks:
-                self.register(hook)
+        for entry in hooks.own() if isinstance(hooks, HookRegistry) else ():
+            self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
+        for hook in () if isinstance(hooks, HookRegistry) else hooks:
+            self.register(hook)
         return self
 
     @classmethod
@@ -101,37 +102,28 @@ class HookRegistry:
         Priority decides across all of them, then the order of the lists, then the order within one. A hook
         that stands in several lists acts once, at its first place, and guards safety if it does so in one of them.
         """
-        firsts: dict[int, _Entry] = {}
-        for hooks in lists:
-            for entry in cls(hooks)._as_registered():
-                first = firsts.setdefault(id(entry.hook), entry)
-                if entry.fail_closed:
-                    firsts[id(entry.hook)] = msgspec.structs.replace(first, fail_closed=True)
-        merged = cls()
-        for entry in firsts.values():
-            merged.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
-        return merged
+        entries = [entry for hooks in lists for entry in cls(hooks).own()]
+        closed = {id(entry.hook) for entry in entries if entry.fail_closed}
+        together, known = cls(), set[int]()
+        for entry in entries:
+            if id(entry.hook) not in known:
+                together.register(entry.hook, priority=entry.priority, fail_closed=id(entry.hook) in closed)
+            known.add(id(entry.hook))
+        return together
 
-    def copy(self) -> HookRegistry:
-        """Return another registry with the same hooks and no failures."""
-        return HookRegistry(self)
-
-    def at(self, point: str) -> list[Hook]:
-        """Return the hooks of a point, in order."""
-        return [entry.hook for entry in self._at.get(point, ())]
+    def own(self) -> list[HookEntry]:
+        """Return each hook once, as it was registered."""
+        return [entry for entry in self._entries if entry.act is entry.hook]
 
     def __contains__(self, point: object) -> bool:
         """Tell whether any hook acts at a point."""
         return isinstance(point, str) and bool(self._at.get(point))
 
     def __iter__(self) -> Iterator[Hook]:
-        return iter([entry.hook for entry in self._entries])
+        return iter([entry.hook for entry in sorted(self.own(), key=lambda entry: -entry.priority)])
 
     def __len__(self) -> int:
-        return len(self._entries)
-
-    def _as_registered(self) -> list[_Entry]:
-        return sorted(self._entries, key=lambda entry: entry.order)
+        return len(self.own())
 
     def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call the hooks of a point and return what they agree on.
@@ -146,19 +138,18 @@ class HookRegistry:
             raise InvalidInputError(f"There is no point {point!r}; there are: {', '.join(sorted(POINTS))}")
         return self._fire(self._at.get(point, ()), point, ctx, payload)
 
-    def fire_one(self, hook: Hook, point: str, ctx: Any, payload: Any) -> HookResult:
-        """Call one hook alone, for a framework whose own registry keeps the order."""
-        entries = [entry for entry in self._at.get(point, ()) if entry.hook is hook]
+    def fire_one(self, act: Callable[..., Any], point: str, ctx: Any, payload: Any) -> HookResult:
+        """Call one hook alone, or its second place, for a framework whose own registry keeps the order."""
+        entries = [entry for entry in self._at.get(point, ()) if entry.act == act]
         return self._fire(entries, point, ctx, payload)
 
-    def _fire(self, entries: Iterable[_Entry], point: str, ctx: Any, payload: Any) -> HookResult:
+    def _fire(self, entries: Iterable[HookEntry], point: str, ctx: Any, payload: Any) -> HookResult:
         changed = False
         reasons: list[str] = []
-        timers = self._timers
         for entry in entries:
-            started = perf_counter() if timers else 0.0
+            started = perf_counter() if self._timers else 0.0
             try:
-                answer = entry.hook(point, ctx, payload)
+                answer = entry.act(point, ctx, payload)
                 if answer is None:  # as most do
                     continue
                 result = _checked(answer, payload)
@@ -168,7 +159,7 @@ class HookRegistry:
                     return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{hook_name(entry.hook)} failed")
                 continue
             finally:
-                for note in timers:
+                for note in self._timers:
                     note(hook_name(entry.hook), point, (perf_counter() - started) * 1e3)
             if result.is_end and point != ON_RUN_END:
                 return result
@@ -176,9 +167,7 @@ class HookRegistry:
                 payload, changed = result.payload, True
                 if result.reason:
                     reasons.append(result.reason)
-        if changed:
-            return HookResult.replace(payload, reason="; ".join(reasons))
-        return HookResult("continue", payload)
+        return HookResult("modify" if changed else "continue", payload, "; ".join(reasons))
 
     def failures(self) -> list[HookFailure]:
         """Return what went wrong so far, most frequent first."""
@@ -199,17 +188,6 @@ class HookRegistry:
             log.warning(
                 "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error
             )
-
-
-@contextlib.contextmanager
-def ending(registry: HookRegistry, ctx: Any, result: list[Any]) -> Iterator[None]:
-    """Fire `on_run_end` when the block ends, however it ends, with the last item of `result`."""
-    try:
-        yield
-    finally:
-        fired = registry.fire(ON_RUN_END, ctx, result[-1])
-        if fired.is_modify:
-            result.append(fired.payload)
 
 
 def _checked(answer: Any, payload: Any) -> HookResult:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import unicodedata
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.messages import split_turns
-from edgemem.context.size import MARGIN, Markers, measure_markers, upper_bound
+from edgemem.context.size import MARGIN, measure_markers, upper_bound
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult, as_text
@@ -27,7 +29,7 @@ from edgemem.store.turns import pointer_to
 from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
@@ -57,17 +59,15 @@ class _Left:
         self.messages: Sequence[Message] = payload["messages"]
         self.tools = payload.get("tools")
         counted = payload.get("counted")
-        self.prompt = counted[1] if counted is not None and counted[0] is self.messages else None
-        """Tokens of the newest prompt; None until somebody needs to know."""
-        self.alone: int | None = None
-        """The same without the turns before, which the budget leaves out when it must."""
+        self.sizes: dict[bool, int] = {}
+        """Tokens of the newest prompt, and (True) of it without the turns before, which the budget leaves out when it must."""
+        if counted is not None and counted[0] is self.messages:
+            self.sizes[False] = counted[1]
         self.asked: Message = {"role": "assistant", "content": ""}
         self.calls = 0
         """Tool calls that wait for their results."""
         self.answers: list[str] = []
         """The results since the newest prompt, as the model is told them."""
-        self.sizes: dict[str, int] = {}
-        """Their tokens, and those of the calls, as far as somebody needed to know."""
 
     def ask(self, payload: dict[str, Any]) -> None:
         """Note what the model asked for."""
@@ -77,6 +77,24 @@ class _Left:
         ]
         self.calls, self.answers = len(calls), []
         self.asked = {"role": "assistant", "content": payload.get("content") or "", "tool_calls": calls}
+
+    def over(self, budget: Budget, *, alone: bool) -> int:
+        """Return what is left of the room behind the prompt, the calls, and what was answered.
+
+        Args:
+            alone: no other turn stands in the prompt.
+        """
+        tokenizer = budget.tokenizer
+        if alone not in self.sizes:
+            head, turns = split_turns(self.messages)
+            prompt = [*head, *turns[-1]] if alone and turns else self.messages
+            self.sizes[alone] = tokenizer.count(prompt, tools=self.tools)
+
+        def tokens(text: str) -> int:
+            return len(tokenizer.encode(text))
+
+        asked = upper_bound(self.asked, measure_markers(tokenizer), tokens)
+        return budget.plan.room - self.sizes[alone] - asked - sum(tokens(a) + MARGIN for a in self.answers)
 
 
 class ToolOutputTruncatorHook:
@@ -118,7 +136,6 @@ class ToolOutputTruncatorHook:
         self.keep_bytes = keep_bytes
         self._budget = budget
         self._tokenizer = tokenizer or (budget.tokenizer if budget is not None else None)
-        self._markers: Markers | None = None
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
@@ -131,14 +148,15 @@ class ToolOutputTruncatorHook:
             if left is not None:
                 left.ask(payload)
             return None
-        fired = self._shortened(ctx, payload, left)
-        answer = _answer_text(fired.payload if fired is not None else payload)
+        shortened = self._shortened(ctx, payload, left)
+        answer = _answer_text(shortened or payload)
         if left is not None and answer is not None:
             left.answers.append(answer)
             left.calls -= 1
-        return fired
+        return HookResult.replace(shortened, reason="truncated") if shortened is not None else None
 
-    def _shortened(self, ctx: Any, payload: Any, left: _Left | None) -> HookResult | None:
+    def _shortened(self, ctx: Any, payload: Any, left: _Left | None) -> Any:
+        """Return a copy of the payload with less of its result; None where it may stay."""
         text = _answer_text(payload)
         if text is None:
             return None
@@ -152,15 +170,15 @@ class ToolOutputTruncatorHook:
         if len(text) <= max(room, _POINTER_CHARS):
             return None
         pointer = "" if ours else self._keep(conversation_of(ctx, self._conversation), text)
-        failed = payload.result is None
+        field = "error" if payload.result is None else "result"
         if room >= LEAST_CHARS:
-            shown = shorten(payload.error if failed else payload.result, room, pointer=pointer)
+            shown = shorten(getattr(payload, field), room, pointer=pointer)
         else:
             shown = POINTS_TO.format(pointer=pointer) if pointer else f"… ({len(text):,} characters)"
         # A copy: the payload of another framework is no record of ours, and others may hold it.
         shortened = copy.copy(payload)
-        setattr(shortened, "error" if failed else "result", shown)
-        return HookResult.replace(shortened, reason="truncated")
+        setattr(shortened, field, shown)
+        return shortened
 
     def _fair(self, left: _Left, budget: Budget, text: str, *, whole: bool) -> int:
         """Return how many tokens one more result may have: half of what is left is for this hop, shared by its calls.
@@ -169,57 +187,24 @@ class ToolOutputTruncatorHook:
             whole: it is to be whole, whatever turns that costs.
         """
         calls = max(1, left.calls) * (1 if whole else 2)
-        share = _bytes(text) if whole else min(_bytes(text), int(self.share * budget.plan.room))
-        # Most results are small, or far from the end of the window; then nothing need be counted.
-        for size in (_bytes, None):
-            fair = self._over(left, budget, size) // calls
-            if share <= fair:
-                return fair if whole else min(int(self.share * budget.plan.room), fair)
-        if whole or fair < LEAST_TOKENS:
+        most = int(self.share * budget.plan.room)
+        needed = _bytes(text) if whole else min(_bytes(text), most)
+        fair = left.over(budget, alone=False) // calls
+        if fair < needed and (whole or fair < LEAST_TOKENS):
             # A little is better than nothing, even if it costs the oldest turns their place in the prompt.
-            alone = self._alone(left, budget) // calls
+            alone = left.over(budget, alone=True) // calls
             fair = max(fair, alone if whole else min(LEAST_TOKENS, alone))
-        return fair if whole else min(int(self.share * budget.plan.room), fair)
-
-    def _over(self, left: _Left, budget: Budget, size: Callable[[str], int] | None) -> int:
-        """Return what is left of the room behind the newest prompt, the calls, and what was answered."""
-        if left.prompt is None:
-            left.prompt = budget.tokenizer.count(left.messages, tools=left.tools)
-        return budget.plan.room - left.prompt - self._answered(left, budget.tokenizer, size)
-
-    def _alone(self, left: _Left, budget: Budget) -> int:
-        """Return the same if no other turn stood in the prompt."""
-        if left.alone is None:
-            head, turns = split_turns(left.messages)
-            left.alone = budget.tokenizer.count([*head, *turns[-1]], tools=left.tools) if turns else 0
-        return budget.plan.room - left.alone - self._answered(left, budget.tokenizer, None)
-
-    def _answered(self, left: _Left, tokenizer: Tokenizer, size: Callable[[str], int] | None) -> int:
-        """Return what the calls and their results take, and no less, as `size` measures a text; None: exactly."""
-
-        def tokens(text: str) -> int:
-            if text not in left.sizes:
-                left.sizes[text] = len(tokenizer.encode(text))
-            return left.sizes[text]
-
-        if self._markers is None:
-            self._markers = measure_markers(tokenizer)
-        measure = size or tokens
-        answers = sum(measure(answer) + MARGIN for answer in left.answers)
-        return upper_bound(left.asked, self._markers, measure) + answers
+        return fair if whole else min(most, fair)
 
     def _room(self, text: str, most_tokens: int | None, most_chars: int) -> int:
         """Return how many characters may stay: a text of few letters a token is cut earlier.
 
         Below 200 there is no place for anything but a name; 0 says so.
         """
-        if most_tokens is None or self._tokenizer is None:
-            return most_chars
+        head, room = text[:most_chars], most_chars
         # What is cut anyway need not be counted.
-        head = text[:most_chars]
-        if _bytes(head) <= most_tokens:
+        if most_tokens is None or self._tokenizer is None or _bytes(head) <= most_tokens:
             return most_chars
-        room = most_chars
         while (tokens := len(self._tokenizer.encode(head))) > most_tokens:
             if room <= LEAST_CHARS:
                 return room if self._budget is None else 0
@@ -231,9 +216,8 @@ class ToolOutputTruncatorHook:
         """Have the whole text written with its turn; return its name, or nothing if it cannot be kept."""
         if conversation.journal is None or _bytes(text) > self.keep_bytes:
             return ""
-        session = conversation.layout.session
-        pointer = pointer_to(session, text)
-        step = KeepOutput(session, pointer, text, self.keep_bytes)
+        pointer = pointer_to(conversation.layout.session, text)
+        step = KeepOutput(conversation.layout.session, pointer, text, self.keep_bytes)
         if step not in conversation.also:
             conversation.also.append(step)
         return pointer
@@ -252,11 +236,11 @@ def _answer_text(payload: Any) -> str | None:
     return payload.result if isinstance(payload.result, str) else as_text(payload.result)
 
 
-_LONGEST_SIGN = 16
-"""Characters that may belong to one visible sign."""
-
 _MOST_DEPTH = 8
 """A value that is nested deeper is shown as text from here on."""
+
+_JOINS = re.compile("[\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]")
+"""What belongs to the sign before it, beside marks."""
 
 
 def shorten(value: Any, max_chars: int, *, pointer: str = "") -> Any:
@@ -269,27 +253,21 @@ def shorten(value: Any, max_chars: int, *, pointer: str = "") -> Any:
     """
     hint = POINTS_TO.format(pointer=pointer) if pointer else ""
     room = max_chars - len(hint) - 6 if hint else max_chars  # with quotes, a comma and spaces
-    if not isinstance(value, str):
-        return _telling(_shortened(json.loads(as_text(value)), room, depth=0), hint)
-    if value.lstrip()[:1] in ("{", "["):
-        try:
-            parsed = json.loads(value)
-        except (ValueError, RecursionError):
-            return _telling(_cut(value, room), hint)
-        return as_text(_telling(_shortened(parsed, room, depth=0), hint))
-    return _telling(_cut(value, room), hint)
-
-
-def _telling(value: Any, hint: str) -> Any:
-    """Return a shortened value that says where the rest is."""
-    if not hint:
-        return value
-    if isinstance(value, list):
-        return [*value, hint]
-    if isinstance(value, dict):
+    parsed, is_json = value, not isinstance(value, str)
+    if is_json:
+        parsed = json.loads(as_text(value))
+    elif value.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError):
+            parsed, is_json = json.loads(value), True
+    out = _shortened(parsed, room, depth=0) if is_json else _cut(value, room)
+    if hint and isinstance(out, list):
+        out = [*out, hint]
+    elif hint and isinstance(out, dict):
         key, _, rest = hint.partition(": ")
-        return {**value, key: rest}
-    return f"{value}\n{hint}"
+        out = {**out, key: rest}
+    elif hint:
+        out = f"{out}\n{hint}"
+    return as_text(out) if is_json and isinstance(value, str) else out
 
 
 def _shortened(value: Any, room: int, *, depth: int) -> Any:
@@ -301,16 +279,16 @@ def _shortened(value: Any, room: int, *, depth: int) -> Any:
         return _smaller(value, room, depth=depth)
     text = value if isinstance(value, str) else as_text(value)
     # Quotes and control characters take more room in JSON than in the text itself.
-    spare = len(as_text(text)) / max(1, len(text))
-    cut = _cut(text, max(1, int((room - 2) / spare)))
+    cut = _cut(text, max(1, int((room - 2) * max(1, len(text)) / len(as_text(text)))))
     while len(cut) > 1 and len(as_text(cut)) > room:
         cut = _cut(text, len(cut) * 3 // 4)
     return cut
 
 
 def _fewer(items: list[Any], room: int, *, depth: int) -> list[Any]:
+    """Keep the first items, and of a long first one a part."""
     out: list[Any] = []
-    left = room - len(_items_note(len(items), len(items))) - 6
+    left = room - len(_note(len(items), len(items), "items")) - 6
     for item in items:
         size = len(as_text(item)) + 2
         if size > left:
@@ -319,22 +297,18 @@ def _fewer(items: list[Any], room: int, *, depth: int) -> list[Any]:
         left -= size
     if not out and left > 0:
         out.append(_shortened(items[0], left, depth=depth + 1))
-    if len(out) < len(items):
-        out.append(_items_note(len(items) - len(out), len(items)))
-    return out
+    missing = len(items) - len(out)
+    return [*out, _note(missing, len(items), "items")] if missing else out
 
 
 def _smaller(members: dict[str, Any], room: int, *, depth: int) -> dict[str, Any]:
-    """Keep short members whole, and let the long ones share what is left."""
-    note = 60
+    """Keep short members whole, and let the long ones share what is left behind the note."""
     sizes = {key: len(as_text(key)) + len(as_text(value)) + 4 for key, value in members.items()}
-    left, waiting = room - note, len(members)
+    left = room - 60
     shares: dict[str, int] = {}
-    for key in sorted(sizes, key=sizes.__getitem__):
-        share = left // waiting
-        shares[key] = min(sizes[key], share)
+    for n, key in enumerate(sorted(sizes, key=sizes.__getitem__)):
+        shares[key] = min(sizes[key], left // (len(members) - n))
         left -= shares[key]
-        waiting -= 1
     out = {}
     for key, value in members.items():
         inner = shares[key] - len(as_text(key)) - 4
@@ -342,39 +316,32 @@ def _smaller(members: dict[str, Any], room: int, *, depth: int) -> dict[str, Any
             out[key] = value
         elif inner >= 40:
             out[key] = _shortened(value, inner, depth=depth + 1)
-    missing = len(members) - len(out)
-    if missing:
+    if missing := len(members) - len(out):
         out["left out"] = f"{missing:,} of {len(members):,} members"
     return out
 
 
-def _items_note(missing: int, of: int) -> str:
-    return f"… ({missing:,} of {of:,} items left out)"
-
-
 def _cut(text: str, max_chars: int) -> str:
-    """Return the beginning of the text up to a line's end near the bound, or else a whole character, and a note."""
+    """Return the beginning of the text up to a line's end near the bound, or else a whole sign, and a note."""
     if len(text) <= max_chars:
         return text
-    room = max_chars - len(_note(len(text), len(text))) - 1
+    room = max_chars - len(_note(len(text), len(text), "characters")) - 1
     if room < 1:
         return "…"
     end = text.rfind("\n", room * 3 // 4, room + 1)
     between = "\n" if end >= 0 else ""
     head = text[: end if between else _whole(text, room)].rstrip()
-    return head + between + _note(len(text) - len(head), len(text))
+    return head + between + _note(len(text) - len(head), len(text), "characters")
 
 
-def _note(missing: int, of: int) -> str:
-    return f"… ({missing:,} of {of:,} characters left out)"
+def _note(missing: int, of: int, what: str) -> str:
+    return f"… ({missing:,} of {of:,} {what} left out)"
 
 
 def _whole(text: str, end: int) -> int:
-    """Return the nearest place at or before `end` that tears no sign apart."""
-    for back in range(min(end, _LONGEST_SIGN)):
-        left, right = text[end - back - 1], text[end - back]
-        joined = "\u200d" in (left, right) or 0xFE00 <= ord(right) <= 0xFE0F
-        toned = 0x1F3FB <= ord(right) <= 0x1F3FF
-        if not (joined or toned or unicodedata.category(right).startswith("M")):
-            return end - back
+    """Return the nearest place at or before `end` that tears no sign (of 16 characters at most) apart."""
+    for at in range(end, max(0, end - 16), -1):
+        marks = unicodedata.category(text[at]).startswith("M")
+        if not (marks or _JOINS.match(text[at]) or text[at - 1] == "\u200d"):
+            return at
     return end

@@ -27,7 +27,7 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
-from edgemem.hooks.persist import AcceptTurnHook, PersistSessionHook
+from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
 from edgemem.hooks.registry import HookRegistry
@@ -56,7 +56,7 @@ ASKED = (
 )
 """Hooks that lay out a prompt and write nothing."""
 
-BESIDE = (PersistSessionHook, AcceptTurnHook, TurnLogHook, TimingHook, ToolOutputTruncatorHook)
+BESIDE = (PersistSessionHook, TurnLogHook, TimingHook, ToolOutputTruncatorHook)
 """Hooks that keep or watch a turn, and put nothing before the model."""
 
 PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")

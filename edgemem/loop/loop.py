@@ -25,6 +25,7 @@ from edgemem.hooks.points import (
     ON_IDLE,
     ON_INTERRUPT,
     ON_PARTIAL,
+    ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
     AgentResult,
@@ -32,7 +33,7 @@ from edgemem.hooks.points import (
     ToolCallResult,
     TurnContext,
 )
-from edgemem.hooks.registry import HookRegistry, ending
+from edgemem.hooks.registry import HookRegistry
 from edgemem.llama.template.chat_template import text_of
 from edgemem.loop.toolbox import Tool, Toolbox, ToolTurn, never
 from edgemem.records import Heard, Message, Reply, Session
@@ -214,6 +215,9 @@ class AgentLoop:
         self._note_speaker(task)
         try:
             self._answer(text, task, result, on_text)
+        except BaseException as error:
+            self._error = f"{type(error).__name__}: {error}"
+            raise
         finally:
             with self._lock:
                 self._preparing = False
@@ -243,34 +247,66 @@ class AgentLoop:
             return
         with self._lock:
             self._hear_late()
-        try:
-            self._hops(result, started, on_text)
-        except BaseException as error:
-            self._error = f"{type(error).__name__}: {error}"
-            raise
+        for hop in range(self.max_hops):
+            if self._stopped():
+                # Cut off while hooks or a tool ran: the robot says nothing any more.
+                result.interrupted = True
+                self._say("")
+                return
+            head = [{"role": "system", "content": self.instructions}] if self.instructions else []
+            # The tools stand in the prompt's head, so they are the same at every hop (law 2).
+            prompt = {
+                "messages": [*head, *self.session.messages],
+                "hop": hop,
+                "tools": self._toolbox.schemas,
+            }
+            fired = self.hooks.fire(BEFORE_LLM, self.ctx, prompt)
+            if fired.is_end:
+                self._say(str(fired.payload))
+                return
+            called = perf_counter()
+            if hop == 0:
+                result.hooks_ms = (called - started) * 1e3
+            result.handed.append(fired.payload["messages"])
+            reply = self._complete(fired.payload, on_text)
+            result.model_ms += (perf_counter() - called) * 1e3
+            result.hops = hop + 1
+            answer = {
+                "content": reply.content,
+                "tool_calls": reply.tool_calls,
+                "hop": hop,
+                "tokens": reply.tokens,
+            }
+            fired = self.hooks.fire(AFTER_LLM, self.ctx, answer)
+            if fired.is_end:
+                self._say(str(fired.payload))
+                return
+            content, calls = fired.payload["content"], fired.payload["tool_calls"]
+            result.interrupted = reply.interrupted or self._stopped()
+            if result.interrupted or not calls or hop == self.max_hops - 1:
+                self._say(content or ("" if result.interrupted else NO_ANSWER))
+                return
+            self._toolbox.call(
+                content, calls, hop=hop, turn=self._turn, stopped=self._stopped, done=result.tools
+            )
 
     def commit(self) -> TurnResult:
         """Keep the prepared turn: fires `on_run_end`, whatever happened before."""
         with self._lock:
-            return self._commit()
-
-    def _commit(self) -> TurnResult:
-        result, self._result = self._result, None
-        if result is None:
-            raise InvalidInputError("There is no prepared turn to commit.")
-        result.interrupted = result.interrupted or self._stop.is_set()
-        self._stopped_by = never
-        self._silent = False
-        if result.interrupted:
-            self._amend(self._heard, prepared=True)
-        started = perf_counter()
-        results = [AgentResult(result.reply, result.hops, result.interrupted, self._error)]
-        with ending(self.hooks, self.ctx, results):
-            pass
-        self._note_speaker({"speaker": self._speaker})
-        result.reply = results[-1].reply
-        result.commit_ms = (perf_counter() - started) * 1e3
-        return result
+            result, self._result = self._result, None
+            if result is None:
+                raise InvalidInputError("There is no prepared turn to commit.")
+            result.interrupted = result.interrupted or self._stop.is_set()
+            self._stopped_by = never
+            self._silent = False
+            if result.interrupted:
+                self._amend(self._heard, prepared=True)
+            started = perf_counter()
+            ended = AgentResult(result.reply, result.hops, result.interrupted, self._error)
+            result.reply = self.hooks.fire(ON_RUN_END, self.ctx, ended).payload.reply
+            self._note_speaker({"speaker": self._speaker})
+            result.commit_ms = (perf_counter() - started) * 1e3
+            return result
 
     def abort(self) -> None:
         """Throw the prepared turn away without a trace."""
@@ -359,49 +395,6 @@ class AgentLoop:
         ctx.speaker, ctx.heard = task["speaker"], task.get("heard")
         ctx.audience, ctx.private = task.get("audience", ()), task.get("private", False)
 
-    # -- inside a turn -------------------------------------------------------------------------------
-
-    def _hops(self, result: TurnResult, started: float, on_text: Callable[[str], None]) -> None:
-        for hop in range(self.max_hops):
-            if self._stopped():
-                # Cut off while hooks or a tool ran: the robot says nothing any more.
-                result.interrupted = True
-                self._say("")
-                return
-            messages = [*self._system(), *self.session.messages]
-            # The tools stand in the prompt's head, so they are the same at every hop (law 2).
-            fired = self.hooks.fire(
-                BEFORE_LLM, self.ctx, {"messages": messages, "hop": hop, "tools": self._toolbox.schemas}
-            )
-            if fired.is_end:
-                self._say(str(fired.payload))
-                return
-            called = perf_counter()
-            if hop == 0:
-                result.hooks_ms = (called - started) * 1e3
-            result.handed.append(fired.payload["messages"])
-            reply = self._complete(fired.payload, on_text)
-            result.model_ms += (perf_counter() - called) * 1e3
-            result.hops = hop + 1
-            answer = {
-                "content": reply.content,
-                "tool_calls": reply.tool_calls,
-                "hop": hop,
-                "tokens": reply.tokens,
-            }
-            after = self.hooks.fire(AFTER_LLM, self.ctx, answer)
-            if after.is_end:
-                self._say(str(after.payload))
-                return
-            content, calls = after.payload["content"], after.payload["tool_calls"]
-            result.interrupted = reply.interrupted or self._stopped()
-            if result.interrupted or not calls or hop == self.max_hops - 1:
-                self._say(content or ("" if result.interrupted else NO_ANSWER))
-                return
-            self._toolbox.call(
-                content, calls, hop=hop, turn=self._turn, stopped=self._stopped, done=result.tools
-            )
-
     def _complete(self, prompt: dict[str, Any], on_text: Callable[[str], None]) -> Reply:
         """Let the model answer; if it fails in the middle, the pieces until then are history all the same."""
         pieces: list[str] = []
@@ -428,9 +421,6 @@ class AgentLoop:
         if self._stopped_by():
             self._stop.set()
         return self._stop.is_set()
-
-    def _system(self) -> list[Message]:
-        return [{"role": "system", "content": self.instructions}] if self.instructions else []
 
     def _say(self, content: str) -> None:
         self.session.messages.append({"role": "assistant", "content": content})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import StoreError
-from edgemem.hooks.loader import LOADING, load_entry_points
+from edgemem.hooks.loader import LOADING
 from edgemem.hooks.points import Hook
 from edgemem.hooks.registry import HookFailure
 
@@ -30,15 +30,13 @@ log = logging.getLogger("edgemem.hooks")
 
 
 class Extras:
-    """The extra hooks of one home; its sessions share one audit log."""
+    """The extra hooks of one home."""
 
     def __init__(self, home: Path, clock: Clock, *, note: Callable[[HookFailure], None]) -> None:
         """Make no hook yet. Relative paths mean files in the home; `note` keeps a failure for `check`."""
         self._home = home
         self._clock = clock
         self._note = note
-        self._audit: AuditLogHook | None = None
-        self._audited: HookSettings | None = None
 
     def hooks(self, profile: Profile) -> list[Hook]:
         """Return the hooks of one session."""
@@ -52,11 +50,6 @@ class Extras:
             from edgemem.hooks.turn_log import TimingHook
 
             hooks.append(TimingHook(log=True))
-        if settings.packages:
-            loaded = load_entry_points(only=settings.packages)
-            hooks += loaded.hooks.values()
-            for failure in loaded.failures:
-                self._note(failure)
         audit = self._audit_log(settings)
         return [*hooks, audit] if audit is not None else hooks
 
@@ -65,12 +58,6 @@ class Extras:
         path = self._audit_path(profile.hooks)
         return () if path is None else (path,)
 
-    def close(self) -> None:
-        """Close the audit log; a second call does nothing."""
-        audit, self._audit = self._audit, None
-        if audit is not None:
-            audit.close()
-
     def _audit_path(self, settings: HookSettings) -> Path | None:
         return self._home / Path(settings.audit_log).expanduser() if settings.audit_log else None
 
@@ -78,12 +65,10 @@ class Extras:
         path = self._audit_path(settings)
         if path is None:
             return None
-        if self._audit is not None and self._audited == settings:
-            return self._audit
         from edgemem.hooks.audit_log import AuditLogHook
 
         try:
-            audit_log = AuditLogHook(
+            return AuditLogHook(
                 path,
                 max_bytes=AUDIT_BYTES,
                 keep=AUDIT_FILES,
@@ -94,6 +79,3 @@ class Extras:
             log.warning("%s Turns are not written to it.", error)
             self._note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
             return None
-        # Sessions that began with an older one go on with it; it is closed with the last of them.
-        self._audit, self._audited = audit_log, settings
-        return audit_log

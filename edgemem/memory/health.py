@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from edgemem.config.faults import removed_note
 from edgemem.config.profile import removed_keys
 from edgemem.errors import ReplacedError, StoreError
-from edgemem.hooks.loader import load_entry_points
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.prompt import WINDOW
 from edgemem.llama.models.catalog import find_entry
@@ -70,7 +69,6 @@ def check(memory: OpenHome) -> list[Check]:
         _files(memory),
         _profile(memory),
         _hooks(memory),
-        _packages(),
     ]
 
 
@@ -374,18 +372,4 @@ def _hooks(memory: OpenHome) -> Check:
         "hooks",
         f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{more}",
         f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
-    )
-
-
-def _packages() -> Check:
-    """Load what installed packages offer as hooks: a broken one is else found when a robot starts."""
-    loaded = load_entry_points()
-    offered = f"installed packages offer {', '.join(loaded.hooks)}" if loaded.hooks else ""
-    if not loaded.failures:
-        return ok("packages", offered or "no installed package offers a hook")
-    faults = [f"the hook {fault.hook} cannot be loaded: {fault.message}" for fault in loaded.failures]
-    return warn(
-        "packages",
-        "; ".join([*faults, offered] if offered else faults),
-        "Mend, update or remove the package that is named; the other hooks are not touched by it.",
     )

@@ -189,7 +189,6 @@ class OpenHome:
         self.reload.close()
         self._upkeep.close()
         self.figures.write(at_once=True)
-        self._extras.close()
         try:
             self._parts.close()
         finally:

@@ -130,8 +130,6 @@ class SessionHooks:
             settings=settings,
         )
         return [
-            turn_log.first,
-            upkeep.first,
             persist,
             LayoutHook(speaker=self._speaker, conversation=conversation, now=memory.clock.now),
             WindowPlanHook(
@@ -153,7 +151,6 @@ class SessionHooks:
             last_word,
             EpisodeLoggerHook(memory.store, self._agent, speaker=self._speaker, conversation=conversation),
             *self._shortening(),
-            persist.accept_last(),
             turn_log,
             upkeep,
         ]

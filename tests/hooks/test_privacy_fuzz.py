@@ -226,8 +226,6 @@ class House:
             self.close()
         else:
             self.memory.close()
-        for log in self.logs.values():
-            log.close()
 
     # -- what happens ----------------------------------------------------------------------------------
 

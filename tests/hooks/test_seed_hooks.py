@@ -154,7 +154,7 @@ def test_the_other_hooks_of_the_seed(tmp_path: Path) -> None:
     read, broken = model.handed[-1][-2:]
     assert len(read["content"]) <= 2000
     assert '"retries_left": 2' in broken["content"]
-    assert timing.at("after_llm")["model"].count == 2
+    assert {t.hook: t.count for t in timing.timings()}["model"] == 2
     assert len((tmp_path / "audit.jsonl").read_text().splitlines()) == 5
 
 
@@ -317,7 +317,7 @@ def test_33_hooks_survive_tools_that_run_side_by_side(tmp_path: Path) -> None:
         store.flush()  # no tool waits for its episode
         assert registry.failures() == []
         assert len(store.recent_episodes(500)) == 200
-    assert timing.at(AFTER_TOOL)["tool"].count == 200
+    assert {t.hook: t.count for t in timing.timings() if t.point == AFTER_TOOL}["tool"] == 200
     assert len(ctx.hook_state[id(retry)]["tool"]) == 200
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -219,28 +218,6 @@ def test_the_time_of_each_hook_is_logged(tmp_path: Path, caplog: pytest.LogCaptu
         assert told["after_llm"]["model"] >= 0
         assert told["on_run_end"]["turn"] > told["before_llm"]["MemoryInjectionHook"] > 0
     assert "pills" not in caplog.text
-
-
-def test_a_packages_hook_acts_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`packages` loads hooks by entry point; one that is missing is told by `check`, and the others act."""
-    site = tmp_path / "site"
-    (site / "shout-1.0.dist-info").mkdir(parents=True)
-    (site / "shout_hooks.py").write_text(
-        "class Shout:\n    points = frozenset({'on_run_start'})\n"
-        "    def __call__(self, point, ctx, payload):\n"
-        "        from edgemem.hooks import HookResult\n"
-        "        return HookResult.replace({'task': payload['task'].upper()})\n"
-    )
-    info = site / "shout-1.0.dist-info"
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shout\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[edgevox.hooks]\nshout = shout_hooks:Shout\n")
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.delitem(sys.modules, "shout_hooks", raising=False)
-    with opened(tmp_path / "home", '[hooks]\npackages = ["shout", "whisper"]\n') as memory:
-        loop = robot(memory, Caller("look"), lambda: "a cup")
-        loop.run("Look.")
-        assert loop.session.messages[0]["content"] == "LOOK."
-        assert "whisper failed at loading" in packages(memory, "hooks")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from edgemem.hooks.points import (
     ToolCallRequest,
     TurnContext,
 )
+from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop.replies import ChatReplies
@@ -190,11 +191,11 @@ class Agent:
     """One agent's upkeep hook, and its session."""
 
     def __init__(self, worker: IdleWorker) -> None:
-        self.hook = UpkeepHook(worker)
+        self.hooks = HookRegistry([UpkeepHook(worker)])
         self.ctx = TurnContext(Session())
 
     def fire(self, point: str, ctx: TurnContext | None = None, **payload: Any) -> None:
-        self.hook(point, ctx or self.ctx, payload)
+        self.hooks.fire(point, ctx or self.ctx, payload)
 
 
 def test_idle_work_waits_for_all_agents() -> None:

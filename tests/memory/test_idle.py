@@ -130,7 +130,7 @@ def test_idle_work_is_held_until_the_turn_is_written(heard: bool) -> None:
     worker = IdleWorker(())
     upkeep = UpkeepHook(worker)
     spies = [Spy(worker, 99), Spy(worker, -1000)]
-    robot = Robot([*spies, upkeep, upkeep.first])
+    robot = Robot([*spies, upkeep])
     if heard:
         robot.loop.speech_start()
         robot.loop.partial("good")
