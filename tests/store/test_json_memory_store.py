@@ -435,6 +435,8 @@ def test_processes_that_write_one_file_lose_nothing(path):
         "with JSONMemoryStore(sys.argv[1], flush_after_s=0) as store:\n"
         "    for n in range(30): store.add_fact(f'{sys.argv[2]}.{n}', 'x')"
     )
+    path.parent.mkdir()
+    path.with_name(f".{path.name}.lock").touch()  # as an older version left it
     others = [subprocess.Popen([sys.executable, "-c", program, path, name]) for name in "abcd"]
     assert [other.wait() for other in others] == [0] * len(others)
     assert len(written(path)["facts"]) == 30 * len(others)
@@ -460,3 +462,14 @@ def test_threads_may_share_a_store(path):
             thread.join()
         assert len(store.facts()) == 120
     assert (len(written(path)["facts"]), len(written(path)["episodes"])) == (120, 120)
+
+
+def test_what_is_known_is_written_again_where_the_file_was_spoilt(path):
+    """A reader sets the spoilt file aside, and what it knew does not stand in memory alone."""
+    with JSONMemoryStore(path, flush_after_s=3600) as store:
+        store.add_fact("a", "red")
+        store.flush()
+        path.write_text("oops")
+        os.utime(path, (1e9, 1e9))
+        assert store.get_fact("a") == "red"
+    assert written(path)["facts"][0]["value"] == "red"

@@ -47,6 +47,8 @@ def test_a_full_file_keeps_its_newest_sections(notes: NotesFile) -> None:
         assert text.count(MARKER) == (1 if number > 5 else 0)
         assert text.removeprefix(MARKER).lstrip("\n").startswith("## H (")
     assert {path.name for path in notes.path.parent.iterdir()} == {"NOTES.md"}
+    assert notes.sections() == ["H"]
+    assert MARKER.strip() not in notes.read_section("H") + notes.read_section("")
 
 
 def test_a_note_longer_than_the_file_is_cut_and_says_so(notes: NotesFile) -> None:
