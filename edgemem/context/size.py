@@ -126,10 +126,12 @@ def measure_markers(tokenizer: Tokenizer) -> Markers:
     asked = [_USER, _REPLY, _USER]
     try:
         # The second pair, because templates put a system message of their own before the first.
-        one, two, called = map(tokenizer.count, (asked, [*asked, _REPLY, _USER], [*asked, *_CALLED]))
+        asked_once, asked_twice, called = map(
+            tokenizer.count, (asked, [*asked, _REPLY, _USER], [*asked, *_CALLED])
+        )
     except TemplateError:
         return Markers()
-    return Markers((two - one + 1) // 2 + MARGIN, called - one + MARGIN)
+    return Markers((asked_twice - asked_once + 1) // 2 + MARGIN, called - asked_once + MARGIN)
 
 
 class PromptSize:
