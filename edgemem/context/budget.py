@@ -10,7 +10,6 @@ here: the epochs, the block of memory, the notes, what tools may answer, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -41,23 +40,16 @@ class Bounds(NamedTuple):
     ceiling: int
 
 
-class Share(msgspec.Struct, frozen=True):
-    """The tokens of one part of the window, and the bounds between which they lie."""
-
-    tokens: int
-    floor: int
-    ceiling: int
-
-
 class Plan(msgspec.Struct, frozen=True):
     """One division of a window; its shares together are the window."""
 
     window_tokens: int
-    shares: dict[str, Share]
+    shares: dict[str, int]
+    """The tokens of each part."""
 
     def __getitem__(self, part: str) -> int:
         """Return the tokens of a part."""
-        return self.shares[part].tokens
+        return self.shares[part]
 
     @property
     def room(self) -> int:
@@ -66,79 +58,26 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def divide(window_tokens: int, bounds: Mapping[str, Bounds]) -> Plan:
-    """Divide a window.
+    """Divide a window; where it is too small even for the floors, each is lowered in proportion.
 
     Args:
         bounds: for each of `PARTS`; the answer has no ceiling, whatever stands there: it may take what is left.
-
-    Raises:
-        ContextOverflowError: the floors together are more than the window.
     """
+    least = sum(bounds[part].floor for part in PARTS)
     tokens = {part: bounds[part].floor for part in PARTS}
+    if least > window_tokens:
+        tokens = {part: floor * window_tokens // least for part, floor in tokens.items()}
     left = window_tokens - sum(tokens.values())
-    if left < 0:
-        raise ContextOverflowError(
-            f"The least that the parts of a prompt and its answer take is {window_tokens - left:,} tokens, and the window "
-            f"has {window_tokens:,}: give the model a larger one, or lower `reply_tokens` under [context]."
-        )
-    history = max(0, bounds["history"].ceiling - bounds["history"].floor)
-    kept = min(left // 3, history)
+    room = {part: max(0, bounds[part].ceiling - tokens[part]) for part in PARTS}
+    kept = min(left // 3, room["history"])
     for part in FILLED:
-        more = min(left - kept, max(0, bounds[part].ceiling - tokens[part]))
+        more = min(left - kept, room[part])
         tokens[part] += more
         left -= more
-    tokens["history"] += min(left, history)
-    tokens["answer"] += left - min(left, history)
-    shares = {part: Share(tokens[part], bounds[part].floor, bounds[part].ceiling) for part in PARTS}
-    return Plan(window_tokens, shares)
-
-
-def divide_with(window_tokens: int, bounds: Mapping[str, Bounds], used: Mapping[str, int]) -> Plan:
-    """Divide a window that has a prompt in it: no part gets less than it takes.
-
-    Args:
-        used: the tokens that the parts of the prompt take.
-
-    Raises:
-        ContextOverflowError: the prompt and the least answer do not fit.
-    """
-    held = {
-        part: Bounds(max(bounds[part].floor, used.get(part, 0)), max(bounds[part].ceiling, used.get(part, 0)))
-        for part in PARTS
-    }
-    return divide(window_tokens, held)
-
-
-def squeeze(window_tokens: int, bounds: Mapping[str, Bounds]) -> Plan:
-    """Divide a window that is too small even for the floors: each is lowered in proportion, and nothing is refused."""
-    least = max(1, sum(bounds[part].floor for part in PARTS))
-    return divide(
-        window_tokens,
-        {
-            part: Bounds(bounds[part].floor * min(window_tokens, least) // least, bounds[part].ceiling)
-            for part in PARTS
-        },
-    )
-
-
-def bounds_of(
-    context: ContextSettings, *, window_tokens: int, instructions: int = 0, tools: int = 0
-) -> dict[str, Bounds]:
-    """Return the floors and ceilings that a profile gives the parts of a window.
-
-    Args:
-        instructions: the tokens that the loop's instructions take.
-        tools: those of its tools' schemas.
-    """
-    return {
-        "instructions": Bounds(instructions, window_tokens),
-        "tools": Bounds(tools, window_tokens),
-        "summary": Bounds(0, context.summary_tokens),
-        "history": Bounds(LEAST_HISTORY_TOKENS, window_tokens),
-        "memory": Bounds(0, context.block_tokens),
-        "notes": Bounds(0, context.notes_tokens),
-        "answer": Bounds(context.reply_tokens, window_tokens),
-    }
+    more = min(left, room["history"])
+    tokens["history"] += more
+    tokens["answer"] += left - more
+    return Plan(window_tokens, tokens)
 
 
 def measure_head(
@@ -198,19 +137,37 @@ class Budget:
     @property
     def plan(self) -> Plan:
         """Return how the window is divided now."""
-        window = self.window_tokens
-        made_of = (self.context, window, self._sizes)
+        made_of = (self.context, self.window_tokens, self._sizes)
         if self._made is None or self._made[0] != made_of:
-            self._made = (made_of, self._divided(window))
+            # `check_head` refuses a head that is too large at once; where instructions grew later, the prompt has what room
+            # there is.
+            self._made = (made_of, divide(self.window_tokens, self.bounds(*self._sizes)))
         return self._made[1]
 
-    def _divided(self, window: int) -> Plan:
-        bounds = self._bounds(window)
-        try:
-            return divide(window, bounds)
-        except ContextOverflowError:
-            # `check_head` refuses this at once; where instructions grew later, the prompt has what room there is.
-            return squeeze(window, bounds)
+    def bounds(
+        self, instructions: int = 0, tools: int = 0, used: Mapping[str, int] | None = None
+    ) -> dict[str, Bounds]:
+        """Return the floors and ceilings of the parts of the window.
+
+        Args:
+            instructions: the tokens that the loop's instructions take.
+            tools: those of its tools' schemas.
+            used: tokens of parts of a prompt that stands in the window; no part gets less than it takes.
+        """
+        context, window = self.context, self.window_tokens
+        bounds = {
+            "instructions": Bounds(instructions, window),
+            "tools": Bounds(tools, window),
+            "summary": Bounds(0, context.summary_tokens),
+            "history": Bounds(LEAST_HISTORY_TOKENS, window),
+            "memory": Bounds(0, context.block_tokens),
+            "notes": Bounds(0, context.notes_tokens),
+            "answer": Bounds(context.reply_tokens, window),
+        }
+        for part, tokens in (used or {}).items():
+            floor, ceiling = bounds[part]
+            bounds[part] = Bounds(max(floor, tokens), max(ceiling, tokens))
+        return bounds
 
     def measure(self, system: Sequence[Message], tools: Sequence[dict[str, Any]] | None) -> None:
         """Count what instructions and tools take, if they are others than before."""
@@ -225,45 +182,24 @@ class Budget:
         Raises:
             ContextOverflowError: the window is smaller than that.
         """
-        window, (instructions, tools) = self.window_tokens, self._sizes
-        bounds = self._bounds(window)
-        about = "" if self.tokenizer.exact else "about "
+        window, bounds = self.window_tokens, self.bounds(*self._sizes)
         least = sum(part.floor for part in bounds.values())
         if least <= window:
             return least
-        head = instructions + tools
-        turn = {
-            "answer": bounds["answer"].floor,
-            "what is said": bounds["history"].floor,
-        }
-        what = "The instructions and the tools" if tools else "The instructions"
-        needs = (
-            f"a turn needs {least - head:,} ({', '.join(f'{name} {size:,}' for name, size in turn.items())})"
-        )
-        takes = (
-            f"{what} take {about}{head:,} tokens and {needs}" if head else f"{needs[0].upper()}{needs[1:]}"
-        )
-        whose = (
-            "the window has"
-            if window == self.context.window_tokens
-            else "the window that the model was opened with has"
-        )
-        where = (
-            "`window_tokens` under [context]"
-            if window == self.context.window_tokens
-            else "n_ctx, or -c of its server"
-        )
-        shorten = (
-            ", shorten the instructions, or offer fewer tools" if tools else ", or shorten the instructions"
-        )
+        head, about = sum(self._sizes), "" if self.tokenizer.exact else "about "
+        what = "instructions and the tools" if self._sizes[1] else "instructions"
+        takes = f"The {what} take {about}{head:,} tokens and a" if head else "A"
+        whose, where = "the window", "`window_tokens` under [context]"
+        if window < self.context.window_tokens:
+            whose, where = "the window that the model was opened with", "n_ctx, or -c of its server"
+        instead = "lower `reply_tokens`"
+        if head:
+            instead = f"shorten the instructions{', or offer fewer tools' if self._sizes[1] else ''}"
         raise ContextOverflowError(
-            f"{takes}, but {whose} {window:,}: give the model a window of at least {least:,} ({where})"
-            f"{shorten if head else ', or lower `reply_tokens`'}."
+            f"{takes} turn needs {least - head:,} (answer {bounds['answer'].floor:,}, what is said"
+            f" {bounds['history'].floor:,}), but {whose} has {window:,}: give the model a window of at least {least:,}"
+            f" ({where}), or {instead}."
         )
-
-    def _bounds(self, window: int) -> dict[str, Bounds]:
-        instructions, tools = self._sizes
-        return bounds_of(self.context, window_tokens=window, instructions=instructions, tools=tools)
 
 
 class Fit(msgspec.Struct, frozen=True):
@@ -303,56 +239,50 @@ def fit(
         dropped_turns: turns that an earlier call left out of this conversation; they stay out.
     """
     head, turns = split_turns(repair_orphans(messages))
+
+    def prompt(stays: Sequence[Sequence[Message]]) -> list[Message]:
+        return [*head, *(message for turn in stays for message in turn)]
+
+    def size(stays: Sequence[Sequence[Message]]) -> int:
+        return tokenizer.count(prompt(stays), tools=tools)
+
     # A greeting in front of the first user message is legal only where nothing stands behind it.
     greeting = int(len(turns) > 1 and turns[0][0].get("role") != "user")
     newest = max(0, len(turns) - 1)
-
-    def size(first: int) -> int:
-        return tokenizer.count(_joined(head, turns[first:]), tools=tools)
-
     first = min(max(dropped_turns, greeting), newest)
-    tokens = size(first)
+    tokens = size(turns[first:])
     if tokens > budget_tokens and first < newest:
-        first, tokens = _cut(
-            size, first, newest, [min(target_tokens or budget_tokens, budget_tokens), budget_tokens]
-        )
+        limits = [min(target_tokens or budget_tokens, budget_tokens), budget_tokens]
+        first, tokens = _cut(lambda n: size(turns[n:]), first, newest, limits)
     stays = turns[first:]
-    asked, steps = _steps(stays[-1]) if stays else ([], [])
-    shorter = 0
-    if tokens > budget_tokens and len(steps) > 1:
-
-        def size_from(step: int) -> int:
-            return tokenizer.count(_joined(head, [asked, *steps[step:]]), tools=tools)
-
-        shorter, tokens = _cut(size_from, 0, len(steps) - 1, [budget_tokens])
-        stays = [asked, *steps[shorter:]]
-    note = ""
+    note = f"Left out the {first} oldest of {len(turns)} turns" if first > greeting else ""
+    if tokens > budget_tokens and stays:
+        calls = [n for n, message in enumerate(stays[-1]) if tool_calls(message)]
+        if len(calls) > 1:
+            turn, asked = stays[-1], stays[-1][: calls[0]]
+            step, tokens = _cut(lambda n: size([asked, turn[calls[n] :]]), 0, len(calls) - 1, [budget_tokens])
+            stays = [asked, turn[calls[step] :]]
+            note = f"Left out {step} of {len(calls)} calls of tools in the newest turn"
     if tokens > budget_tokens:
-        note = _too_large(_joined([], stays), tokens, budget_tokens, exact=tokenizer.exact)
-    elif shorter:
-        note = f"Left out {shorter} of {len(steps)} calls of tools in the newest turn to stay within {budget_tokens:,} tokens."
-    elif first > greeting:
-        note = f"Left out the {first} oldest of {len(turns)} turns to stay within {budget_tokens:,} tokens."
-    return Fit(_joined(head, stays), first, tokens, tokens <= budget_tokens, note)
-
-
-def _steps(turn: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
-    """Return what a turn begins with, and its calls of tools, each with what follows it."""
-    starts = [n for n, message in enumerate(turn) if tool_calls(message)]
-    steps = [list(turn[start:end]) for start, end in pairwise([*starts, len(turn)])]
-    return list(turn[: starts[0] if starts else len(turn)]), steps
+        since = " and what the tools returned since" if sum(map(len, stays)) > 1 else ""
+        note = (
+            f"The instructions and the newest user message{since} need {'' if tokenizer.exact else 'about '}{tokens:,}"
+            f" tokens, {tokens - budget_tokens:,} more than the budget of {budget_tokens:,}: shorten them, offer fewer"
+            " tools, or give the model a larger window."
+        )
+    elif note:
+        note += f" to stay within {budget_tokens:,} tokens."
+    return Fit(prompt(stays), first, tokens, tokens <= budget_tokens, note)
 
 
 def _cut(size: Callable[[int], int], too_early: int, newest: int, limits: Sequence[int]) -> tuple[int, int]:
     """Return the first turn to keep and the size then: the earliest within the first limit that can be met."""
     first, tokens = newest, size(newest)
     limit = next((limit for limit in limits if tokens <= limit), None)
-    if limit is None:
-        return first, tokens
     # A template may make a shorter list longer; so only a cut that was counted itself is ever returned. Growing
     # steps back from the newest turn count lists no longer than twice what stays, however long the history is.
     step, galloping = 1, True
-    while first - too_early > 1:
+    while limit is not None and first - too_early > 1:
         middle = max(first - step, too_early + 1) if galloping else (too_early + first) // 2
         counted = size(middle)
         if counted <= limit:
@@ -360,16 +290,3 @@ def _cut(size: Callable[[int], int], too_early: int, newest: int, limits: Sequen
         else:
             too_early, galloping = middle, False
     return first, tokens
-
-
-def _joined(head: list[Message], turns: Sequence[list[Message]]) -> list[Message]:
-    return [*head, *(message for turn in turns for message in turn)]
-
-
-def _too_large(newest: Sequence[Message], tokens: int, budget: int, *, exact: bool) -> str:
-    since = " and what the tools returned since" if len(newest) > 1 else ""
-    return (
-        f"The instructions and the newest user message{since} need {'' if exact else 'about '}{tokens:,} tokens, "
-        f"{tokens - budget:,} more than the budget of {budget:,}: shorten them, offer fewer tools, or give the "
-        "model a larger window."
-    )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.compaction.extractive import QuickSummarizer
 from edgemem.context.compaction.model import read_ahead
 from edgemem.errors import ClosedError, ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
@@ -59,7 +58,6 @@ class ContextCompactionHook:
         self.warming = warming
         self._llm_getter = llm_getter
         self._fallback = fallback
-        self._quick = fallback if isinstance(fallback, QuickSummarizer) else None
         self._conversation = conversation or Conversation()
         self._prepared: Epoch | None = None
         """The epoch that begins with the next turn, or once its prompt is read."""
@@ -137,8 +135,6 @@ class ContextCompactionHook:
             self.warming.prefix.drop()
         if self.planner is not None:
             self.planner.forget()
-        if self._quick is not None:
-            self._quick.forget()
 
     def _switch(self, conversation: Conversation) -> None:
         epoch = self._prepared
@@ -201,7 +197,7 @@ class ContextCompactionHook:
                 return
             self._unsettled = False
             try:
-                self.planner.settle(self._tokens, tools=self._tools, quick=self._quick)
+                self.planner.settle(self._tokens, tools=self._tools)
             except ModelError as error:
                 # The next turn measures its prompt by itself, and tells what is wrong.
                 _log.debug("the prompt was not measured ahead: %s", error)

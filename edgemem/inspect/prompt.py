@@ -17,7 +17,7 @@ from edgemem.context.block.delta import VALUES, newest_values
 from edgemem.context.block.head import head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE, About, BlockLine
 from edgemem.context.block.select import adds, least_scores, only_asks, worth_saying
-from edgemem.context.budget import PARTS, Budget, Share, bounds_of, divide_with
+from edgemem.context.budget import PARTS, Budget, divide
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt.log import BlockSection, PromptLog
 from edgemem.context.prompt.turn import PromptTurn
@@ -269,23 +269,14 @@ def _too_small(budget: Budget) -> Iterable[str]:
 
 def _division(budget: Budget, taken: Mapping[str, int]) -> list[PlanRow]:
     """Return the plan with a prompt in it; where the prompt does not fit, nothing is free and the answer has what is left."""
-    window = budget.window_tokens
-    bounds = bounds_of(
-        budget.context,
-        window_tokens=window,
-        instructions=taken.get("instructions", 0),
-        tools=taken.get("tools", 0),
-    )
-    try:
-        shares = divide_with(window, bounds, taken).shares
-    except ContextOverflowError:
-        shares = {part: Share(taken.get(part, 0), *bounds[part]) for part in PARTS}
-        left = max(0, window - sum(taken.values()))
-        shares["answer"] = Share(left, *bounds["answer"])
-    used = {**taken, "answer": shares["answer"].tokens}
+    window, head = budget.window_tokens, (taken.get("instructions", 0), taken.get("tools", 0))
+    bounds, held = budget.bounds(*head), budget.bounds(*head, taken)
+    shares = {part: taken.get(part, 0) for part in PARTS} | {"answer": max(0, window - sum(taken.values()))}
+    if sum(part.floor for part in held.values()) <= window:
+        shares = divide(window, held).shares
+    used = {**taken, "answer": shares["answer"]}
     return [
-        PlanRow(part, used.get(part, 0), shares[part].tokens - used.get(part, 0), *bounds[part])
-        for part in PARTS
+        PlanRow(part, used.get(part, 0), shares[part] - used.get(part, 0), *bounds[part]) for part in PARTS
     ]
 
 

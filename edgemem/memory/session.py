@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block.select import floors_of
-from edgemem.context.compaction.extractive import ExtractiveSummarizer, QuickSummarizer
+from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.compaction import ContextCompactionHook
@@ -109,8 +109,8 @@ class SessionHooks:
         last_word = TokenBudgetHook(budget=self._budget)
         compaction = ContextCompactionHook(
             planner=self._planner,
-            # On the hot path there is no time to compare sentences, or to embed them.
-            fallback=QuickSummarizer(self._budget.tokenizer),
+            # On the hot path there is no time to read all of it, or to embed it.
+            fallback=ExtractiveSummarizer(None, self._budget.tokenizer, max_chars=QUICK_CHARS),
             conversation=conversation,
             warming=self._warming(),
         )

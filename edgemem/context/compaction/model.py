@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -64,21 +65,16 @@ class SummaryCounts(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, reasons: Mapping[str, int]) -> SummaryCounts:
         """Count epochs by the reasons that are stored with them."""
-        model, extractive, ahead = 0, 0, 0
-        refused: dict[str, int] = {}
+        counts: Counter[str] = Counter()
+        refused: Counter[str] = Counter()
         for reason, count in reasons.items():
             began, _, written = reason.partition("; ")
-            if began == _INSTRUCTIONS:
-                continue
-            how, _, why = written.partition(_REFUSED)
-            ahead += count if began.endswith(_AHEAD) else 0
-            if how == MODEL:
-                model += count
-            else:
-                extractive += count
-            if why:
-                refused[why] = refused.get(why, 0) + count
-        return cls(model, extractive, refused, ahead)
+            if began != _INSTRUCTIONS:
+                how, _, why = written.partition(_REFUSED)
+                counts["ahead"] += count * began.endswith(_AHEAD)
+                counts[MODEL if how == MODEL else EXTRACTIVE] += count
+                refused.update({why: count} if why else {})
+        return cls(counts[MODEL], counts[EXTRACTIVE], dict(refused), counts["ahead"])
 
     @property
     def poor(self) -> bool:
@@ -87,14 +83,14 @@ class SummaryCounts(msgspec.Struct, frozen=True):
 
     def as_text(self) -> str:
         """Return the figures in words; empty while no model has written one."""
-        refused = sum(self.refused.values())
-        if not self.model and not refused:
+        if not self.model and not self.refused:
             return ""
         text = f"{self.model} by the model, {self.extractive} of sentences"
-        if not refused:
-            return text
-        ranked = sorted(self.refused.items(), key=lambda item: (-item[1], item[0]))
-        return f"{text}; {refused} of the model's refused: " + ", ".join(f"{why} {n}" for why, n in ranked)
+        if self.refused:
+            ranked = sorted(self.refused.items(), key=lambda item: (-item[1], item[0]))
+            text += f"; {sum(self.refused.values())} of the model's refused: "
+            text += ", ".join(f"{why} {n}" for why, n in ranked)
+        return text
 
 
 def memory_of(tokens: int) -> str:
@@ -122,17 +118,10 @@ _log = logging.getLogger(__name__)
 
 
 class SideModel(Protocol):
-    """A model that answers single prompts beside the conversation; `SideChat` is one."""
+    """A model that answers single prompts beside the conversation, of its own tokenizer and window; `SideChat` is one."""
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Return the model's own tokenizer."""
-        ...
-
-    @property
-    def n_ctx(self) -> int:
-        """Return how many tokens prompt and answer may have together."""
-        ...
+    tokenizer: Tokenizer
+    n_ctx: int
 
     def answer(
         self, messages: Sequence[Message], *, max_tokens: int, stop: Callable[[], bool] | None = None
@@ -161,10 +150,9 @@ class ModelSummarizer:
         self.fallback = fallback
         self.how = ""
         """How the newest summary was made: `model`, or `extractive` and why."""
-        self._user = user
-        self._assistant = assistant
+        self._names = {"user": user, "assistant": assistant}
         self._done: dict[tuple[tuple[str, ...], int], str | Refusal] = {}
-        self._used: set[tuple[tuple[str, ...], int]] = set()
+        """What was written of each piece, and a budget."""
 
     def summarize(
         self,
@@ -175,54 +163,63 @@ class ModelSummarizer:
         stop: Callable[[], bool] | None = None,
     ) -> str:
         """Return lines as the Protocol says; one that was stopped goes on where it was when it is called again."""
-        spoken = spoken_lines(turns, previous=previous, user=self._user, assistant=self._assistant)
+        spoken = spoken_lines(turns, previous=previous, **self._names)
         # A fact in the model's own words could not be found again when it is to be forgotten; the store has it.
         lines = [line for line in spoken if line.partition(" -> ")[0] not in MEMORY_TOOLS]
-        self.how, self._used = way(), set()
+        # Another call for the same turns costs nothing; what belonged to others is over.
+        before, self._done = self._done, {}
         try:
-            written = self._write(lines, max_tokens, stop)
+            written = self._write(lines, max_tokens, before, stop)
         except (ModelError, ContextOverflowError) as error:
             _log.warning("The model wrote no summary: %s", error)
             written = Refusal("the model failed", str(error))
         if written is None:
+            self._done = {**before, **self._done}
             return ""
+        self.how = way()
         if isinstance(written, Refusal):
             self.how = way(refused=written.kind)
             written = self.fallback.summarize(turns, max_tokens=max_tokens, previous=previous, stop=stop)
-        # Another call for the same turns costs nothing; what belonged to others is over.
-        self._done = {key: value for key, value in self._done.items() if key in self._used}
         if written or stop is None or not stop():
             self.model.rest()
         return written
 
     def _write(
-        self, lines: Sequence[str], max_tokens: int, stop: Callable[[], bool] | None
+        self,
+        lines: Sequence[str],
+        max_tokens: int,
+        before: Mapping[tuple[tuple[str, ...], int], str | Refusal],
+        stop: Callable[[], bool] | None,
     ) -> str | Refusal | None:
         """Return the summary, why there is none, or None when stopped."""
         budget = min(max_tokens, self.model.n_ctx // 3)
-        while lines:
-            pieces = list(self._pieces(lines, budget))
-            written: list[str] = []
+        pieces = list(self._pieces(lines, budget))
+        while pieces:
+            summaries: list[str] = []
             for piece in pieces:
-                summary = self._piece(piece, budget, stop)
-                if not isinstance(summary, str):
+                key = piece, budget
+                summary = before.get(key) or self._done.get(key) or self._summary(piece, budget, stop)
+                if summary is None:
+                    return None
+                self._done[key] = summary
+                if isinstance(summary, Refusal):
                     return summary
-                written.append(summary)
-            text = "\n".join(written)
+                summaries.append(summary)
+            text = "\n".join(summaries)
             tokens = len(self.model.tokenizer.encode(text))
             if tokens <= max_tokens:
                 return text
-            shorter = text.splitlines()
-            if len(list(self._pieces(shorter, budget))) >= len(pieces):
+            shorter = list(self._pieces(text.splitlines(), budget))
+            if len(shorter) >= len(pieces):
                 return Refusal("too long", f"The summaries of {len(pieces)} pieces take {tokens} tokens.")
-            lines = shorter
+            pieces = shorter
         return ""
 
     def _pieces(self, lines: Sequence[str], budget: int) -> Iterator[tuple[str, ...]]:
         """Yield as many lines at a time as the second context takes beside its instructions and an answer."""
-        count = self.model.tokenizer.encode
-        room = self.model.n_ctx - budget - self.model.tokenizer.count([_prompt(())]) - 2 * _MARGIN
-        if room < _LEAST_PIECE:
+        tokenizer = self.model.tokenizer
+        room = self.model.n_ctx - budget - tokenizer.count([_prompt(())]) - 2 * _MARGIN
+        if lines and room < _LEAST_PIECE:
             raise ContextOverflowError(
                 f"A second context of {self.model.n_ctx} tokens is too small to summarise in; raise [compaction]"
                 " summary_ctx"
@@ -230,7 +227,7 @@ class ModelSummarizer:
         piece: list[str] = []
         taken = 0
         for part in (part for line in lines for part in _short(line)):
-            tokens = len(count(part)) + 2
+            tokens = len(tokenizer.encode(part)) + 2
             if piece and taken + tokens > room:
                 yield tuple(piece)
                 piece, taken = [], 0
@@ -239,26 +236,18 @@ class ModelSummarizer:
         if piece:
             yield tuple(piece)
 
-    def _piece(
+    def _summary(
         self, lines: tuple[str, ...], budget: int, stop: Callable[[], bool] | None
     ) -> str | Refusal | None:
-        """Return the summary of one piece as it was made before, or have it written; None when stopped."""
-        key = (lines, budget)
-        self._used.add(key)
-        if key not in self._done:
-            answer = self.model.answer([_prompt(lines)], max_tokens=budget, stop=stop)
-            if answer.stopped == "interrupted":
-                return None
-            text = _tidy(answer.text)
-            refusal = check_summary(
-                text,
-                lines,
-                tokenizer=self.model.tokenizer,
-                max_tokens=budget,
-                ended=answer.stopped == "eos",
-            )
-            self._done[key] = refusal or text
-        return self._done[key]
+        """Have the model write the summary of one piece; None when stopped."""
+        answer = self.model.answer([_prompt(lines)], max_tokens=budget, stop=stop)
+        if answer.stopped == "interrupted":
+            return None
+        written = (_BULLET.sub("", line).strip() for line in _THOUGHT.sub("", answer.text).splitlines())
+        text = "\n".join(filter(None, written))
+        ended = answer.stopped == "eos"
+        refusal = check_summary(text, lines, tokenizer=self.model.tokenizer, max_tokens=budget, ended=ended)
+        return refusal or text
 
 
 def _prompt(lines: Sequence[str]) -> Message:
@@ -266,17 +255,9 @@ def _prompt(lines: Sequence[str]) -> Message:
     return {"role": "user", "content": fence(lines) + INSTRUCTIONS}
 
 
-def _short(line: str) -> Iterator[str]:
-    """Yield a long line in several, each with its speaker."""
+def _short(line: str) -> list[str]:
+    """Return a long line in several, each with its speaker."""
     speaker, colon, rest = line.partition(": ")
-    parts = split_sentences(line)
-    if len(parts) < 2 or len(line) < 480:  # two of the longest sentences
-        yield line
-        return
-    for part in split_sentences(rest if colon else line):
-        yield f"{speaker}: {part}" if colon else part
-
-
-def _tidy(text: str) -> str:
-    lines = (_BULLET.sub("", line).strip() for line in _THOUGHT.sub("", text).splitlines())
-    return "\n".join(line for line in lines if line)
+    if len(line) < 480:  # two of the longest sentences
+        return [line]
+    return [f"{speaker}{colon}{part}" for part in split_sentences(rest)] if colon else split_sentences(line)

@@ -31,7 +31,7 @@ from edgemem.records import Epoch, Message
 if TYPE_CHECKING:
     from edgemem.context.block.render import BlockLine
     from edgemem.context.budget import Budget
-    from edgemem.context.compaction.extractive import QuickSummarizer, Summarizer
+    from edgemem.context.compaction.extractive import Summarizer
 
 
 HIGH_WATER = 0.92
@@ -143,28 +143,24 @@ class EpochPlanner:
         """Keep nothing of turns that were measured ahead."""
         self.prompt_size.forget()
 
-    def settle(
-        self, tokens: int, *, tools: Sequence[dict[str, Any]] | None, quick: QuickSummarizer | None
-    ) -> None:
-        """Do when a turn is over what the next one would have to do if its prompt does not fit: measure, and cut sentences.
+    def settle(self, tokens: int, *, tools: Sequence[dict[str, Any]] | None) -> None:
+        """Measure when a turn is over what the next one would have to measure if its prompt does not fit.
 
         While that is far away nothing is done: it takes a millisecond, and most turns are far from it.
 
         Args:
             tokens: what the newest prompt had at most, without its answer.
             tools: what the model is offered.
-            quick: what would write the summary then.
         """
         turns = self._turns()
-        if not turns or tokens + _most(turns[-1].messages[-1:]) <= _NEAR * self.room:
+        if not turns:
             return
-        epoch = self.log.epoch
-        counted = self.prompt_size.settle(self.log.view_in(epoch), tools=tools, limit=self.room)
-        if counted is not None:
-            self.measured(turns[-1].n, counted, answered=True)
-        if quick is not None:
-            spoken = [_attributed(turn) for turn in turns if turn.level != "private"]
-            quick.read(spoken, previous=epoch.summary)
+        most = sum(len(text_of(message).encode(errors="replace")) for message in turns[-1].messages[-1:])
+        if tokens + most > _NEAR * self.room:
+            view = self.log.view_in(self.log.epoch)
+            counted = self.prompt_size.settle(view, tools=tools, limit=self.room)
+            if counted is not None:
+                self.measured(turns[-1].n, counted, answered=True)
 
     def size(self) -> int:
         """Return how large the prompt has grown: as last counted, and what was said since."""
@@ -261,11 +257,6 @@ class EpochPlanner:
         """
         texts = texts_of(message)
         return 8 + 12 * (len(texts) - 1) + sum(map(self.prompt_size.cache.of, texts))
-
-
-def _most(messages: Sequence[Message]) -> int:
-    """Return tokens that messages without calls do not exceed: their bytes."""
-    return sum(len(text_of(message).encode(errors="replace")) for message in messages)
 
 
 def _estimate(message: Message) -> int:
