@@ -57,13 +57,14 @@ class Extras:
             hooks += loaded.hooks.values()
             for failure in loaded.failures:
                 self._note(failure)
-        audit = self._audit_log(settings)
-        return [*hooks, audit] if audit is not None else hooks
+        for path in self.logs(profile):
+            hooks += self._audit_log(settings, path)
+        return hooks
 
     def logs(self, profile: Profile) -> tuple[Path, ...]:
         """Return the files in which words of a person may stand."""
-        path = self._audit_path(profile.hooks)
-        return () if path is None else (path,)
+        name = profile.hooks.audit_log
+        return (self._home / Path(name).expanduser(),) if name else ()
 
     def close(self) -> None:
         """Close the audit log; a second call does nothing."""
@@ -71,15 +72,9 @@ class Extras:
         if audit is not None:
             audit.close()
 
-    def _audit_path(self, settings: HookSettings) -> Path | None:
-        return self._home / Path(settings.audit_log).expanduser() if settings.audit_log else None
-
-    def _audit_log(self, settings: HookSettings) -> AuditLogHook | None:
-        path = self._audit_path(settings)
-        if path is None:
-            return None
+    def _audit_log(self, settings: HookSettings, path: Path) -> list[AuditLogHook]:
         if self._audit is not None and self._audited == settings:
-            return self._audit
+            return [self._audit]
         from edgemem.hooks.audit_log import AuditLogHook
 
         try:
@@ -93,7 +88,7 @@ class Extras:
         except StoreError as error:
             log.warning("%s Turns are not written to it.", error)
             self._note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
-            return None
+            return []
         # Sessions that began with an older one go on with it; it is closed with the last of them.
         self._audit, self._audited = audit_log, settings
-        return audit_log
+        return [audit_log]
