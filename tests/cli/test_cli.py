@@ -322,19 +322,6 @@ def test_a_mistyped_line_is_one_sentence(args: tuple[str, ...], names: str) -> N
     assert "Usage" not in sentence
 
 
-def test_facts_now_then_and_one_by_name(home: Path) -> None:
-    """`facts` lists, `--as-of` goes back, `facts KEY` tells the history."""
-    keys = {fact["key"] for fact in json.loads(run("facts", "--home", home, "--json").stdout)}
-    assert keys == {"ann.allergy", "ann.secret", "wifi"}
-    assert (
-        run("facts", "--home", home, "--as-of", "2001-01-01").stdout.strip() == "There are no facts to show."
-    )
-    history = json.loads(run("facts", "ann.allergy", "--home", home, "--json").stdout)
-    assert [(version["value"], version["scope"]) for version in history] == [("peanuts", "household")]
-    assert "peanuts" in run("facts", "show", "ann.allergy", "--home", home).stdout
-    assert "no.such" in refused(run("facts", "no.such", "--home", home))
-
-
 @pytest.mark.parametrize(
     "query", ["", "   ", "\x00", "\udcff", "☃" * 1000, "\u202e)(*\"'", "a" * (1 << 20), "NEAR(x y) OR -"]
 )
@@ -343,9 +330,3 @@ def test_recall_takes_any_text(home: Path, query: str) -> None:
     result = run("recall", query, "--home", home)
     if result.exit_code:
         refused(result)
-
-
-@pytest.mark.parametrize("name", ["../../etc/passwd", "", "a\x00b", "\udcff", "x" * 100_000])
-def test_session_names_are_never_paths(home: Path, name: str) -> None:
-    """A name that is none leads to a sentence."""
-    refused(run("sessions", "show", name, "--home", home))

@@ -298,17 +298,6 @@ def test_what_could_steer_a_terminal_is_not_offered(home: Path) -> None:
     assert offered("facts", "history", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
 
 
-def test_forgetting_asks_quotes_and_erases(home: Path) -> None:
-    """What will be erased is quoted first; after a no nothing has happened, after a yes no byte is left."""
-    asked = run("facts", "forget", "wifi", "--home", home, input="n\n")
-    assert asked.exit_code == 1
-    assert "“rose”" in asked.stderr
-    assert "rose" in run("facts", "--home", home).stdout
-    assert run("facts", "forget", "wifi", "--home", home, input="y\n").exit_code == 0
-    assert "wifi" in refused(run("facts", "history", "wifi", "--home", home))
-    assert not [path for path in home.rglob("*") if path.is_file() and b"tulip" in path.read_bytes()]
-
-
 def test_every_scope_of_a_key_has_its_picture(home: Path) -> None:
     """The same key in two scopes is two facts; --scope shows one."""
     run("facts", "add", "wifi", "sesame", "--scope", "env:garage", "--home", home)

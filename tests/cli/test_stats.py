@@ -208,10 +208,3 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_textfile(file, "\ud800")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("edgemem.prom", "old\n")]
-
-
-def test_looking_writes_nothing(home: Path) -> None:
-    """Stats leave the truth as it was, byte for byte."""
-    before = (home / "db" / "memory.db").read_bytes()
-    assert run("stats", "--home", home).exit_code == 0
-    assert (home / "db" / "memory.db").read_bytes() == before
