@@ -141,12 +141,19 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
         name, path, description = add_model(
             file, folder, name=name, query_prefix=query_prefix, text_prefix=text_prefix, progress=tell
         )
-    _, sha256 = expected(find_entry(name), path) or (0, "")
     if as_json:
         print_json({**describe_file(name, description, path), "chat_template": description.chat_template})
         return
     click.echo(f"{name} is ready: {plain(str(path))}")
-    click.echo(f"{in_words(description)}; sha256 {sha256}")
+    row = describe_file(name, description, path)
+    facts = [
+        f"{row['kind']} ({row['architecture']})",
+        f"{row['bytes'] / 1e6:,.0f} MB",
+        f"context {row['context']:,}",
+    ]
+    if description.kind == "embedder":
+        facts.append(f"{row['dimensions']} dimensions, {row['pooling']} pooling")
+    click.echo(f"{', '.join(facts)}, about {row['ram_mb']:,} MB of RAM; sha256 {row['sha256']}")
     use = {
         "embedder": f'embedder = "{name}" under [llama] of the profile',
         "reranker": f'rerank = "{name}" under [recall] of the profile',
@@ -290,22 +297,6 @@ def describe_file(name: str, description: Description, path: Path) -> dict[str, 
         "architecture": plain(description.architecture),
         "pooling": description.pooling,
     }
-
-
-def in_words(description: Description) -> str:
-    """Return what a model's header says as a line."""
-    parts = [
-        f"{description.kind} ({plain(description.architecture)})",
-        f"{description.bytes / 1e6:,.0f} MB",
-        f"context {description.context:,}",
-    ]
-    if description.kind == "embedder":
-        parts.append(f"{description.dimensions} dimensions, {description.pooling} pooling")
-    elif description.kind != "reranker":
-        parts.append("with a chat template" if description.chat_template else "without a chat template")
-    if description.ram_mb:
-        parts.append(f"about {description.ram_mb:,} MB of RAM")
-    return ", ".join(parts)
 
 
 llm_option = click.option(
