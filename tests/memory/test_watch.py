@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -128,44 +126,6 @@ def test_a_folder_that_comes_goes_and_comes_back_is_followed(
         assert seen.next() == {"a.gguf"}
         shutil.rmtree(tmp_path / "share")
         assert seen.next() == {"a.gguf"}
-
-
-def test_what_fails_on_one_change_does_not_stop_the_next(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An error in the callback is logged, and the watcher goes on."""
-    path, told = tmp_path / "a", []
-
-    def changed(paths: frozenset[Path]) -> None:
-        told.append(paths)
-        raise ValueError("the first one fails")
-
-    watcher = Watcher(lambda: [path], changed, start_s=0, debounce_s=0.01)
-    watcher.start()
-    with caplog.at_level(logging.ERROR):
-        path.write_text("x")
-        eventually(lambda: len(told) == 1)
-        path.write_text("xx")
-        eventually(lambda: len(told) == 2)
-    watcher.close()
-    assert "could not be taken" in caplog.text
-
-
-def test_a_child_made_by_fork_leaves_the_watches_alone(tmp_path: Path, watch: Callable[..., Seen]) -> None:
-    """Closing in a child does not end the parent's watching."""
-    path = tmp_path / "a"
-    seen = watch(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # newer Pythons warn of threads; ours are the point
-        child = os.fork()
-    if child == 0:
-        seen.watcher.close()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    path.write_text("x")
-    assert seen.next() == {"a"}
 
 
 def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
