@@ -10,24 +10,13 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakSet
-
-from edgemem.errors import EdgememError
-
-if TYPE_CHECKING:
-    from edgemem.memory.opened import OpenHome
 
 Stop = Callable[[], bool]
 
 AGAIN_S = 600.0
 """Seconds until the worker looks again, for work that only time makes due."""
-
-INDEX_WAIT_S = 600.0
-"""Seconds after which rows are indexed even if they are few, so that their meaning is found as well."""
-
-_ERASE_AGAIN_S = 2.0
-"""Seconds until an erasing that somebody's reading keeps from its end is tried again."""
 
 _log = logging.getLogger("edgemem.idle")
 
@@ -173,62 +162,3 @@ class IdleWorker:
                 *self._failures[name][::2],
                 exc_info=error,
             )
-
-
-class Upkeep(IdleWorker):
-    """The worker with the steps of one memory's upkeep."""
-
-    def __init__(self, memory: OpenHome) -> None:
-        self._memory = memory
-        self._thorough = False
-        settings, search, index, eraser = memory.settings, memory.search, memory.index, memory.eraser
-
-        def erase(stop: Stop) -> bool:
-            erased = eraser.work(stop)
-            # Whoever reads a file that must be emptied is gone soon.
-            self.again_s = _ERASE_AGAIN_S if eraser.left else AGAIN_S
-            return erased
-
-        def catch_up(stop: Stop) -> bool:
-            idle = settings.now.idle
-            least = 0 if self._thorough else idle.index_rows
-            return index.catch_up(idle.batch, stop=stop, least=least, wait_s=INDEX_WAIT_S) > 0
-
-        def texts() -> int:
-            """Return how many texts one step embeds: a query stops it, so this only bounds what is done again."""
-            return min(16, max(4, settings.now.idle.batch // 4))
-
-        steps: dict[str, Callable[[Stop], bool]] = {
-            "settings": lambda _stop: memory.renew_all(),
-            "waiting turns": memory.sessions.journal.retry,
-            "erase": erase,
-            "compact": lambda stop: any(hook.work(stop=stop) for hook in memory.diagnostics.compactions()),
-            "index": catch_up,
-            "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,
-            "embed": lambda stop: index.embed_pending(texts(), stop=stop) > 0,
-            "read ahead": lambda stop: any(hook.warm(stop=stop) for hook in memory.diagnostics.compactions()),
-            "warm": memory.lay_in,
-            "back up": memory.backups.work,
-            "figures": lambda _stop: memory.figures.write(at_once=self._thorough),
-        }
-        super().__init__(
-            [Step(name, run) for name, run in steps.items()],
-            settle_s=lambda: settings.now.idle.settle_s,
-            on_hold=memory.give_way,
-        )
-
-    def run_all(self, seconds: float, *, thorough: bool) -> bool:
-        """Work now, for at most so long; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
-        self._thorough = thorough
-        try:
-            return self.run(seconds) and not self._memory.eraser.pending()
-        finally:
-            self._thorough = False
-
-    def close(self) -> None:
-        """Stop the worker; what it has embedded goes into the index file, so that the next start need not do it again."""
-        super().close()
-        try:
-            self._memory.index.keep_new(self._memory.profile.idle.batch)
-        except EdgememError as error:
-            _log.warning("What was embedded last is embedded again at the next start: %s", error)

@@ -109,7 +109,7 @@ def test_what_was_opened_is_closed_where_the_next_cannot_be(
         raise StoreError("no index")
 
     with monkeypatch.context() as patched:
-        patched.setattr("edgemem.memory.opened.Index", broken)
+        patched.setattr("edgemem.memory.files.Index", broken)
         with pytest.raises(StoreError, match="no index"):
             edgemem.open(tmp_path, worker=False)
     with truth_alone(tmp_path) as truth:
