@@ -34,6 +34,8 @@ from edgemem.store.db.wal import stamp_of
 from edgemem.store.spellings import joined_names, stray_scopes
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
+
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.memory.opened import OpenHome
 
@@ -146,27 +148,30 @@ def _erasing(memory: OpenHome) -> Check:
 
 def _losses(memory: OpenHome) -> Check:
     """Tell what was lost while nobody stood beside, until somebody says that they have seen it; and what lies aside."""
-    losses, aside = memory.truth.losses(), memory.truth.aside()
-    kept = (
-        f"{', '.join(path.name for path in aside)} in {memory.truth.folder} was put aside, and keeps what is forgotten;"
-        " delete it when it is not needed"
-    )
-    if not losses:
-        return ok("losses", kept if aside else "none")
-    newest = losses[-1]
-    if newest.backup:
-        what = f"{newest.backup} was put back, what was learnt after {_moment(newest.until)} is lost"
-    elif newest.until:
-        what = "there was no good backup of the one before, so it was taken as it is"
-    else:
-        what = "there was no good backup, so the memory began empty"
-    more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
-    detail = f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{more}"
-    return warn(
-        "losses",
-        f"{detail}; {kept}" if aside else detail,
-        "When you have seen this: edgemem check --acknowledge",
-    )
+    losses, sentences = memory.truth.losses(), []
+    if losses:
+        newest = losses[-1]
+        if newest.backup:
+            what = f"{newest.backup} was put back, what was learnt after {_moment(newest.until)} is lost"
+        elif newest.until:
+            what = "there was no good backup of the one before, so it was taken as it is"
+        else:
+            what = "there was no good backup, so the memory began empty"
+        sentences.append(f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{_more(losses)}")
+    if aside := memory.truth.aside():
+        files = f"{', '.join(path.name for path in aside)} in {memory.truth.folder}"
+        sentences.append(
+            f"{files} was put aside, and keeps what is forgotten; delete it when it is not needed"
+        )
+    detail = "; ".join(sentences)
+    if losses:
+        return warn("losses", detail, "When you have seen this: edgemem check --acknowledge")
+    return ok("losses", detail or "none")
+
+
+def _more(rows: Sized) -> str:
+    """Return how many there are beside the one that is told."""
+    return f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
 
 
 def _moment(at: float) -> str:
@@ -298,13 +303,11 @@ def _upkeep(memory: OpenHome) -> Check:
 def _files(memory: OpenHome) -> Check:
     """Look at what was changed by hand while this process runs, and at whether another one would notice."""
     reload = memory.reload
-    watcher = reload.watcher
-    if reload.problems:
-        more = f" (and {len(reload.problems) - 1} more)" if len(reload.problems) > 1 else ""
-        problem = next(iter(reload.problems.values()))
-        return warn("files", f"{problem}{more}", "Mend the file; it is read again by itself.")
-    fault = watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else "")
-    if fault:
+    watcher, problems = reload.watcher, reload.problems
+    if problems:
+        problem = next(iter(problems.values()))
+        return warn("files", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
+    if fault := watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else ""):
         return warn("files", fault, "Until then files are looked at every few seconds.")
     if note := reload.restart_note():
         return warn("files", note, "Restart edgemem when it suits.")
@@ -330,10 +333,9 @@ def _hooks(memory: OpenHome) -> Check:
         return ok("hooks", "no failure on record")
     worst = max(failures, key=lambda failure: failure.count)
     often = "once" if worst.count == 1 else f"at least {worst.count} times"
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
     return warn(
         "hooks",
-        f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{more}",
+        f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{_more(failures)}",
         f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
     )
 
