@@ -165,15 +165,6 @@ def test_a_bare_machine_is_told_the_one_line_to_type(checkout: Path, tmp_path: P
     assert not (checkout / ".venv").exists()
 
 
-def test_cmake_args_given_to_make_reach_the_script(checkout: Path, tmp_path: Path) -> None:
-    """`make CMAKE_ARGS=…`, which the Makefile promises, hands them on."""
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho "$* <$CMAKE_ARGS>"\nexit 1\n')
-    python.chmod(0o755)
-    done = run_make(checkout, tmp_path, "env", f"PYTHON={python}", "CMAKE_ARGS=-DGGML_CUDA=on -DA=b")
-    assert done.stdout.splitlines() == [".ci/setup_env.py dev <-DGGML_CUDA=on -DA=b>"]
-
-
 def test_the_first_time_does_everything_and_the_second_nothing(set_up: SetUp) -> None:
     """A fresh checkout with an empty cache is set up once."""
     steps = ["venv", "download", "wheel", "install llama", "install edgemem"]
@@ -244,16 +235,19 @@ def test_only_the_tests_build_a_server(set_up: SetUp, monkeypatch: pytest.Monkey
     assert not set(FOR_TESTS) & set(set_up("server"))
 
 
-@pytest.mark.parametrize("step", SERVER)
+@pytest.mark.parametrize("step", FOR_TESTS)
 def test_a_build_of_the_server_that_broke_off_is_done_again(set_up: SetUp, step: str) -> None:
-    """Half a build leaves no program that could be taken for a whole one."""
+    """Half a build leaves no program that could be taken for a whole one; EdgeVox comes apart from `.venv`."""
     set_up("dev")
     set_up.fail_at = step
     with pytest.raises(SystemExit):
         set_up("server")
-    assert not list(set_up.script.CACHE.glob("server-*/llama-server"))
+    built = step == "install edgevox"
+    assert bool(list(set_up.script.CACHE.glob("server-*/llama-server"))) == built
+    assert not list(set_up.script.CACHE.glob("edgevox-*/edgevox"))
     set_up.fail_at = ""
-    assert set_up("server") == FOR_TESTS
+    assert set_up("server") == (FOR_TESTS[-1:] if built else FOR_TESTS)
+    assert "--no-deps" in set_up.command("install edgevox")[0]
     assert set_up("server") == []
 
 
