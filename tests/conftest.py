@@ -95,16 +95,14 @@ def llama_server() -> Path:
 
 
 @pytest.fixture(scope="module")
-def edgevox() -> Iterator[ModuleType]:
+def edgevox(edgevox_path: Path) -> Iterator[ModuleType]:
     """Return the agents of the real EdgeVox, which is on the path for as long as the tests of one module run."""
-    found = sorted(_cache().glob("edgevox-*/edgevox"), key=lambda path: path.stat().st_mtime)
-    assert found, "no EdgeVox: `make server` installs it (python3 .ci/setup_env.py server)"
     before = set(sys.modules)
-    sys.path.append(str(found[-1].parent))
+    sys.path.append(str(edgevox_path))
     try:
         yield importlib.import_module("edgevox.agents")
     finally:
-        sys.path.remove(str(found[-1].parent))
+        sys.path.remove(str(edgevox_path))
         for name in set(sys.modules) - before:
             if name.partition(".")[0] in ("edgevox", "huggingface_hub", "filelock"):
                 del sys.modules[name]

@@ -7,6 +7,7 @@ not tell, such as a home that is opened with the default embedder, stands in a l
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -20,130 +21,60 @@ HEAVY_IMPORTS = {
     "click.testing", "edgemem.bench", "edgemem.llama.models.fetch", "lab",
 }  # fmt: skip
 """What starts a process or a server, computes with a model, or measures."""
-HEAVY_TESTS = {
-    "test_09_a_real_model_gets_its_prefixes",
-    "test_8_bits_change_a_vector_by_almost_nothing",
-    "test_a_changed_pin_is_installed",
-    "test_a_child_made_by_fork_leaves_the_watches_alone",
-    "test_a_child_that_was_forked_lets_the_file_be",
-    "test_a_closed_model_says_so",
-    "test_a_compacted_session_shows_its_summary",
-    "test_a_forgotten_fact_is_erased_from_the_blocks_that_showed_it",
-    "test_a_forgotten_name_has_no_sound_any_more",
-    "test_a_forgotten_person_leaves_no_byte_and_others_stay",
-    "test_a_forgotten_preference_is_gone_from_the_index",
-    "test_a_forked_child_is_told_to_open_its_own",
-    "test_a_hand_edit_is_found_at_the_next_question",
-    "test_a_misheard_name_reaches_what_is_known_of_the_person",
-    "test_a_name_that_fell_stays_as_long_as_some_text_has_it",
-    "test_a_name_that_is_known_is_taken_as_it_was_said",
-    "test_a_preference_is_recalled_before_and_after_it_is_indexed",
-    "test_a_preference_reaches_the_model",
-    "test_a_preference_that_changed_is_recalled_with_its_new_value_only",
-    "test_a_python_with_another_sqlite_is_refused",
-    "test_a_real_model_finds_facts",
-    "test_a_set_up_that_broke_off_goes_on_where_it_was",
-    "test_another_python_gets_another_venv",
-    "test_cmake_args_build_and_install_another_wheel",
-    "test_each_turn_logs_one_line_of_figures",
-    "test_functions_of_one_model_take_turns",
-    "test_growth_and_lag_follow_the_clock",
-    "test_hooks_and_recall_know_a_speaker_however_the_name_is_written",
-    "test_it_is_erased_from_the_index_blocks_tool_results_and_backups",
-    "test_llama_embed_puts_prefixes_before_questions_and_texts",
-    "test_llama_embed_refuses_a_model_that_gives_no_vector_of_a_text",
-    "test_llama_embed_takes_text_of_any_length",
-    "test_only_the_site_installs_what_makes_it",
-    "test_only_the_tests_build_a_server",
-    "test_private_talk_is_no_session_for_others",
-    "test_the_proof_runs_in_a_real_python",
-    "test_the_tool_forgets_an_episode_by_the_name_that_it_was_found_under",
-    "test_the_tool_forgets_nothing_that_the_speaker_may_not_erase",
-    "test_two_people_are_kept_apart_by_the_profile",
-    "test_two_spellings_become_one_person",
-    "test_what_the_tests_need_holds_what_a_robot_needs",
-    "test_what_was_closed_since_it_was_indexed_is_not_recalled",
-    "test_whatever_happens_a_forgotten_value_stands_nowhere",
-}
-"""Tests that load the default model, or start a process, without a name in their module that tells it."""
-LONG_TESTS = {
-    "test_15_a_locked_file_costs_no_reply",
-    "test_a_broken_index_costs_no_reply",
-    "test_a_cell_that_holds_what_we_never_wrote_costs_nothing",
-    "test_a_damaged_index_costs_no_answer",
-    "test_a_damaged_session_is_set_aside_and_never_overwritten",
-    "test_a_fact_is_stored_or_refused_in_words",
-    "test_a_key_of_a_name_has_itself_as_its_key",
-    "test_a_long_conversation_needs_no_more_memory_than_a_short_one",
-    "test_a_megabyte_of_speech_is_summarised_within_its_budget",
-    "test_a_question_is_known_in_each_language",
-    "test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgotten",
-    "test_a_time_that_is_none_is_refused",
-    "test_a_tool_call_with_many_long_arguments_is_kept",
-    "test_a_turn_costs_the_same_after_ten_thousand",
-    "test_a_whole_home_is_taken_over_once",
-    "test_a_write_to_files_that_are_gone_is_refused_and_check_says_so",
-    "test_any_visible_name_is_a_session_of_its_own",
-    "test_cleaning_twice_changes_nothing",
-    "test_endless_template",
-    "test_every_look_alike_is_seen_by_the_quick_checks",
-    "test_every_prompt_is_whole_wherever_turns_are_cut",
-    "test_every_test_says_what_it_tests",
-    "test_export_import_export_gives_the_same_bytes",
-    "test_facts_agree_with_a_naive_model",
-    "test_history_holds_what_was_heard_of_each_speech",
-    "test_it_is_what_plain_python_says",
-    "test_it_stays_for_many_epochs",
-    "test_late_turns_write_no_more_than_early_ones",
-    "test_many_notes_are_told_from_the_end",
-    "test_many_threads_ask_while_another_writes",
-    "test_memory_finds_what_the_file_does",
-    "test_nearly_all_true_neighbours_are_found",
-    "test_no_summary_has_it",
-    "test_nothing_was_told_then",
-    "test_of_three_thousand_versions_that_of_the_day_is_first",
-    "test_of_three_thousand_versions_that_of_the_month_is_first",
-    "test_only_a_yes_is_a_yes",
-    "test_the_answer_is_found_behind_any_number_of_questions",
-    "test_the_bound_holds_for_any_json",
-    "test_the_date_of_a_question_chooses_the_version",
-    "test_the_file_scores_as_memory_does",
-    "test_the_next_cut_is_far",
-    "test_the_next_prompt_has_what_was_heard",
-    "test_the_order_of_messages_does_not_matter",
-    "test_the_prompt_is_that_of_the_committed_history",
-    "test_the_reply_that_plays_is_cut_and_the_prepared_turn_goes_on",
-    "test_the_whole_text_can_be_read_in_pieces",
-    "test_vectors_are_written_with_the_rows_that_they_belong_to",
-    "test_what_compaction_writes_is_recalled",
-    "test_what_held_within_a_time_is_what_of_all_meets_it",
-    "test_what_is_doubted_does_not_depend_on_the_store",
-    "test_what_is_far_behind_is_not_compared",
-    "test_what_is_found_is_what_comparing_all_finds",
-    "test_what_is_no_sentence_is_left_alone",
-    "test_what_is_private_leaves_no_trace_in_a_score",
-    "test_what_joins_may_be_read",
-    "test_what_no_store_can_take_is_one_sentence",
-    "test_what_somebody_said_in_private_changes_nothing_for_others",
-    "test_what_was_last_of_three_thousand_versions",
-    "test_what_was_saved_last_is_what_is_loaded",
-    "test_what_was_told_then_is_found",
-    "test_whatever_a_tool_gets_and_returns_the_turn_is_kept",
-    "test_whatever_is_called_there_is_an_answer",
-    "test_who_asks_how_it_changed_gets_every_value",
-    "test_who_looks_for_a_phrase_finds_it",
-    "test_who_may_read_what_is_what_sql_says",
-    "test_whoever_is_said_to_speak_the_turn_is_kept",
-    "test_without_a_good_backup_such_a_robot_begins_empty_and_says_so",
-}
-"""Tests that take more than half a second, all their cases together."""
+_SLOW = """
+09_a_real_model_gets_its_prefixes 15_a_locked_file_costs_no_reply a_broken_index_costs_no_reply
+a_cell_that_holds_what_we_never_wrote_costs_nothing a_changed_pin_is_installed
+a_child_that_was_forked_lets_the_file_be a_closed_model_says_so a_damaged_index_costs_no_answer
+a_damaged_session_is_set_aside_and_never_overwritten a_fact_is_stored_or_refused_in_words
+a_forgotten_fact_is_erased_from_the_blocks_that_showed_it a_forgotten_name_has_no_sound_any_more
+a_forgotten_person_leaves_no_byte_and_others_stay a_forgotten_preference_is_gone_from_the_index
+a_forked_child_is_told_to_open_its_own a_key_of_a_name_has_itself_as_its_key
+a_long_conversation_needs_no_more_memory_than_a_short_one a_megabyte_of_speech_is_summarised_within_its_budget
+a_misheard_name_reaches_what_is_known_of_the_person a_name_that_fell_stays_as_long_as_some_text_has_it
+a_name_that_is_known_is_taken_as_it_was_said a_preference_is_recalled_before_and_after_it_is_indexed
+a_preference_reaches_the_model a_preference_that_changed_is_recalled_with_its_new_value_only
+a_python_with_another_sqlite_is_refused a_question_is_known_in_each_language a_real_model_finds_facts
+a_set_up_that_broke_off_goes_on_where_it_was
+a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgotten a_time_that_is_none_is_refused
+a_turn_costs_the_same_after_ten_thousand a_whole_home_is_taken_over_once
+a_write_to_files_that_are_gone_is_refused_and_check_says_so any_visible_name_is_a_session_of_its_own
+cleaning_twice_changes_nothing cmake_args_build_and_install_another_wheel each_turn_logs_one_line_of_figures
+endless_template every_look_alike_is_seen_by_the_quick_checks every_prompt_is_whole_wherever_turns_are_cut
+every_test_says_what_it_tests export_import_export_gives_the_same_bytes facts_agree_with_a_naive_model
+functions_of_one_model_take_turns growth_and_lag_follow_the_clock history_holds_what_was_heard_of_each_speech
+hooks_and_recall_know_a_speaker_however_the_name_is_written
+it_is_erased_from_the_index_blocks_tool_results_and_backups it_is_what_plain_python_says
+late_turns_write_no_more_than_early_ones llama_embed_puts_prefixes_before_questions_and_texts
+llama_embed_refuses_a_model_that_gives_no_vector_of_a_text llama_embed_takes_text_of_any_length
+many_threads_ask_while_another_writes memory_finds_what_the_file_does nearly_all_true_neighbours_are_found
+no_summary_has_it nothing_was_told_then of_three_thousand_versions_that_of_the_month_is_first only_a_yes_is_a_yes
+only_the_tests_build_a_server private_talk_is_no_session_for_others the_answer_is_found_behind_any_number_of_questions
+the_date_of_a_question_chooses_the_version the_file_scores_as_memory_does the_next_cut_is_far
+the_next_prompt_has_what_was_heard the_order_of_messages_does_not_matter the_prompt_is_that_of_the_committed_history
+the_reply_that_plays_is_cut_and_the_prepared_turn_goes_on
+the_tool_forgets_an_episode_by_the_name_that_it_was_found_under
+the_tool_forgets_nothing_that_the_speaker_may_not_erase the_whole_text_can_be_read_in_pieces
+two_people_are_kept_apart_by_the_profile two_spellings_become_one_person
+vectors_are_written_with_the_rows_that_they_belong_to what_compaction_writes_is_recalled
+what_held_within_a_time_is_what_of_all_meets_it what_is_doubted_does_not_depend_on_the_store
+what_is_far_behind_is_not_compared what_is_found_is_what_comparing_all_finds what_is_no_sentence_is_left_alone
+what_is_private_leaves_no_trace_in_a_score what_joins_may_be_read what_no_store_can_take_is_one_sentence
+what_somebody_said_in_private_changes_nothing_for_others what_was_closed_since_it_was_indexed_is_not_recalled
+what_was_last_of_three_thousand_versions what_was_saved_last_is_what_is_loaded what_was_told_then_is_found
+whatever_a_tool_gets_and_returns_the_turn_is_kept whatever_happens_a_forgotten_value_stands_nowhere
+whatever_is_called_there_is_an_answer who_asks_how_it_changed_gets_every_value who_looks_for_a_phrase_finds_it
+who_may_read_what_is_what_sql_says whoever_is_said_to_speak_the_turn_is_kept
+without_a_good_backup_such_a_robot_begins_empty_and_says_so
+"""
+SLOW_TESTS = {f"test_{name}" for name in re.findall(r"\w+", _SLOW)}
+"""Tests that load the default model, or start a process, without a name in their module that tells it, or take half a second."""
 
 
 def is_quick(item: pytest.Function) -> bool:
     """Tell whether a test belongs to `make quick`."""
     if item.get_closest_marker("long") is not None or not HEAVY_FIXTURES.isdisjoint(item.fixturenames):
         return False
-    return item.originalname not in HEAVY_TESTS | LONG_TESTS | heavy_names(item.path)
+    return item.originalname not in SLOW_TESTS | heavy_names(item.path)
 
 
 @cache

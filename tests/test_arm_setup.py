@@ -38,12 +38,6 @@ def arm(load: None) -> ModuleType:
 
 
 @pytest.fixture
-def root(load: None) -> ModuleType:
-    """Return its part that makes the emulated system."""
-    return importlib.import_module("arm_root")
-
-
-@pytest.fixture
 def wheels(load: None) -> ModuleType:
     """Return its part that fills the wheel folder."""
     return importlib.import_module("arm_wheels")
@@ -55,12 +49,6 @@ def library(*, bits: int = 2, machine: int = 183, aligned: int = 0x10000) -> byt
     header = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
     note = struct.pack("<IIQQQQQQ", 4, 4, 0, 0, 0, 0, 0, 4)
     return ident + header + note + struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 0, 0, aligned)
-
-
-@pytest.mark.parametrize("aligned", [0x4000, 0x10000])
-def test_a_library_that_loads_on_every_board_has_no_fault(wheels: ModuleType, aligned: int) -> None:
-    """Segments on 16 KiB or 64 KiB suit pages of 4 and of 16 KiB; a note's alignment says nothing."""
-    assert wheels.elf_fault(library(aligned=aligned)) is None
 
 
 @pytest.mark.parametrize(
@@ -90,47 +78,6 @@ def test_every_library_of_every_wheel_is_looked_at(wheels: ModuleType, tmp_path:
         wheels.check_libraries(tmp_path)
     (tmp_path / "two.whl").unlink()
     assert wheels.check_libraries(tmp_path) == 1
-
-
-def test_the_pair_that_differs_most_counts(arm: ModuleType) -> None:
-    """Length does not matter, direction does, and a missing vector is no good cosine."""
-    assert arm.lowest_cosine([[3.0, 0.0], [1.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]) == pytest.approx(0.5**0.5)
-    with pytest.raises(ValueError, match="2 vectors against 1"):
-        arm.lowest_cosine([[1.0], [1.0]], [[1.0]])
-
-
-@pytest.mark.parametrize(
-    ("machine", "user", "said"),
-    [("aarch64", 0, "type: make test"), ("x86_64", 1000, "type: sudo make test-arm")],
-)
-def test_a_machine_that_cannot_try_it_says_so_in_one_line(
-    root: ModuleType,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    machine: str,
-    user: int,
-    said: str,
-) -> None:
-    """Exit code 77 and one sentence, which is what `make test-boards` shows."""
-    monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr("os.geteuid", lambda: user)
-    with pytest.raises(SystemExit) as stopped:
-        root.check_ground()
-    assert stopped.value.code == 77
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.endswith(said)
-
-
-def test_the_system_sees_the_checkout_and_no_network(root: ModuleType) -> None:
-    """A command runs in namespaces of its own, with the settings of a board and nothing of this machine's."""
-    command = root.command_inside(["edgemem", "check"], folder="/checkout")
-    assert {"--net", "--mount", "--pid", "--kill-child"} <= set(command)
-    assert command[-2:] == ["edgemem", "check"]
-    settings = command[command.index("/usr/bin/env") :]
-    assert settings[1:4] == ["-i", "-C", "/checkout"]
-    assert "QEMU_CPU=cortex-a72" in settings
-    shown = command[command.index("--") - 6 : command.index("--")]
-    assert shown[1::2] == ["/checkout", "/wheels", f"/cache/{root.VOCABULARIES}"]
 
 
 def test_the_tests_that_are_run_there_exist(arm: ModuleType) -> None:

@@ -83,21 +83,6 @@ def test_all_boards_run_unless_some_are_named(tmp_path: Path) -> None:
     assert "Sessions not found: 3.9" in unknown.stderr
 
 
-def test_the_newest_of_pyenv_is_taken_before_a_shim_that_does_not_run(tmp_path: Path) -> None:
-    """A python3.12 on the PATH that only complains is passed over."""
-    for version in ("3.12.9", "3.12.10"):
-        write_program(
-            tmp_path / ".pyenv" / "versions" / version / "bin" / "python3.12", f"echo {version} >&2"
-        )
-    assert f"{tmp_path}/.pyenv/versions/3.12.10/bin/python3.12" in nox(tmp_path, only="3.12").stderr
-
-
-def test_a_python_that_is_not_here_fails_only_where_it_was_asked_for(tmp_path: Path) -> None:
-    """A whole run passes over Python 3.14, and over a 3.12 that only complains; `ONLY=3.14` does not."""
-    assert nox(tmp_path, "-s", "3.14", "3.12").returncode == 0
-    assert nox(tmp_path, only="3.14").returncode != 0
-
-
 def test_a_python_with_another_sqlite_is_refused(old_sqlite: ModuleType, tmp_path: Path) -> None:
     """The run with the old SQLite cannot pass with the system's by mistake."""
     modern = write_program(tmp_path / "modern", "echo 3.45.1")
@@ -107,26 +92,6 @@ def test_a_python_with_another_sqlite_is_refused(old_sqlite: ModuleType, tmp_pat
     with pytest.raises(RuntimeError, match="no such module: vec0"):
         old_sqlite.prove(no_vec0, {})
     old_sqlite.prove(write_program(tmp_path / "old", "echo 3.37.0"), {})
-
-
-def test_the_proof_runs_in_a_real_python(old_sqlite: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This Python loads vec0 and full text, and is refused for nothing but its SQLite's age."""
-    import sqlite3
-
-    monkeypatch.setattr(old_sqlite, "VERSION", sqlite3.sqlite_version)
-    old_sqlite.prove(Path(sys.executable), dict(os.environ))
-
-
-def test_what_building_the_old_sqlite_needs_is_named(
-    old_sqlite: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without npm and a compiler there is no old SQLite, unless it was built before."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("CC", "gcc-12 -m64")
-    assert old_sqlite.missing_tools() == ["npm", "gcc-12"]
-    old_sqlite.library().parent.mkdir(parents=True)
-    old_sqlite.library().touch()
-    assert old_sqlite.missing_tools() == []
 
 
 @pytest.mark.parametrize(
@@ -158,21 +123,6 @@ def test_wheels_never_replace_a_folder_of_other_things(wheels: ModuleType, tmp_p
         wheels.place(str(tmp_path))
     (tmp_path / "install.sh").write_text(wheels.INSTALL)
     assert wheels.place(str(tmp_path)) == tmp_path
-
-
-def test_the_installer_says_which_python_it_needs(wheels: ModuleType, tmp_path: Path) -> None:
-    """On a machine with another Python it makes nothing and says how to name one."""
-    installer = tmp_path / "install.sh"
-    installer.write_text(wheels.INSTALL.format(python="3.99"))
-    done = subprocess.run(
-        ["sh", str(installer)],
-        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    assert "for Python 3.99, and python3.99 is not here. Name it: PYTHON=" in done.stderr
-    assert list(tmp_path.iterdir()) == [installer]
 
 
 @pytest.mark.parametrize(

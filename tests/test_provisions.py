@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 
 import pytest
 from hypothesis import given
@@ -43,19 +42,6 @@ def test_it_stops_between_two_when_somebody_speaks() -> None:
     assert not lay_in(lambda: True)
     assert lay_in()
     assert made == ["first", "second"]
-
-
-def test_several_threads_share_the_work() -> None:
-    """Nothing is made twice, and none of them stumbles over an empty store."""
-    made: list[int] = []
-    for n in range(500):
-        later(lambda n=n: made.append(n))  # type: ignore[misc]
-    threads = [threading.Thread(target=lay_in) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(made) == list(range(500))
 
 
 @given(st.text("ab1 \n", max_size=12))

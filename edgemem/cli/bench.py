@@ -2,8 +2,7 @@
 
 A benchmark is a module of a package, `edgemem.bench` or one in a checkout, with a function `run(*, …) -> dict`. The first line of its docstring is the
 help, its keyword arguments with their defaults are the options. A name that is a word of Python's has a `_` behind it
-there. What stands under `side_by_side`, a mapping of figures to what each column says, is printed as a table, and so are
-mappings that say the same things of several: a mean with its interval for each score.
+there. What stands under `side_by_side`, a mapping of figures to what each column says, is printed as a table.
 """
 
 from __future__ import annotations
@@ -81,32 +80,22 @@ def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Comma
 
 
 def _print(figures: Mapping[str, Any]) -> None:
-    """Print what stands side by side, the bars, and then the rest."""
+    """Print what stands side by side, the bars, and then the rest under dotted names."""
     rest = dict(figures)
     if sides := rest.pop(SIDES, None):
         columns, rows = _side_by_side(sides)
-        long = [column for n, column in enumerate(columns) if any(len(row[n]) > LONG for row in rows)]
-        print_table(columns, rows, wide=long)
+        print_table(
+            columns, rows, wide=[c for n, c in enumerate(columns) if any(len(r[n]) > LONG for r in rows)]
+        )
     if bars := rest.pop("bars", None):
-        held = [
-            (name, _shown(bar["figure"]), _shown(bar["bar"]), "kept" if bar["ok"] else "missed")
-            for name, bar in bars.items()
-        ]
-        print_table(("bar", "figure", "limit", ""), held)
-    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    single = []
-    for name, row in _levels(rest):
-        alike.setdefault(tuple(row), []).append((name, *map(_shown, row.values())))
-    for columns, rows in alike.items():
-        if len(columns) > 1 and len(rows) > 1:
-            print_table(("figure", *columns), rows, wide=("figure",))
-        else:
-            single += [
-                (f"{name}.{column}" if name else column, cell)
-                for name, *cells in rows
-                for column, cell in zip(columns, cells, strict=True)
-            ]
-    print_table(("figure", "value"), single, wide=("figure", "value"))
+        print_table(
+            ("bar", "figure", "limit", ""),
+            [
+                (name, _shown(bar["figure"]), _shown(bar["bar"]), "kept" if bar["ok"] else "missed")
+                for name, bar in bars.items()
+            ],
+        )
+    print_table(("figure", "value"), _flat(rest), wide=("figure", "value"))
 
 
 def _side_by_side(sides: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -115,9 +104,8 @@ def _side_by_side(sides: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, ..
     rows = [(name, *map(_shown, values.values())) for name, values in sides.items()]
     if len(first) <= len(rows):
         return ("figure", *first), rows
-    return ("figure", *sides), [
-        (name, *cells) for name, *cells in zip(first, *(row[1:] for row in rows), strict=True)
-    ]
+    turned = zip(first, *(row[1:] for row in rows), strict=True)
+    return ("figure", *sides), [tuple(row) for row in turned]
 
 
 def _option(parameter: inspect.Parameter) -> click.Option:
@@ -134,13 +122,14 @@ def _option(parameter: inspect.Parameter) -> click.Option:
     return click.Option([flag], type=TYPES.get(named, str), default=parameter.default, show_default=True)
 
 
-def _levels(figures: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what is said at each level of nested mappings, under its dotted name."""
-    if single := {key: value for key, value in figures.items() if not isinstance(value, dict)}:
-        yield name, single
+def _flat(figures: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each figure of nested mappings under its dotted name."""
     for key, value in figures.items():
+        dotted = f"{name}.{key}" if name else key
         if isinstance(value, dict):
-            yield from _levels(value, f"{name}.{key}" if name else key)
+            yield from _flat(value, dotted)
+        else:
+            yield dotted, _shown(value)
 
 
 def _shown(value: Any) -> str:

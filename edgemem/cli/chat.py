@@ -6,8 +6,9 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -150,7 +151,7 @@ def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> N
     try:
         check_text(text, what="the utterance", max_bytes=MAX_UTTERANCE)
         with _cuts_off(loop):
-            result = loop.run(text, on_text=_keep_still if as_json else _say)
+            result = loop.run(text, on_text=(lambda _: None) if as_json else partial(click.echo, nl=False))
     except EdgememError as error:
         _status(str(error))
         return
@@ -203,23 +204,11 @@ def _utterances() -> Iterator[str]:
 @contextmanager
 def _cuts_off(loop: AgentLoop) -> Iterator[None]:
     """Let Ctrl-C be a barge-in while the model answers."""
-
-    def cut(_number: int, _frame: Any) -> None:
-        loop.interrupt()
-
-    before = signal.signal(signal.SIGINT, cut)
+    before = signal.signal(signal.SIGINT, lambda *_: loop.interrupt())
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _say(piece: str) -> None:
-    click.echo(piece, nl=False)
-
-
-def _keep_still(_piece: str) -> None:
-    """Say nothing: the whole reply is printed at the end."""
 
 
 def _status(text: str) -> None:

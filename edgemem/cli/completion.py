@@ -11,7 +11,7 @@ from edgemem.cli.printing import plain
 from edgemem.errors import EdgememError, InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
 MOST = 200
 """More than anybody reads; a shell asks with every press of the key."""
@@ -39,18 +39,6 @@ def completion(shell: str) -> None:
     click.echo(shell_class(main, {}, "edgemem", "_EDGEMEM_COMPLETE").source())
 
 
-def fact_keys(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the keys of facts that begin with what was typed."""
-    return _beginning(
-        ctx, "select distinct key from fact_keys where key >= ? order by key limit ?", incomplete
-    )
-
-
-def session_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the conversations whose name begins with what was typed."""
-    return _beginning(ctx, "select name from sessions where name >= ? order by name limit ?", incomplete)
-
-
 def model_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the catalogue's models whose name begins with what was typed."""
     from edgemem.llama.models.catalog import load_catalogue
@@ -58,18 +46,27 @@ def model_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -
     return [entry.name for entry in load_catalogue() if entry.name.startswith(incomplete)]
 
 
-def _beginning(ctx: click.Context, sql: str, incomplete: str) -> list[str]:
-    """Ask the truth alone: opening the whole memory takes longer than a finger waits."""
-    home: Path = ctx.params.get("home") or Path("~/.edgemem")
-    home = home.expanduser()
-    from edgemem.store.db.database import Database
+def _names_of(column: str, table: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    sql = f"select distinct {column} from {table} where {column} >= ? order by {column} limit ?"  # noqa: S608 - our own constants
 
-    try:
-        with Database(
-            home / "db" / "memory.db", busy_timeout_s=0.2, backups=home / "backups", create=False
-        ) as database:
-            rows: Sequence[tuple[str]] = database.query(sql, (incomplete, MOST))
-    except EdgememError:
-        return []  # whoever presses the key again is told by the command itself
-    # What could steer the terminal is not offered.
-    return [name for (name,) in rows if name.startswith(incomplete) and plain(name) == name]
+    def names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        from edgemem.store.db.database import Database
+
+        home = Path(ctx.params.get("home") or "~/.edgemem").expanduser()
+        truth, backups = home / "db" / "memory.db", home / "backups"
+        try:  # the truth alone: opening the whole memory takes longer than a finger waits
+            with Database(truth, busy_timeout_s=0.2, backups=backups, create=False) as database:
+                rows = database.query(sql, (incomplete, MOST))
+        except EdgememError:
+            return []  # whoever presses the key again is told by the command itself
+        # What could steer the terminal is not offered.
+        return [name for (name,) in rows if name.startswith(incomplete) and plain(name) == name]
+
+    return names
+
+
+fact_keys = _names_of("key", "fact_keys")
+"""Returns the keys of facts that begin with what was typed."""
+
+session_ids = _names_of("name", "sessions")
+"""Returns the conversations whose name begins with what was typed."""

@@ -194,7 +194,7 @@ def find_tokenizer() -> Any:
 @contextmanager
 def _zone_of(line: Line) -> Iterator[None]:
     """Live in the time zone of the script: when "Monday morning" was depends on it."""
-    before = os.environ.get("TZ")
+    before = dict(os.environ)
     minutes = int((line.local.utcoffset() or timedelta()) / timedelta(minutes=1))
     # POSIX counts west of Greenwich.
     os.environ["TZ"] = f"SCRIPT{'-' if minutes >= 0 else '+'}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
@@ -202,10 +202,8 @@ def _zone_of(line: Line) -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["TZ"]
-        else:
-            os.environ["TZ"] = before
+        del os.environ["TZ"]
+        os.environ.update({name: value for name, value in before.items() if name == "TZ"})
         time.tzset()
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgemem.cli.completion import fact_keys
 from edgemem.cli.options import (
-    ListOrShow,
+    Begin,
+    Guided,
     When,
     did_you_mean,
     erase,
@@ -36,40 +36,8 @@ _READ_BY = {"shared": "anybody", "household": "recognised speakers", "private": 
 _LOOKED_AT = 2000
 """Keys that a misspelt one is compared with."""
 
-SHARED = ("home", "as_json")
-"""Options that every command has; the page of the group leaves them out."""
 
-
-class Begin(When):
-    """A moment; a date alone is its beginning."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds since the epoch."""
-        text = str(value).strip()
-        try:
-            is_date = bool(datetime.strptime(text, "%Y-%m-%d").astimezone())
-        except (ValueError, OverflowError, OSError):
-            is_date = False
-        return super().convert(f"{text}T00:00" if is_date else text, param, ctx)
-
-
-class FactCommands(ListOrShow):
-    """The group, which lists with each command what its options are for."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands and the options of each."""
-        for name in self.list_commands(ctx):
-            command = self.commands[name]
-            if command.hidden:
-                continue
-            with formatter.section(f"{name} - {command.get_short_help_str(limit=70).rstrip('.')}"):
-                own = [param for param in command.params if param.name not in SHARED]
-                records = [param.get_help_record(ctx) for param in own if isinstance(param, click.Option)]
-                if shown := [record for record in records if record is not None]:
-                    formatter.write_dl(shown)
-
-
-@click.group(cls=FactCommands)
+@click.group(cls=Guided, bare="list", single="show")
 def facts() -> None:
     """List facts (`facts`), draw the history of one (`facts KEY`), add one or forget one.
 
@@ -78,7 +46,7 @@ def facts() -> None:
     edgemem facts add heating.service "twice a year" --valid-from 2024-10-01
     edgemem facts alice.allergy
 
-    Each command has also --home and --json; `edgemem facts add --help` shows all of one.
+    Each command has also --home and --json; `edgemem facts add --help` shows the options of one.
     """  # noqa: D301 - click reads the backspace as: do not wrap
 
 
@@ -201,7 +169,7 @@ def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path
     changed. The stretches between two changes are equally wide.
     """
     with open_existing(home) as memory:
-        scopes = [_written(memory, scope)] if scope is not None else _scopes(memory, key)
+        scopes = [written_scope(memory.database, scope)] if scope is not None else _scopes(memory, key)
         histories = {name: memory.store.fact_history(key, scope=name) for name in scopes}
         beliefs = {name: beliefs_of(memory.database, key, name) for name in scopes}
         now = memory.clock.now()
@@ -227,7 +195,7 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
         scopes = _scopes(memory, key)
         if scope is None and len(scopes) > 1:
             raise InvalidInputError(f"{key!r} is known in {', '.join(scopes)}; say which one with --scope.")
-        written = _written(memory, scope) if scope is not None else next(iter(scopes), "")
+        written = written_scope(memory.database, scope) if scope is not None else next(iter(scopes), "")
         if written not in scopes:
             raise _unknown(memory, key, scope)
         versions = memory.store.fact_history(key, scope=written)
@@ -254,7 +222,7 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     with open_existing(home) as memory:
         moved = memory.database.write(lambda tx: move_scope(tx, scope, to))
         memory.index.take_changes()  # what stands there now is found by the next who asks
-        to = _written(memory, to)
+        to = written_scope(memory.database, to)
     numbers = {"fact": moved.facts, "preference": moved.preferences}
     what = " and ".join(count(number, kind) for kind, number in numbers.items() if number)
     who = _READ_BY[level_of_scope(to)[0]].format(who=plain(to.removeprefix("user:")))
@@ -276,20 +244,11 @@ def _unknown(memory: Memory, key: str, scope: str | None) -> InvalidInputError:
     scopes = _scopes(memory, key)
     if scope is not None and scopes:
         return InvalidInputError(f"{key!r} is known in {', '.join(scopes)}, not in {scope!r}.")
-    rows = memory.store.database.query(
-        "select distinct key from fact_keys order by id desc limit ?", (_LOOKED_AT,)
-    )
-    return InvalidInputError(
-        f"No fact {key!r} was ever told; `edgemem facts` lists what there is."
-        f"{did_you_mean(key, (*(known for (known,) in rows), *facts.commands))}"
-    )
-
-
-def _written(memory: Memory, scope: str) -> str:
-    """Return a scope as it is stored, however the name in it is written."""
-    return written_scope(memory.store.database, scope)
+    rows = memory.database.query("select distinct key from fact_keys order by id desc limit ?", (_LOOKED_AT,))
+    meant = did_you_mean(key, (*(known for (known,) in rows), *facts.commands))
+    return InvalidInputError(f"No fact {key!r} was ever told; `edgemem facts` lists what there is.{meant}")
 
 
 def _scopes(memory: Memory, key: str) -> list[str]:
-    rows = memory.store.database.query("select scope from fact_keys where key = ? order by scope", (key,))
+    rows = memory.database.query("select scope from fact_keys where key = ? order by scope", (key,))
     return [scope for (scope,) in rows]

@@ -21,8 +21,6 @@ from edgemem.store.episodes import episode_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.store.erase.eraser import Forgotten
-
 _KINDS = ("fact", "preference", "episode", "turn")
 
 
@@ -78,24 +76,22 @@ def forget(
                 what, lambda: memory.forget_episode(episode), {"episode": episode}, yes=yes, as_json=as_json
             )
     elif session is not None:
-        _forget_session(session, yes=yes, home=home, as_json=as_json)
+        check_session_id(session)
+        with open_existing(home) as memory:
+            turns = memory.sessions.journal.read_turns(session)
+            if not turns and session not in memory.sessions.list_ids():
+                raise InvalidInputError(
+                    f"There is no conversation {session!r}; `edgemem sessions` lists them."
+                )
+            texts = [message.content for turn in turns for message in turn.messages if message.content]
+            quoted = f", last “{plain(texts[-1]):.60}”" if texts else ""
+            what = f"the conversation {plain(session)}: {count(len(turns), 'turn')}{quoted}"
+            report: dict[str, object] = {"session": session, "turns": len(turns)}
+            erase(what, lambda: memory.forget_session(session), report, yes=yes, as_json=as_json)
     elif speaker is not None:
         _forget_person(speaker, logs=logs, yes=yes, home=home, as_json=as_json)
     else:
         ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
-
-
-def _forget_session(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
-    check_session_id(name)
-    with open_existing(home) as memory:
-        turns = memory.sessions.journal.read_turns(name)
-        if not turns and name not in memory.sessions.list_ids():
-            raise InvalidInputError(f"There is no conversation {name!r}; `edgemem sessions` lists them.")
-        texts = [message.content for turn in turns for message in turn.messages if message.content]
-        quoted = f", last “{plain(texts[-1]):.60}”" if texts else ""
-        what = f"the conversation {plain(name)}: {count(len(turns), 'turn')}{quoted}"
-        report: dict[str, object] = {"session": name, "turns": len(turns)}
-        erase(what, lambda: memory.forget_session(name), report, yes=yes, as_json=as_json)
 
 
 def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, as_json: bool) -> None:
@@ -115,21 +111,19 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
     else:
         counts = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
         click.echo(f"Erased what {plain(name)} said or owned: {counts or 'nothing was there'}.")
-        _tell_what_stays(name, forgotten)
-    tell_pending(forgotten)
-
-
-def _tell_what_stays(name: str, forgotten: Forgotten) -> None:
-    mentions = forgotten.mentions
-    if mentions.count:
-        click.echo(f"The name {plain(name)} still stands in {count(mentions.count, 'place')}; you decide:")
+        mentions = forgotten.mentions
+        if mentions.count:
+            click.echo(
+                f"The name {plain(name)} still stands in {count(mentions.count, 'place')}; you decide:"
+            )
         for mention in mentions.quoted:
             by = f" ({plain(mention.by)})" if mention.by else ""
             click.echo(f"  {mention.kind} {plain(mention.where)}{by}: {plain(mention.text)}")
         if mentions.count > len(mentions.quoted):
             click.echo(f"  and {mentions.count - len(mentions.quoted)} more")
-    for file in forgotten.files:
-        click.echo(f"  a damaged file that may hold anything: {file}")
+        for file in forgotten.files:
+            click.echo(f"  a damaged file that may hold anything: {file}")
+    tell_pending(forgotten)
 
 
 def _held(lines: Iterable[str]) -> Counter[str]:

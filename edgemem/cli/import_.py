@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from edgemem.cli.options import home_and_json, open_home
+from edgemem.cli.options import Guided, home_and_json, open_home
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
 
@@ -32,17 +32,7 @@ _NOUNS = [
 ]
 
 
-class FileOrEdgevox(click.Group):
-    """A group where the word `file` may be left out: `import FILE`, `import edgevox PATH`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the word that was left out."""
-        if args and args[0] not in ("-h", "--help", *self.commands):
-            args = ["file", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group(name="import", cls=FileOrEdgevox)
+@click.group(name="import", cls=Guided, bare="file", single="file")
 def import_() -> None:
     """Take in an export (`import FILE`), or what EdgeVox remembers (`import edgevox PATH`).
 

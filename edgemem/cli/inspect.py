@@ -20,7 +20,7 @@ from edgemem.records import Reader
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.inspect.prompt import InspectedLine, Inspection, Part
+    from edgemem.inspect.prompt import InspectedLine, Inspection
     from edgemem.records import Recalled
 
 SHORT = 160
@@ -151,41 +151,39 @@ def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> No
     """Print the parts in the order in which the model reads them, what is left out of them, and the sums."""
     for part in inspection.parts:
         lines = {"memory": inspection.lines, "notes": inspection.note_lines}.get(part.name)
-        _row(part.tokens, _name(part), part.text if lines is None else "", chars)
+        number = "" if part.turn is None else f" {part.turn}"
+        speaker = f" {part.speaker}" if part.speaker else ""
+        block = f" (+{part.block_tokens} of memory)" if part.block_tokens else ""
+        name = f"turn{number}{speaker}{block}" if part.name == "turn" else part.name
+        _row(part.tokens, name, part.text if lines is None else "", chars)
         if lines is not None:
             _print_lines(lines, chars)
-            around = part.tokens - sum(line.tokens for line in lines)
-            limit = (
-                f"; at most {inspection.block_limit:,} in all"
-                if part.name == "memory" and inspection.block_limit
-                else ""
+            limited = part.name == "memory" and inspection.block_limit
+            limit = f"; at most {inspection.block_limit:,} in all" if limited else ""
+            _row(
+                part.tokens - sum(line.tokens for line in lines),
+                f"  around them{limit}",
+                "",
+                None,
+                style="dim",
             )
-            _row(around, f"  around them{limit}", "", None, style="dim")
     if inspection.left_out:
         click.echo("\nRemembered, and not put before the model:")
         _print_lines(inspection.left_out[:most], chars)
         if most is not None and len(inspection.left_out) > most:
             click.echo(f"         and {len(inspection.left_out) - most:,} more; --whole shows them")
-    _print_plan(inspection)
-    for note in inspection.notes:
-        click.echo(plain(note))
-
-
-def _print_plan(inspection: Inspection) -> None:
-    """Print how the window is divided: what each part takes of it, between which bounds, and what of its share is free."""
     about = "" if inspection.exact else "about "
     click.echo(f"\nThe window: {about}{inspection.tokens:,} of {inspection.window_tokens:,} tokens")
     click.echo(f"{'tokens':>8}{'free':>8}{'least':>8}{'most':>10}")
     for row in inspection.division:
-        most = "all left" if row.ceiling >= inspection.window_tokens else f"{row.ceiling:,}"
-        click.echo(f"{row.tokens:>8,}{row.free:>8,}{row.floor:>8,}{most:>10}  {row.part}")
+        ceiling = "all left" if row.ceiling >= inspection.window_tokens else f"{row.ceiling:,}"
+        click.echo(f"{row.tokens:>8,}{row.free:>8,}{row.floor:>8,}{ceiling:>10}  {row.part}")
     taken, free = sum(row.tokens for row in inspection.division), sum(row.free for row in inspection.division)
     if taken + free == inspection.window_tokens:
         click.echo(f"{taken:>8,}{free:>8,}{'':>18}  together {inspection.window_tokens:,}")
     if inspection.over_tokens:
-        click.echo(
-            f"{inspection.over_tokens:,} tokens too many for an answer of {inspection.reply_tokens:,}: {inspection.over_advice}"
-        )
+        answer = f"an answer of {inspection.reply_tokens:,}: {inspection.over_advice}"
+        click.echo(f"{inspection.over_tokens:,} tokens too many for {answer}")
     recall = inspection.recall
     by = " and ".join(recall.signals) or "neither words nor meaning"
     again = f", {recall.rerank_ms:.1f} to read {recall.reranked} again" if recall.reranked else ""
@@ -195,14 +193,8 @@ def _print_plan(inspection: Inspection) -> None:
     )
     if not inspection.exact:
         click.echo("Tokens are estimates; --llm or --server counts those of your chat model.")
-
-
-def _name(part: Part) -> str:
-    if part.name != "turn":
-        return part.name
-    number = "" if part.turn is None else f" {part.turn}"
-    block = f" (+{part.block_tokens} of memory)" if part.block_tokens else ""
-    return f"turn{number}{f' {part.speaker}' if part.speaker else ''}{block}"
+    for note in inspection.notes:
+        click.echo(plain(note))
 
 
 def _print_lines(lines: Iterable[InspectedLine], chars: int | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,11 @@ import click
 from msgspec.structs import asdict
 
 from edgemem.cli.completion import model_names
-from edgemem.cli.options import ListByDefault, did_you_mean, home_and_json
+from edgemem.cli.options import Guided, did_you_mean, home_and_json
 from edgemem.cli.printing import answer, console, plain, print_json, print_table
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.models.catalog import (
     DEFAULT_EMBEDDER,
-    ModelEntry,
     added_models,
     check_file,
     compare,
@@ -40,7 +39,16 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
 
 
-@click.group(cls=ListByDefault)
+_UNKNOWN: dict[str, Any] = {
+    "name": "",
+    "kind": "unknown",
+    **dict.fromkeys(("bytes", "dimensions", "context", "ram_mb"), 0),
+    **dict.fromkeys(("quantisation", "licence", "sha256", "state", "path"), ""),
+}
+"""What is told of each model, and what stands there where it is not known."""
+
+
+@click.group(cls=Guided, bare="list")
 def models() -> None:
     """List models (`models`), fetch, add, verify and remove them.
 
@@ -56,8 +64,8 @@ def list_(home: Path, as_json: bool) -> None:
 
     Here, verified is what has the size of the file whose checksum is known; `models verify` reads every byte.
     """
-    rows = [describe_entry(entry, find_model(entry.name, home=home)) for entry in load_catalogue()]
-    rows += [describe_own(name, path) for name, path in added_models(home).items()]
+    rows = [describe_model(entry.name, find_model(entry.name, home=home)) for entry in load_catalogue()]
+    rows += [describe_model(name, path) for name, path in added_models(home).items()]
     if as_json:
         print_json(rows)
         return
@@ -102,7 +110,7 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
         with _ended_by_sigterm(), _progress(entry.name) as tell:
             path, fetched = fetch_model(entry, folder_to_write(), progress=tell), True
     if as_json:
-        print_json({**describe_entry(entry, path), "fetched": fetched})
+        print_json({**describe_model(entry.name, path), "fetched": fetched})
     elif fetched:
         click.echo(f"{entry.name} is ready: {plain(str(path))}")
     elif not quiet:
@@ -133,12 +141,19 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
         name, path, description = add_model(
             file, folder, name=name, query_prefix=query_prefix, text_prefix=text_prefix, progress=tell
         )
-    _, sha256 = expected(find_entry(name), path) or (0, "")
     if as_json:
-        print_json({**describe_added(name, description, path), "chat_template": description.chat_template})
+        print_json({**describe_file(name, description, path), "chat_template": description.chat_template})
         return
     click.echo(f"{name} is ready: {plain(str(path))}")
-    click.echo(f"{in_words(description)}; sha256 {sha256}")
+    row = describe_file(name, description, path)
+    facts = [
+        f"{row['kind']} ({row['architecture']})",
+        f"{row['bytes'] / 1e6:,.0f} MB",
+        f"context {row['context']:,}",
+    ]
+    if description.kind == "embedder":
+        facts.append(f"{row['dimensions']} dimensions, {row['pooling']} pooling")
+    click.echo(f"{', '.join(facts)}, about {row['ram_mb']:,} MB of RAM; sha256 {row['sha256']}")
     use = {
         "embedder": f'embedder = "{name}" under [llama] of the profile',
         "reranker": f'rerank = "{name}" under [recall] of the profile',
@@ -248,73 +263,40 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _row(name: str, path: Path | None, **known: Any) -> dict[str, Any]:
-    """Return one model for `list`: what is known of it, under the same keys for all."""
-    return {
-        "name": name,
-        "kind": "unknown",
-        "bytes": 0,
-        "quantisation": "",
-        "dimensions": 0,
-        "context": 0,
-        "ram_mb": 0,
-        "licence": "",
-        "sha256": "",
-        "state": "damaged",
-        "path": str(path) if path else None,
-        **known,
-    }
+def describe_model(name: str, path: Path | None) -> dict[str, Any]:
+    """Return what the catalogue, or else the file itself, says of a model; with the same keys for all."""
+    entry = find_entry(name)
+    known = asdict(entry) if entry is not None else {}
+    about = {key: known.get(key, default) for key, default in _UNKNOWN.items()}
+    about |= {"name": name, "path": str(path) if path else None, "state": "damaged"}
+    if entry is not None:
+        return about | {"state": state_of(entry, path)}
+    if path is not None:
+        about["bytes"] = path.stat().st_size
+        with suppress(
+            ModelError
+        ):  # it may lie there for another program; `verify` says what is wrong with it
+            about |= describe_file(name, describe(path), path)
+    return about
 
 
-def describe_entry(entry: ModelEntry, path: Path | None) -> dict[str, Any]:
-    """Return what the catalogue says of a model, and what is known of its file."""
-    fields = ("kind", "bytes", "quantisation", "dimensions", "context", "ram_mb", "licence", "sha256")
-    known = {field: value for field, value in asdict(entry).items() if field in fields}
-    return _row(entry.name, path, **known, state=state_of(entry, path))
-
-
-def describe_own(name: str, path: Path) -> dict[str, Any]:
-    """Return what a file outside of the catalogue says of itself, if it can be read."""
-    try:
-        return describe_added(name, describe(path), path)
-    except ModelError:
-        # it may lie there for another program; `verify` says what is wrong with it
-        return _row(name, path, bytes=path.stat().st_size)
-
-
-def describe_added(name: str, description: Description, path: Path) -> dict[str, Any]:
+def describe_file(name: str, description: Description, path: Path) -> dict[str, Any]:
     """Return what a model's header says, under the keys that models of the catalogue have."""
     entry = find_entry(name)
-    return _row(
-        name,
-        path,
-        kind=description.kind,
-        bytes=description.bytes,
-        dimensions=description.dimensions,
-        context=description.context,
-        ram_mb=description.ram_mb,
-        licence=plain(description.licence),
-        sha256=(expected(entry, path) or (0, ""))[1],
-        state=state_of(entry, path),
-        architecture=plain(description.architecture),
-        pooling=description.pooling,
-    )
-
-
-def in_words(description: Description) -> str:
-    """Return what a model's header says as a line."""
-    parts = [
-        f"{description.kind} ({plain(description.architecture)})",
-        f"{description.bytes / 1e6:,.0f} MB",
-        f"context {description.context:,}",
-    ]
-    if description.kind == "embedder":
-        parts.append(f"{description.dimensions} dimensions, {description.pooling} pooling")
-    elif description.kind != "reranker":
-        parts.append("with a chat template" if description.chat_template else "without a chat template")
-    if description.ram_mb:
-        parts.append(f"about {description.ram_mb:,} MB of RAM")
-    return ", ".join(parts)
+    return _UNKNOWN | {
+        "name": name,
+        "kind": description.kind,
+        "bytes": description.bytes,
+        "dimensions": description.dimensions,
+        "context": description.context,
+        "ram_mb": description.ram_mb,
+        "licence": plain(description.licence),
+        "sha256": (expected(entry, path) or (0, ""))[1],
+        "state": state_of(entry, path),
+        "path": str(path),
+        "architecture": plain(description.architecture),
+        "pooling": description.pooling,
+    }
 
 
 llm_option = click.option(

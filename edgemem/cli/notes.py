@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import ListOrShow, did_you_mean, home_and_json, open_existing, open_home
+from edgemem.cli.options import Guided, did_you_mean, home_and_json, open_existing, open_home
 from edgemem.cli.printing import answer, count, plain, print_json
 from edgemem.errors import InvalidInputError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.group(cls=ListOrShow)
+@click.group(cls=Guided, bare="list", single="show")
 def notes() -> None:
     """Print the notes (`notes`), one section of them (`notes HEADING`), or add to them.
 
@@ -53,9 +53,9 @@ class _Dashed(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put such words behind `--`."""
         dashed = [] if "--" in args else [word for word in args if word.startswith("- ")]
-        if dashed:
-            args = [*(word for word in args if word not in dashed), "--", *dashed]
-        return super().parse_args(ctx, args)
+        return super().parse_args(
+            ctx, [*(w for w in args if w not in dashed), *(["--"] if dashed else []), *dashed]
+        )
 
 
 @notes.command(cls=_Dashed, short_help="Write at the end of the notes.")

@@ -1,9 +1,9 @@
-"""What commands share: the home, `--json`, times, questions, and groups that list or show one thing."""
+"""What commands share: the home, `--json`, times, questions, and groups of commands."""
 
 from __future__ import annotations
 
 import os
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,8 +15,6 @@ from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from click.shell_completion import CompletionItem
 
     from edgemem.memory import Memory
     from edgemem.memory.truth import TruthFile
@@ -66,29 +64,54 @@ class When(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic 
     """A moment: ISO 8601 (without a zone: this machine's), a date (its end), or seconds since the epoch."""
 
     name = "time"
+    into_the_day = timedelta(days=1, microseconds=-1)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds since the epoch."""
         text = str(value).strip()
-        try:
+        with suppress(ValueError):
             return float(text)
-        except ValueError:
-            pass
         try:
             moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
             if len(text) == len("2026-11-02"):
-                moment += timedelta(days=1, microseconds=-1)
+                moment += self.into_the_day
             return moment.astimezone().timestamp()
         except (ValueError, OverflowError, OSError):
-            self.fail(
-                f"{text!r} is not a time; write 2026-11-02, 2026-11-02T18:30 or seconds since 1970.",
-                param,
-                ctx,
-            )
+            advice = "write 2026-11-02, 2026-11-02T18:30 or seconds since 1970"
+            self.fail(f"{text!r} is not a time; {advice}.", param, ctx)
+
+
+class Begin(When):  # type: ignore[type-arg,unused-ignore]
+    """A moment; a date alone is its beginning."""
+
+    into_the_day = timedelta()
 
 
 class Guided(click.Group):
-    """A group that says which command was probably meant."""
+    """A group that says which command was probably meant, and in which the words of two commands may be left out.
+
+    Args:
+        bare: the command that is meant where no word stands, or an option: `facts`, `facts --json`.
+        single: the one that is meant where a word is no command: `facts KEY`.
+    """
+
+    def __init__(self, *args: Any, bare: str = "", single: str = "", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._bare, self._single = bare, single
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put in the word that was left out; while a shell completes, it may still be typed."""
+        word = args[0] if args else ""
+        if not ctx.resilient_parsing and word not in ("-h", "--help", *self.commands):
+            if self._bare and word != "-" and (not word or word.startswith("-")):
+                args = [self._bare, *args]
+            elif self._single and word:
+                meant = did_you_mean(word, self.list_commands(ctx))
+                # Only one thing is shown at a time: before a second word, the first was to be a command.
+                if meant and len(args) > 1 and not args[1].startswith("-"):
+                    raise click.UsageError(f"No such command {word!r}.{meant}", ctx)
+                args = [self._single, *args]
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find the command that a word names."""
@@ -99,47 +122,6 @@ class Guided(click.Group):
             if not meant or "Did you mean" in error.message:
                 raise
             raise click.UsageError(error.message + meant, ctx) from error
-
-
-class ListByDefault(Guided):
-    """A group that lists where no command is named: `models`, `models --json`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the word that was left out."""
-        # While a shell completes, the word may still be typed.
-        bare = not args or (args[0].startswith("-") and args[0] not in ("-h", "--help"))
-        if bare and not ctx.resilient_parsing:
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer the commands, and what may follow where their words are left out."""
-        offered = super().shell_complete(ctx, incomplete)
-        name = "list" if incomplete.startswith("-") else "show"
-        left_out = self.commands.get(name)
-        if left_out is not None and incomplete:
-            within = left_out.make_context(name, [], parent=ctx, resilient_parsing=True)
-            if incomplete.startswith("-"):
-                offered += left_out.shell_complete(within, incomplete)
-            for param in left_out.params:
-                if isinstance(param, click.Argument) and name == "show":
-                    offered += param.shell_complete(within, incomplete)
-        return offered
-
-
-class ListOrShow(ListByDefault):
-    """A group of `list` and `show` where both words may be left out: `facts`, `facts KEY`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put in the word that was left out."""
-        named = args and not args[0].startswith("-") and args[0] not in self.commands
-        if named and not ctx.resilient_parsing:
-            meant = did_you_mean(args[0], self.list_commands(ctx))
-            # Only one thing is shown at a time: before a second word, the first was to be a command.
-            if meant and len(args) > 1 and not args[1].startswith("-"):
-                raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
@@ -214,25 +196,19 @@ def truth_alone(home: Path) -> Iterator[TruthFile]:
 
 
 def open_home(home: Path, **settings: Any) -> Memory:
-    """Open a home, making it if there is none."""
+    """Open a home, making it if there is none; tell which names became one person's by it."""
     import edgemem
-
-    memory: Memory = edgemem.open(home, **settings)
-    for sentence in _newly_joined(memory):
-        click.echo(sentence, err=True)
-    if memory.database.read_only:
-        click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
-    return memory
-
-
-def _newly_joined(memory: Memory) -> Iterator[str]:
-    """Yield which names became one person's when this memory was opened."""
     from edgemem.store.db.schema import NAMES_STEP
     from edgemem.store.spellings import joined_names
 
-    if NAMES_STEP in memory.database.migrated:
-        for pair in joined_names(memory.database):
-            yield (
-                f"{plain(pair.other)} and {plain(pair.kept)} are one person now, written {plain(pair.kept)}. The memory as it"
-                f" was is kept in {memory.home / 'backups'}; two people can be kept apart by [speakers], see docs/privacy.md."
-            )
+    memory: Memory = edgemem.open(home, **settings)
+    for pair in joined_names(memory.database) if NAMES_STEP in memory.database.migrated else ():
+        kept = plain(pair.kept)
+        click.echo(
+            f"{plain(pair.other)} and {kept} are one person now, written {kept}. The memory as it was is kept in"
+            f" {memory.home / 'backups'}; two people can be kept apart by [speakers], see docs/privacy.md.",
+            err=True,
+        )
+    if memory.database.read_only:
+        click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
+    return memory

@@ -51,6 +51,8 @@ def recall(
     edgemem recall "what does Alice drink?" --valid-at 2026-11-02
     edgemem recall --sessions "when did we talk about the holidays?"
     """  # noqa: D301 - click reads the backspace as: do not wrap
+    from rich.text import Text
+
     from edgemem.llama.models.catalog import find_entry
 
     query = " ".join(words)
@@ -78,29 +80,15 @@ def recall(
             )
     for item in () if as_json else results:
         if isinstance(item, RecalledSession):
-            _print_session(item)
+            what = Text(" / ", style="dim").join(map(_speech, item.messages))
+            what.append(f" ({plain(item.session)})", style="dim italic")
+            lead = f"{item.score:.2f}  {_day(item.at):<10}  "
         else:
-            _print(item)
-
-
-def _print(item: Recalled) -> None:
-    """Print an item, its reasons behind it."""
-    from rich.text import Text
-
-    # What is said and known is forgotten by its conversation or name, an episode by its id.
-    name = (f"episode {item.id}",) if item.kind == "episode" else ()
-    what = _speech(item).append(f" ({', '.join((*item.why, *name))})", style="dim italic")
-    day = _day(item.event_time or item.recorded_at)
-    print_hanging(console(), Text(f"{item.score:.2f}  {item.kind:<10}  {day:<10}  "), what)
-
-
-def _print_session(session: RecalledSession) -> None:
-    """Print a session, and what was said there."""
-    from rich.text import Text
-
-    words = Text(" / ", style="dim").join(_speech(item) for item in session.messages)
-    name = Text(f" ({plain(session.session)})", style="dim italic")
-    print_hanging(console(), Text(f"{session.score:.2f}  {_day(session.at):<10}  "), words.append_text(name))
+            # What is said and known is forgotten by its conversation or name, an episode by its id.
+            name = (f"episode {item.id}",) if item.kind == "episode" else ()
+            what = _speech(item).append(f" ({', '.join((*item.why, *name))})", style="dim italic")
+            lead = f"{item.score:.2f}  {item.kind:<10}  {_day(item.event_time or item.recorded_at):<10}  "
+        print_hanging(console(), Text(lead), what)
 
 
 def _speech(item: Recalled) -> Text:

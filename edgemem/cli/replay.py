@@ -88,10 +88,10 @@ def replay(file: Path, sample: str | None, k: int, session: str | None, home: Pa
 
 
 def _print(report: dict[str, Any]) -> None:
+    figures = {name.replace("_", " "): value for name, value in report.items() if not isinstance(value, list)}
     rows = [
-        (name.replace("_", " "), _figure(value))
-        for name, value in report.items()
-        if not isinstance(value, list | dict)
+        (name, f"{value:.3f}" if isinstance(value, float) else f"{value:,}")
+        for name, value in figures.items()
     ]
     print_table(("", "figure"), rows)
     for failure in report["hook_failures"]:
@@ -159,9 +159,3 @@ def _holds(item: Recalled, session: str, turn: int, words: str) -> bool:
 
 def _letters(text: str) -> str:
     return re.sub(r"\W+", "", text.lower())
-
-
-def _figure(value: float | bool) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.3f}" if isinstance(value, float) else f"{value:,}"

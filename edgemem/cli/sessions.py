@@ -8,7 +8,7 @@ import click
 
 from edgemem.cli.completion import session_ids
 from edgemem.cli.options import (
-    ListOrShow,
+    Guided,
     did_you_mean,
     home_and_json,
     open_existing,
@@ -33,7 +33,7 @@ ENDS = {
 """What is said about a turn that did not end as it should."""
 
 
-@click.group(cls=ListOrShow)
+@click.group(cls=Guided, bare="list", single="show")
 def sessions() -> None:
     """List conversations (`sessions`), or show one turn by turn (`sessions NAME`)."""
 
@@ -49,36 +49,22 @@ def list_sessions(home: Path, as_json: bool) -> None:
             "select s.name, count(*), min(t.recorded), max(t.recorded), sum(t.state in (0, 3))"
             " from sessions s join turns t on t.session_id = s.id group by s.id order by s.id"
         )
-    listed = [
-        {
-            "session": name,
-            "number": named(name),
-            "turns": turns,
-            "first": first / 1e6,
-            "last": last / 1e6,
-            "unfinished": unfinished,
-        }
-        for name, turns, first, last, unfinished in rows
-    ]
     if as_json:
-        print_json(listed)
-    elif not listed:
+        keys = ("session", "number", "turns", "first", "last", "unfinished")
+        print_json(
+            [
+                dict(zip(keys, (name, named(name), turns, first / 1e6, last / 1e6, unfinished), strict=True))
+                for name, turns, first, last, unfinished in rows
+            ]
+        )
+    elif not rows:
         click.echo("There are no conversations yet.")
     else:
-        print_table(
-            ("session", "turns", "first", "last", "cut off"),
-            (
-                (
-                    s["session"],
-                    f"{s['turns']:,}",
-                    moment(s["first"]),
-                    moment(s["last"]),
-                    str(s["unfinished"] or ""),
-                )
-                for s in listed
-            ),
-            wide=("session",),
-        )
+        cells = [
+            (name, f"{turns:,}", moment(first / 1e6), moment(last / 1e6), str(unfinished or ""))
+            for name, turns, first, last, unfinished in rows
+        ]
+        print_table(("session", "turns", "first", "last", "cut off"), cells, wide=("session",))
 
 
 @sessions.command(short_help="Show one turn by turn.")
@@ -107,7 +93,8 @@ def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool
     on = console()
     for turn in turns:
         _print_turn(on, turn, blocks=blocks)
-    click.echo(_summed_up(turns))
+    odd = [(state, sum(turn.state == state for turn in turns)) for state in ENDS]
+    click.echo(", ".join((count(len(turns), "turn"), *(f"{n:,} {state}" for state, n in odd if n))))
 
 
 def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
@@ -117,7 +104,7 @@ def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
     def row(lead: str, text: str, style: str = "") -> None:
         print_hanging(on, Text(lead), Text(plain(text), style=style))
 
-    row(f"{turn.n}  ", ", ".join((*_times(turn), *_how_heard(turn))), "dim")
+    row(f"{turn.n}  ", ", ".join(_heard(turn)), "dim")
     if turn.state in ENDS:
         row("   ", ENDS[turn.state], "bold")
     for line in turn.block.splitlines() if blocks else ():
@@ -134,18 +121,13 @@ def _print_turn(on: Console, turn: Turn, *, blocks: bool) -> None:
             row("    ", f"not heard: {message.unheard}", "dim")
 
 
-def _times(turn: Turn) -> Iterator[str]:
-    """Yield when a turn was said, and when it was kept where that is another time."""
-    kept = moment(turn.recorded_at)
-    spoken = moment(turn.heard.event_time if turn.heard else None) or kept
+def _heard(turn: Turn) -> Iterator[str]:
+    """Yield when a turn was said and kept, how it came to the robot's ears, and who may read it if not the household."""
+    heard, kept = turn.heard, moment(turn.recorded_at)
+    spoken = moment(heard.event_time if heard else None) or kept
     yield spoken
     if spoken != kept:
         yield f"kept {kept}"
-
-
-def _how_heard(turn: Turn) -> Iterator[str]:
-    """Yield what is known about how a turn came to the robot's ears, and who may read it if not the household."""
-    heard = turn.heard
     if heard is not None:
         if heard.speaker_confidence is not None:
             yield f"voice {heard.speaker_confidence:.0%} sure"
@@ -154,9 +136,3 @@ def _how_heard(turn: Turn) -> Iterator[str]:
         yield from filter(None, (heard.room, heard.device))
     if turn.level != "household":
         yield turn.level
-
-
-def _summed_up(turns: list[Turn]) -> str:
-    """Return how many turns there are, and how many did not end as they should."""
-    odd = [(state, sum(turn.state == state for turn in turns)) for state in ENDS]
-    return ", ".join((count(len(turns), "turn"), *(f"{n:,} {state}" for state, n in odd if n)))

@@ -142,17 +142,15 @@ class Show:
         """Make the show of a robot, and name the home where its memory stays, if it does."""
         self._robot, self._home = robot, home
         self._console = console()
-        self._memory: Memory | None = None
         self._lenient = False
-        self._window = 0
         self._day: date | None = None
 
     def opening(self, memory: Memory, turns: int, *, scripted: bool) -> None:
         """Say what is about to be seen, and with which means."""
+        self._memory, self._window = memory, memory.profile.context.window_tokens
         written = f"What {self._robot} replies and keeps comes from a script; what memory does is real."
         answers = f"A model replies. What {self._robot} must keep comes from a script, whatever it says."
         self._say(written if scripted else answers)
-        self._memory, self._window = memory, memory.profile.context.window_tokens
         self._say(
             f"{self._robot} is a robot on a kitchen wall. Mara and Jonas live here. {count(turns, 'turn')} on three "
             "days, offline. Under each utterance stands what memory puts before the model, and why."
@@ -167,40 +165,36 @@ class Show:
                 "No embedder: words are found, meaning is not. `edgemem models get` brings one.", "yellow"
             )
 
-    def _begin_day(self, line: Line) -> None:
-        """Draw the line between two days, with what idle time has done meanwhile."""
-        if self._day is not None and self._memory is not None:
+    def turn(self, scene: Scene) -> None:
+        """Print one turn, and before the first of a day what idle time has done."""
+        played, line = scene.played, scene.played.line
+        day = line.local.date()
+        if self._day not in (None, day):
             means = "words and meaning" if self._memory.embedder is not None else "words"
             rest = sum(self._memory.pending().values())
             waiting = f"{count(rest, 'record')} wait for the index"
             done = waiting if rest else f"all that was said is indexed by {means}"
             self._console.print()
             self._say(f"The kitchen is quiet. In idle time {done}.", style="dim italic")
-        self._day = line.local.date()
-        self._rule(f"{line.local:%A}, {line.local.day} {line.local:%B %Y}")
-
-    def turn(self, scene: Scene) -> None:
-        """Print one turn."""
-        played, line = scene.played, scene.played.line
-        if line.local.date() != self._day:
-            self._begin_day(line)
+        if self._day != day:
+            self._rule(f"{line.local:%A}, {line.local.day} {line.local:%B %Y}")
+        self._day = day
         who = line.speaker or STRANGER
         self._console.print()
-        self._row(
-            f"{line.local:%H:%M}", who, line.say, style=COLOURS.get(who, "bold yellow"), note=_heard(line)
-        )
+        self._row(who, line.say, COLOURS.get(who, "bold yellow"), at=f"{line.local:%H:%M}", note=_heard(line))
         if scene.compacted:
-            self._whisper("memory", "older turns are a summary now: the window was filling up", "yellow")
+            note = "older turns are a summary now: the window was filling up"
+            self._row("memory", note, "yellow", dim=True)
         for item in scene.shown:
             why = f"({', '.join(item.why[:STRONGEST])})" if item.why else ""
-            self._whisper("memory", item.text, "cyan", note=why)
+            self._row("memory", item.text, "cyan", note=why, dim=True)
         for tool in played.result.tools:
-            self._tool(tool)
+            self._row(*_tool(tool), dim=True)
         reply, unheard = played.result.reply, ""
         if line.interrupted is not None and reply.startswith(line.interrupted):
             reply, unheard = line.interrupted, reply[len(line.interrupted) :]
         note = f"[cut off; nobody heard:{unheard}]" if unheard else ""
-        self._row("", self._robot, reply, style="bold green", note=note)
+        self._row(self._robot, reply, "bold green", note=note)
         memory = f" ({played.block_tokens} memory)" if played.block_tokens else ""
         checks = f" · {scene.checks - scene.failed}/{scene.checks} ok" if scene.checks else ""
         late = ", late" if scene.late else ""
@@ -208,26 +202,13 @@ class Show:
             f"{played.tokens:,}/{self._window:,} tokens · {played.new_tokens:,} new{memory} · "
             f"{played.result.hooks_ms:.0f} + {played.result.commit_ms:.0f} ms{late}{checks}"
         )
-        self._whisper("", figures, "")
+        self._row("", figures, dim=True)
+        lenient = self._lenient or scene.late
         for text in played.missing:
-            if self._lenient or scene.late:
-                self._whisper("missed", f"this was not before the model: {text}", "yellow")
-            else:
-                self._row("", "FAILED", f"this was not before the model: {text}", style="bold red")
+            missed = ("missed", "yellow") if lenient else ("FAILED", "bold red")
+            self._row(missed[0], f"this was not before the model: {text}", missed[1], dim=lenient)
         for text in played.leaked:
-            self._row("", "FAILED", f"this was before the model, and must not be: {text}", style="bold red")
-
-    def _tool(self, tool: ToolCallResult) -> None:
-        """Print what a tool did; what it keeps is told apart from what it does."""
-        if tool.name == REMEMBER_FACT:
-            key, value = tool.arguments.get("key"), tool.arguments.get("value")
-            self._whisper("keeps", f"{key}: {value}" if value is not None else f"{key} is over", "cyan")
-        elif tool.error is not None:
-            self._whisper(
-                "tool", f"{tool.name} failed: {tool.error.removeprefix('ToolFailedError: ')}", "red"
-            )
-        else:
-            self._whisper("tool", f"{tool.name}: {tool.result}", "cyan")
+            self._row("FAILED", f"this was before the model, and must not be: {text}", "bold red")
 
     def closing(self, report: dict[str, Any]) -> None:
         """Print what is held to be true, the figures, and what to try next."""
@@ -237,12 +218,14 @@ class Show:
         self._console.print()
         home = self._home or Path("/tmp/pip")  # noqa: S108 - an example to type
         self._say("Look into it:" if self._home else "Keep the memory, and look into it:")
-        if self._home is None:
-            self._command(f"edgemem demo --home {home}")
-        self._command(f'edgemem recall "where are the tickets" --home {home}')
-        self._command(f'edgemem recall "where are the tickets" --speaker Jonas --home {home}')
-        self._command(f"edgemem facts oyelaran.allergy --home {home}")
-        self._command(f'sqlite3 "file:{home}/db/memory.db?mode=ro" "select * from conversation"')  # noqa: S608
+        for command in (
+            *(() if self._home else (f"edgemem demo --home {home}",)),
+            f'edgemem recall "where are the tickets" --home {home}',
+            f'edgemem recall "where are the tickets" --speaker Jonas --home {home}',
+            f"edgemem facts oyelaran.allergy --home {home}",
+            f'sqlite3 "file:{home}/db/memory.db?mode=ro" "select * from conversation"',  # noqa: S608
+        ):
+            self._console.print(f"  {command}", style="bold", soft_wrap=True)
 
     def _facts(self, title: str, facts: Sequence[Fact]) -> None:
         """Print facts, and who may hear them."""
@@ -260,34 +243,34 @@ class Show:
         self._rule("In short")
         passed, checks = report["checks_passed"], report["checks"]
         seed, ours = report["tokens_memory_in_system_message"], report["tokens_evaluated"]
-        late = report["late"]
-        slow = (
-            f"; {count(late, 'recall')} took longer than the {report['deadline_ms']:g} ms that a robot waits"
-        )
+        slow, verdict = "", ""
+        if late := report["late"]:
+            slow = f"; {count(late, 'recall')} took longer than the {report['deadline_ms']:g} ms that a robot waits"
+        if not report["scripted"]:
+            verdict = "; they are written for the script's replies, so this is no verdict"
+        elif not report["embedder"] and passed < checks:
+            verdict = "; the others need the embedder, which finds what is said in other words"
+        elif report["ok"] and passed < checks:
+            verdict = "; the others came late"
         figures = {
             "turns": f"{report['turns']} on {count(report['days'], 'day')}, {count(report['compactions'], 'compaction')}",
-            "checks": f"{passed} of {checks} texts were before the model, or kept from it, as they must be",
+            "checks": f"{passed} of {checks} texts were before the model, or kept from it, as they must be{verdict}",
             "tokens": f"{ours:,} evaluated, {report['tokens_memory']:,} of them memory; with memory in the system "
             f"message, rendered as it stands, it would have been {seed:,}, {seed / max(1, ours):.1f} times as many",
-            "time": f"{report['hooks_ms_median']:.0f} ms until the model is called (median){slow if late else ''}",
+            "time": f"{report['hooks_ms_median']:.0f} ms until the model is called (median){slow}",
             "disk": f"{report['bytes_of_truth'] / 1e3:,.0f} kB hold all of it",
         }
-        if not report["scripted"]:
-            figures["checks"] += "; they are written for the script's replies, so this is no verdict"
-        elif not report["embedder"] and passed < checks:
-            figures["checks"] += "; the others need the embedder, which finds what is said in other words"
-        elif report["ok"] and passed < checks:
-            figures["checks"] += "; the others came late"
         for name, text in figures.items():
-            style = ("bold green" if report["ok"] else "bold red") if name == "checks" else "bold"
-            self._row("", name, text, style=style)
+            self._row(
+                name, text, ("bold green" if report["ok"] else "bold red") if name == "checks" else "bold"
+            )
         for text in report["failures"]:
-            self._row("", "FAILED", text, style="bold red")
+            self._row("FAILED", text, "bold red")
 
     def _row(
-        self, at: str, who: str, text: str, *, style: str = "", note: str = "", dim: bool = False
+        self, who: str, text: str, style: str = "", *, at: str = "", note: str = "", dim: bool = False
     ) -> None:
-        """Print a time, a name, and a text that wraps under itself."""
+        """Print a time, a name, and a text that wraps under itself; what is not said aloud is dim."""
         from rich.text import Text
 
         body = Text(plain(text), style="dim" if dim else "")
@@ -295,10 +278,6 @@ class Show:
             body.append(f" {plain(note)}", style="dim italic")
         lead = Text.assemble((f"{at:<6}", "dim"), (f"{plain(who):<{NAME}} ", style))
         print_hanging(self._console, lead, body)
-
-    def _whisper(self, name: str, text: str, style: str, *, note: str = "") -> None:
-        """Print what is not said aloud."""
-        self._row("", name, text, style=style, note=note, dim=True)
 
     def _rule(self, title: str) -> None:
         self._console.print()
@@ -309,8 +288,15 @@ class Show:
 
         print_hanging(self._console, Text(), Text(text, style=style))
 
-    def _command(self, text: str) -> None:
-        self._console.print(f"  {text}", style="bold", soft_wrap=True)
+
+def _tool(tool: ToolCallResult) -> tuple[str, str, str]:
+    """Return a name, a text and a style for what a tool did; what it keeps is told apart from what it does."""
+    if tool.name == REMEMBER_FACT:
+        key, value = tool.arguments.get("key"), tool.arguments.get("value")
+        return "keeps", f"{key}: {value}" if value is not None else f"{key} is over", "cyan"
+    if tool.error is not None:
+        return "tool", f"{tool.name} failed: {tool.error.removeprefix('ToolFailedError: ')}", "red"
+    return "tool", f"{tool.name}: {tool.result}", "cyan"
 
 
 def _heard(line: Line) -> str:

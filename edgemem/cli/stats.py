@@ -77,19 +77,14 @@ def _rows(figures: Stats) -> Iterator[tuple[str, str]]:
 
 
 def _turn_rows(turn: TurnFigures) -> Iterator[tuple[str, str]]:
+    about, late = "" if turn.counted else "about ", ", late" if turn.late else ""
+    parts = f"recall {turn.recall_ms:.1f}, embedding {turn.embed_ms:.1f}"
     yield "newest turn", moment(turn.at)
-    yield (
-        "  before the model",
-        f"{turn.hooks_ms:.1f} ms, of which recall {turn.recall_ms:.1f}, embedding {turn.embed_ms:.1f}",
-    )
+    yield "  before the model", f"{turn.hooks_ms:.1f} ms, of which {parts}"
     yield "  model", f"{turn.model_ms / 1e3:.2f} s"
     yield "  commit", f"{turn.commit_ms:.1f} ms"
-    about = "" if turn.counted else "about "
-    yield (
-        "  tokens",
-        f"{about}{turn.new_tokens:,} new, {about}{turn.reused_tokens:,} reused, {turn.block_tokens:,} of memory",
-    )
-    late = ", late" if turn.late else ""
+    tokens = f"{about}{turn.new_tokens:,} new, {about}{turn.reused_tokens:,} reused"
+    yield "  tokens", f"{tokens}, {turn.block_tokens:,} of memory"
     yield "  candidates", f"{turn.candidates:,}{late}"
     if turn.heard_early:
         yield "recall ahead", f"ready at the end of {turn.ready_early:,} of {turn.heard_early:,} sentences"
@@ -128,12 +123,9 @@ def metrics_of(stats: Stats) -> list[Metric]:
         ("index_lag_seconds", "How long the oldest row has waited for the index.", "", {"": stats.lag_s}),
         ("clock_trusted", "Whether the wall clock can be believed.", "", {"": stats.clock_trusted}),
     ]
-    turn = stats.last_turn
-    if turn is not None:
-        figures = asdict(turn)
-        took = {
-            stage: figures[f"{stage}_ms"] / 1e3 for stage in ("recall", "embed", "hooks", "model", "commit")
-        }
+    if turn := stats.last_turn:
+        figures, stages = asdict(turn), ("recall", "embed", "hooks", "model", "commit")
+        took = {stage: figures[f"{stage}_ms"] / 1e3 for stage in stages}
         tokens = {kind: figures[f"{kind}_tokens"] for kind in ("new", "reused", "block")}
         early = (
             "Turns of the newest process that were heard before their end, and those with recall ready then."
@@ -152,14 +144,13 @@ def metrics_of(stats: Stats) -> list[Metric]:
             f"edgemem_{name}",
             "gauge",
             text,
-            [({**home, label: key} if label else home, value) for key, value in values.items()],
+            [({**home, **({label: key} if label else {})}, value) for key, value in values.items()],
         )
         for name, text, label, values in gauges
     ]
     failures = [({**home, "hook": f.hook, "point": f.point}, f.count) for f in stats.failures]
-    metrics.append(
-        Metric("edgemem_hook_failures_total", "counter", "Failures of hooks that are on record.", failures)
-    )
+    counted = "Failures of hooks that are on record."
+    metrics.append(Metric("edgemem_hook_failures_total", "counter", counted, failures))
     return [metric for metric in metrics if metric.samples]
 
 

@@ -13,7 +13,8 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable
 from datetime import datetime
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -61,10 +62,11 @@ class Glyphs(NamedTuple):
     ended: str = "×"
     nothing: str = "·"
     tick: str = "╷"
+    more: str = "…"
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("#", "-", "~", "x", ".", "|")
+ASCII = Glyphs("#", "-", "~", "x", ".", "|", "~")
 
 
 class Cell(NamedTuple):
@@ -103,25 +105,20 @@ def panels(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH, last: i
         width: cells of a line.
         last: so many versions, the newest; 0: all.
     """
-    statements = versions(beliefs)
-    room = width - _GUTTER - 1
+    numbered = list(enumerate(versions(beliefs), start=1))
+    numbers = {belief.statement: number for number, belief in numbered}
     groups: list[tuple[set[float], list[tuple[int, Belief]]]] = []
-    for number, belief in list(enumerate(statements, start=1))[-last:]:
+    for number, belief in numbered[-last:]:
         edges = {edge for edge in (belief.valid_from, belief.valid_to) if math.isfinite(edge)}
-        if not groups or len(groups[-1][0] | edges) >= room:
+        if not groups or len(groups[-1][0] | edges) >= width - _GUTTER - 1:
             groups.append(({now}, []))
         groups[-1][0].update(edges)
         groups[-1][1].append((number, belief))
-    numbers = {belief.statement: number for number, belief in enumerate(statements, start=1)}
-    laid = []
-    for edges, group in groups:
-        axis = [-math.inf, *sorted(edges), math.inf]
-        rows = [
-            Row(number, belief.value, belief.learnt, _cells(beliefs, belief, axis, numbers))
-            for number, belief in group
-        ]
-        laid.append(Panel(axis, rows))
-    return laid
+    axes = [([-math.inf, *sorted(edges), math.inf], group) for edges, group in groups]
+    return [
+        Panel(axis, [Row(n, b.value, b.learnt, _cells(beliefs, b, axis, numbers)) for n, b in group])
+        for axis, group in axes
+    ]
 
 
 def versions(beliefs: Sequence[Belief]) -> list[Belief]:
@@ -130,13 +127,11 @@ def versions(beliefs: Sequence[Belief]) -> list[Belief]:
     What is left of older statements at its sides is written at the same moment, and so is the nothing before the first.
     """
     begun: dict[int, float] = {}
-    for belief in beliefs:
-        begun[belief.statement] = min(belief.learnt, begun.get(belief.statement, math.inf))
     newest: dict[float, Belief] = {}
     for belief in sorted(beliefs, key=lambda belief: (belief.learnt, belief.statement)):
-        if belief.learnt == begun[belief.statement]:
+        if belief.learnt == begun.setdefault(belief.statement, belief.learnt):
             newest[belief.learnt] = belief
-    return [newest[learnt] for learnt in sorted(newest)]
+    return list(newest.values())
 
 
 def _cells(
@@ -150,19 +145,14 @@ def _cells(
     starts = [belief.valid_from for belief in believed]
     cells = []
     for begin, end in pairwise(axis):
-        first = max(0, bisect_right(starts, begin) - 1)
-        standing = [
-            belief
-            for belief in believed[first : bisect_right(starts, end)]
-            if belief.valid_from < end and belief.valid_to > begin
-        ]
+        nearby = believed[max(0, bisect_right(starts, begin) - 1) : bisect_right(starts, end)]
+        standing = [belief for belief in nearby if belief.valid_from < end and belief.valid_to > begin]
         values = {belief.statement for belief in standing if belief.value is not None}
         if len(values) > 1:
             cells.append(Cell(None, several=True))
-            continue
-        is_new = any(belief.statement == new.statement for belief in standing)
-        number = next((numbers.get(statement) for statement in values), None)
-        cells.append(Cell(number, is_new))
+        else:
+            is_new = any(belief.statement == new.statement for belief in standing)
+            cells.append(Cell(next(map(numbers.get, values), None), is_new))
     return cells
 
 
@@ -173,15 +163,22 @@ def draw(
     width: int = WIDTH,
     last: int = 0,
     ascii_only: bool = False,
-    paint: Paint | None = None,
+    paint: Paint = lambda drawn, _number: drawn,
 ) -> list[str]:
     """Return the lines of the drawing, each at most `width` cells wide; `paint` colours what is drawn of a version, by its number."""
     glyphs = ASCII if ascii_only else UNICODE
     lines: list[str] = []
     for panel in panels(beliefs, now=now, width=width, last=last):
-        stretches = _widths(len(panel.edges) - 1, width - _GUTTER)
-        lines += _axis(panel, stretches, glyphs, now=now, width=width)
-        lines += [_row(row, stretches, glyphs, paint) for row in panel.rows]
+        # The stretches on the right get the cells that are left over.
+        cells, over = divmod(width - _GUTTER, len(panel.edges) - 1)
+        widths = [cells] * (len(panel.edges) - 1 - over) + [cells + 1] * over
+        lines += _axis(panel, widths, glyphs, now=now, width=width)
+        for row in panel.rows:
+            drawn = ""
+            for cell, group in groupby(zip(row.cells, widths, strict=True), key=itemgetter(0)):
+                stretch = _stretch(cell, sum(cells for _, cells in group), row.value, glyphs)
+                drawn += stretch if cell.number is None else paint(stretch, cell.number)
+            lines.append(f"{row.number:>4}  {moment(row.learnt):<16} {drawn}")
         lines.append("")
     return lines
 
@@ -196,46 +193,32 @@ def legend(lines: Sequence[str] = (), *, ascii_only: bool = False, width: int = 
     parts.append(f"{glyphs.nothing} nothing known")
     if glyphs.several in drawn:
         parts.append(f"{glyphs.several} several older ones")
-    text = ""
+    rows = [""]
     for part in parts:
-        begun = text.rpartition("\n")[2]
-        gap = "" if not text else "  " if len(begun) + len(part) + 2 <= width else "\n"
-        text += gap + part
-    return text
-
-
-def _widths(stretches: int, room: int) -> list[int]:
-    """Share the cells among the stretches; those on the right get what is left over."""
-    cells, over = divmod(room, stretches)
-    return [cells + (n >= stretches - over) for n in range(stretches)]
+        if rows[-1] and len(rows[-1]) + len(part) + 2 > width:
+            rows.append("")
+        rows[-1] += f"  {part}" if rows[-1] else part
+    return "\n".join(rows)
 
 
 def _axis(panel: Panel, widths: Sequence[int], glyphs: Glyphs, *, now: float, width: int) -> list[str]:
     """Return the labels above the drawing, as many as there is room for, and a tick at each edge."""
     inner = panel.edges[1:-1]
-    places = [_GUTTER + sum(widths[: n + 1]) for n in range(len(inner))]
-    ticks = [" "] * width
-    labels = [" "] * width
-    where = places[inner.index(now)]
-    taken = [(_left(where, len("now"), width), where + len("now"))]
-    labels[taken[0][0] : taken[0][0] + len("now")] = "now"
-    for edge, place in zip(inner, places, strict=True):
+    places = dict(zip(inner, accumulate([_GUTTER + widths[0], *widths[1:]]), strict=False))
+    ticks, labels = [" "] * width, [" "] * width
+    for edge in (now, *inner):  # what says now has its label in any case
+        place = places[edge]
         ticks[place] = glyphs.tick
-        text = _label(edge, [other for other in inner if other != now])
-        begin = _left(place, len(text), width)
-        if all(begin + len(text) < first or begin > last for first, last in taken):
+        text = "now" if edge == now else _label(edge, [other for other in inner if other != now])
+        # At its tick, or as far left as the end of the line demands, with a blank on both sides.
+        begin = max(_GUTTER, min(place, width - len(text)))
+        if not "".join(labels[begin - 1 : begin + len(text) + 1]).strip():
             labels[begin : begin + len(text)] = text
-            taken.append((begin, begin + len(text)))
     head = "true in the world:"
     return [
         (head + "".join(labels)[len(head) :]).rstrip(),
         ("learnt".rjust(10) + "".join(ticks)[10:]).rstrip(),
     ]
-
-
-def _left(place: int, length: int, width: int) -> int:
-    """Return where a label of an edge begins: at its tick, or as far left as the end of the line demands."""
-    return max(_GUTTER, min(place, width - length))
 
 
 def _label(edge: float, edges: Sequence[float]) -> str:
@@ -247,58 +230,30 @@ def _label(edge: float, edges: Sequence[float]) -> str:
     nearest = min((abs(edge - other) for other in edges if other != edge), default=math.inf)
     if nearest >= _DAY:
         return f"{when:%Y-%m-%d}"
-    if edges[-1] - edges[0] < 600:
-        return f"{when:%H:%M:%S}"
-    return f"{when:%m-%d %H:%M}"
-
-
-def _row(row: Row, widths: Sequence[int], glyphs: Glyphs, paint: Paint | None) -> str:
-    out = []
-    at = 0
-    while at < len(row.cells):
-        cell, begin = row.cells[at], at
-        while at < len(row.cells) and row.cells[at] == cell:
-            at += 1
-        drawn = _stretch(cell, sum(widths[begin:at]), row.value, glyphs)
-        out.append(drawn if paint is None or cell.number is None else paint(drawn, cell.number))
-    return f"{row.number:>4}  {moment(row.learnt):<16} {''.join(out)}"
+    return f"{when:%H:%M:%S}" if edges[-1] - edges[0] < 600 else f"{when:%m-%d %H:%M}"
 
 
 def _stretch(cell: Cell, width: int, value: str | None, glyphs: Glyphs) -> str:
     """Draw neighbouring cells that say the same, and into them the number and the value, where there is room."""
-    from rich.cells import cell_len
+    from rich.cells import cell_len, set_cell_size
 
     if cell.several:
         return glyphs.several * width
-    if cell.new:
-        if value is None:
-            return glyphs.ended * width
-        label, fill = _numbered(cell, value, width - 3, glyphs), glyphs.new
-    elif cell.number is not None:
-        label, fill = str(cell.number), glyphs.still
-    else:
+    if cell.new and value is None:
+        return glyphs.ended * width
+    if cell.number is None:
         return glyphs.nothing * width
+    label, fill = str(cell.number), glyphs.new if cell.new else glyphs.still
+    if cell.new and value is not None:
+        text, room = plain(value), width - 4 - len(label)
+        if glyphs is ASCII:
+            text = text.encode("ascii", "replace").decode()
+        if cell_len(text) > room:
+            text = set_cell_size(text, room - 1).rstrip() + glyphs.more if room >= _LEAST else ""
+        label += f" {text} " if text else ""
     # A gap on both sides, or two labels would run together.
     rest = width - 1 - cell_len(label)
     return fill + label + fill * rest if rest > 0 else fill * width
-
-
-def _numbered(cell: Cell, value: str, room: int, glyphs: Glyphs) -> str:
-    """Return the number of a version, and of its value what there is room for."""
-    from rich.cells import cell_len, set_cell_size
-
-    text = plain(value)
-    if glyphs is ASCII:
-        text = text.encode("ascii", "replace").decode()
-    number = str(cell.number)
-    room -= len(number) + 1
-    if cell_len(text) > room:
-        text = (
-            set_cell_size(text, room - 1).rstrip() + ("~" if glyphs is ASCII else "…")
-            if room >= _LEAST
-            else ""
-        )
-    return f"{number} {text} " if text else number
 
 
 _COLOURS = ("magenta", "cyan", "green", "yellow", "blue")
@@ -316,7 +271,10 @@ def print_histories(
     ascii_only: bool,
 ) -> None:
     """Draw what is known under a key, one scope after the other, and print what was said; of each the newest `last`, 0: all."""
-    ascii_only = ascii_only or not _can_draw()
+    try:
+        legend().encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        ascii_only = True
     width = max(_NARROWEST, console().width)
     drawn: list[str] = []
     for scope, rectangles in beliefs.items():
@@ -324,12 +282,17 @@ def print_histories(
         older = len(statements) - last if last else 0
         left_out = f", the newest {last} drawn; --last 0 draws all" if older > 0 else ""
         click.echo(f"{plain(key)} ({plain(scope)}), {count(len(statements), 'version')}{left_out}\n")
-        lines = draw(rectangles, now=now, width=width, last=last, ascii_only=ascii_only, paint=_paint)
+        lines = draw(rectangles, now=now, width=width, last=last, ascii_only=ascii_only, paint=_coloured)
         click.echo("\n".join(lines))
         _print_versions(statements, histories[scope], after=max(0, older))
         _print_doubts([version for version in histories[scope] if version.doubtful])
         drawn += lines
     click.echo(legend(drawn, ascii_only=ascii_only, width=width))
+
+
+def _coloured(drawn: str, number: int) -> str:
+    """Give each version a colour of its own, so that the eye finds it on later lines."""
+    return click.style(drawn, fg=_COLOURS[number % len(_COLOURS)])
 
 
 def beliefs_of(database: Database, key: str, scope: str) -> list[Belief]:
@@ -352,11 +315,6 @@ def beliefs_of(database: Database, key: str, scope: str) -> list[Belief]:
     ]
 
 
-def _paint(drawn: str, number: int) -> str:
-    """Give each version a colour of its own, so that the eye finds it on later lines."""
-    return click.style(drawn, fg=_COLOURS[number % len(_COLOURS)])
-
-
 def _print_versions(statements: list[Belief], facts: list[Fact], *, after: int) -> None:
     """Print what the numbers of the drawing stand for, leaving out the first `after` ones."""
     known = {fact.id: fact for fact in facts}
@@ -364,7 +322,15 @@ def _print_versions(statements: list[Belief], facts: list[Fact], *, after: int) 
     for number, belief in enumerate(statements[after:], start=after + 1):
         fact = known.get(str(belief.statement))
         if fact is None:
-            rows.append((str(number), "(no value)", moment(belief.valid_from), _end(belief), ""))
+            rows.append(
+                (
+                    str(number),
+                    "(no value)",
+                    moment(belief.valid_from),
+                    moment(belief.valid_to) if math.isfinite(belief.valid_to) else "",
+                    "",
+                )
+            )
             continue
         by = fact.heard.speaker if fact.heard and fact.heard.speaker else fact.source
         value = shortened(fact.value) + (" (replaced)" if fact.superseded_by else "")
@@ -381,16 +347,3 @@ def _print_doubts(facts: list[Fact]) -> None:
         click.echo(f"perhaps misheard: {plain(fact.value)} ({moment(fact.recorded_at)}{how}; {became})")
     if facts:
         click.echo()
-
-
-def _end(belief: Belief) -> str:
-    return moment(belief.valid_to) if math.isfinite(belief.valid_to) else ""
-
-
-def _can_draw() -> bool:
-    """Tell whether what is printed to can show the glyphs."""
-    try:
-        legend().encode(getattr(sys.stdout, "encoding", None) or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

@@ -15,14 +15,14 @@ from edgemem.scopes import Level, name_key
 MOST_NAMES = 64
 """Of speakers, and of names for one of them, and of letters in one: a family, not a telephone book."""
 
+_REMOVED = msgspec.toml.decode(Path(__file__).with_name("removed.toml").read_bytes())
 REMOVED: dict[str, str] = {
     f"{section}.{key}": advice
-    for section, keys in msgspec.toml.decode(Path(__file__).with_name("removed.toml").read_bytes()).items()
-    for key, advice in keys.items()
+    for section, advised in _REMOVED.items()
+    for advice, keys in advised.items()
+    for key in keys
 }
 """Keys that edgemem once had, by `section.key`, and what an operator who still has one does; such a key is ignored."""
-
-_SECTIONS = frozenset(key.partition(".")[0] for key in REMOVED)
 
 _SECTIONS_GONE = frozenset({"watch"})
 """Sections of which no key is left."""
@@ -32,17 +32,15 @@ _KINDS = {"int": "a whole number", "float": "a number", "str": "text", "array": 
 
 def without_removed(read: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return what a profile says without the keys that edgemem has no more, and the names of these."""
-    kept: dict[str, Any] = {}
-    names: list[str] = []
-    for section, values in read.items():
-        if section not in _SECTIONS or not isinstance(values, dict):
-            kept[section] = values
-            continue
-        names += [name for key in values if (name := f"{section}.{key}") in REMOVED]
-        left = {key: value for key, value in values.items() if f"{section}.{key}" not in REMOVED}
-        if left or not values or section not in _SECTIONS_GONE:
-            kept[section] = left
-    return kept, tuple(names)
+    tables = {section: values for section, values in read.items() if isinstance(values, dict)}
+    names = [f"{section}.{key}" for section, values in tables.items() for key in values]
+    gone = tuple(name for name in names if name in REMOVED)
+    kept = dict(read)
+    for section, values in tables.items():
+        kept[section] = {key: value for key, value in values.items() if f"{section}.{key}" not in gone}
+        if section in _SECTIONS_GONE and values and not kept[section]:
+            del kept[section]
+    return kept, gone
 
 
 def removed_note(names: Sequence[str]) -> str:

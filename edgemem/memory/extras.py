@@ -50,32 +50,29 @@ class Extras:
             from edgemem.hooks.turn_log import TimingHook
 
             hooks.append(TimingHook(log=True))
-        audit = self._audit_log(settings)
-        return [*hooks, audit] if audit is not None else hooks
+        for path in self.logs(profile):
+            hooks += self._audit_log(settings, path)
+        return hooks
 
     def logs(self, profile: Profile) -> tuple[Path, ...]:
         """Return the files in which words of a person may stand."""
-        path = self._audit_path(profile.hooks)
-        return () if path is None else (path,)
+        name = profile.hooks.audit_log
+        return (self._home / Path(name).expanduser(),) if name else ()
 
-    def _audit_path(self, settings: HookSettings) -> Path | None:
-        return self._home / Path(settings.audit_log).expanduser() if settings.audit_log else None
-
-    def _audit_log(self, settings: HookSettings) -> AuditLogHook | None:
-        path = self._audit_path(settings)
-        if path is None:
-            return None
+    def _audit_log(self, settings: HookSettings, path: Path) -> list[AuditLogHook]:
         from edgemem.hooks.audit_log import AuditLogHook
 
         try:
-            return AuditLogHook(
-                path,
-                max_bytes=AUDIT_BYTES,
-                keep=AUDIT_FILES,
-                text=None if settings.audit_text == "none" else settings.audit_text,
-                clock=self._clock,
-            )
+            return [
+                AuditLogHook(
+                    path,
+                    max_bytes=AUDIT_BYTES,
+                    keep=AUDIT_FILES,
+                    text=None if settings.audit_text == "none" else settings.audit_text,
+                    clock=self._clock,
+                )
+            ]
         except StoreError as error:
             log.warning("%s Turns are not written to it.", error)
             self._note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
-            return None
+            return []

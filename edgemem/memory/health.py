@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import shlex
 import shutil
 from datetime import datetime, timezone
@@ -34,6 +33,9 @@ from edgemem.store.db.wal import stamp_of
 from edgemem.store.spellings import joined_names, stray_scopes
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.memory.opened import OpenHome
 
 _log = logging.getLogger(__name__)
@@ -47,7 +49,6 @@ SPARE_MB = 200
 def check(memory: OpenHome) -> list[Check]:
     """Look at everything that edgemem stands on."""
     return [
-        _machine(),
         _database(memory),
         _turns(memory),
         _backups(memory),
@@ -58,7 +59,6 @@ def check(memory: OpenHome) -> list[Check]:
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
-        _ahead(memory),
         check_tokenizer(memory),
         check_window(memory),
         check_state(memory),
@@ -70,11 +70,6 @@ def check(memory: OpenHome) -> list[Check]:
         _profile(memory),
         _hooks(memory),
     ]
-
-
-def _machine() -> Check:
-    cores = os.cpu_count() or 1
-    return ok("machine", f"Python {platform.python_version()}, {platform.machine()}, {cores} cores")
 
 
 def _database(memory: OpenHome) -> Check:
@@ -111,28 +106,26 @@ def _turns(memory: OpenHome) -> Check:
 
 def _backups(memory: OpenHome) -> Check:
     every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
+    idle = "Leave the robot idle for a minute; if it stays, see `upkeep`."
     try:
         memory.backups.check_folder()
     except StoreError as error:
         return warn("backups", str(error), "Until then none is made.")
     if newest is None and not every_h:
         return warn("backups", "switched off ([backup] every_h)", "edgemem backup makes one by hand.")
+    made = memory.database.born() if newest is None else stamp_of(newest)
+    hours = memory.database.now() / 3600 - made / 3.6e9
     if newest is None:
-        hours = memory.database.now() / 3600 - memory.database.born() / 3.6e9
         if hours < every_h:
             return ok("backups", "none yet; one is made when nobody speaks")
-        detail = f"there is none, and the memory is {age_of(hours)} old"
-        return warn("backups", detail, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
-    hours = (memory.database.now() - stamp_of(newest) / 1e6) / 3600
-    age = age_of(hours)
+        return warn("backups", f"there is none, and the memory is {age_of(hours)} old", idle)
     count = len(memory.backups.own())
     others = len(backup_paths(memory.backups.folder)) - count
-    detail = f"{count} kept, the newest is {age} old and was good when it was made: {newest.name}"
+    detail = f"{count} kept, the newest is {age_of(hours)} old and was good when it was made: {newest.name}"
     if others:
         detail += f"; {others} of another memory, or damaged, stay until you remove them"
-    changed = memory.database.high_water() > stamp_of(newest)
-    if every_h and changed and hours > 2 * every_h:
-        return warn("backups", detail, "Leave the robot idle for a minute; if it stays, see `upkeep`.")
+    if every_h and memory.database.high_water() > made and hours > 2 * every_h:
+        return warn("backups", detail, idle)
     return ok("backups", detail)
 
 
@@ -153,27 +146,30 @@ def _erasing(memory: OpenHome) -> Check:
 
 def _losses(memory: OpenHome) -> Check:
     """Tell what was lost while nobody stood beside, until somebody says that they have seen it; and what lies aside."""
-    losses, aside = memory.truth.losses(), memory.truth.aside()
-    kept = (
-        f"{', '.join(path.name for path in aside)} in {memory.truth.folder} was put aside, and keeps what is forgotten;"
-        " delete it when it is not needed"
-    )
-    if not losses:
-        return ok("losses", kept if aside else "none")
-    newest = losses[-1]
-    if newest.backup:
-        what = f"{newest.backup} was put back, what was learnt after {_moment(newest.until)} is lost"
-    elif newest.until:
-        what = "there was no good backup of the one before, so it was taken as it is"
-    else:
-        what = "there was no good backup, so the memory began empty"
-    more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
-    detail = f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{more}"
-    return warn(
-        "losses",
-        f"{detail}; {kept}" if aside else detail,
-        "When you have seen this: edgemem check --acknowledge",
-    )
+    losses, sentences = memory.truth.losses(), []
+    if losses:
+        newest = losses[-1]
+        if newest.backup:
+            what = f"{newest.backup} was put back, what was learnt after {_moment(newest.until)} is lost"
+        elif newest.until:
+            what = "there was no good backup of the one before, so it was taken as it is"
+        else:
+            what = "there was no good backup, so the memory began empty"
+        sentences.append(f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{_more(losses)}")
+    if aside := memory.truth.aside():
+        files = f"{', '.join(path.name for path in aside)} in {memory.truth.folder}"
+        sentences.append(
+            f"{files} was put aside, and keeps what is forgotten; delete it when it is not needed"
+        )
+    detail = "; ".join(sentences)
+    if losses:
+        return warn("losses", detail, "When you have seen this: edgemem check --acknowledge")
+    return ok("losses", detail or "none")
+
+
+def _more(rows: Sized) -> str:
+    """Return how many there are beside the one that is told."""
+    return f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
 
 
 def _moment(at: float) -> str:
@@ -223,23 +219,36 @@ def _embedder(memory: OpenHome) -> Check:
         return Check("embedder", "fail", memory.embedder_fault, advice)
     if memory.embedder is None:
         return warn("embedder", f"{name or 'none'}: not here; recall goes by words alone", advice)
+    if gone := _gone(memory.embedder):
+        words = f"{gone}; without it recall goes by words alone, and its vectors are kept until it is back"
+        return warn("embedder", words, advice)
     detail = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
-    path = getattr(memory.embedder, "path", None)  # one of the caller's own may have no file
-    if path is not None and not path.is_file():
-        gone = f"{path} is gone; without it recall goes by words alone, and its vectors are kept until it is back"
-        return warn("embedder", gone, advice)
-    return ok("embedder", "; ".join([detail, *_spaces(memory)]))
+    progress = memory.index.progress()
+    if progress is not None and progress.waiting:
+        done = max(0, progress.docs - progress.waiting)
+        detail += (
+            f"; {done:,} of {progress.docs:,} texts have its vectors, the others are found by words until idle time has"
+            " made theirs"
+        )
+    if progress is not None and progress.others:
+        kept = ", ".join(
+            f"{model.rpartition(':')[0] or model} ({n:,})" for model, n in progress.others.items()
+        )
+        detail += f"; vectors of other models are kept: {kept}"
+    return ok("embedder", detail)
+
+
+def _gone(model: Embedder | Reranker | None) -> str:
+    path = getattr(model, "path", None)  # one of the caller's own may have no file
+    return f"{path} is gone" if path is not None and not path.is_file() else ""
 
 
 def _reranker(memory: OpenHome) -> Check:
-    settings, last = memory.profile.recall, memory.last_recall()
-    path = getattr(memory.reranker, "path", None)  # one of the caller's own may have no file
+    settings, last, gone = memory.profile.recall, memory.last_recall(), _gone(memory.reranker)
     fault = memory.reranker_fault or last.rerank_fault
-    if not fault and path is not None and not path.is_file():
-        fault = f"{path} is gone; after a restart nothing is read again"
-    if fault:
+    if fault or gone:
         advice = "Until then the first order stays. Name another in edgemem.toml under [recall] rerank."
-        return warn("reranker", fault, advice)
+        return warn("reranker", fault or f"{gone}; after a restart nothing is read again", advice)
     if memory.reranker is None:
         return ok("reranker", "none ([recall] rerank)")
     name = settings.rerank or "the caller's own"
@@ -248,39 +257,6 @@ def _reranker(memory: OpenHome) -> Check:
         late = ", and was late for more" if last.rerank_late else ""
         detail += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
     return ok("reranker", detail)
-
-
-def _spaces(memory: OpenHome) -> list[str]:
-    """Tell how far the vectors of the model in use have come, and what is kept of others."""
-    progress = memory.index.progress()
-    if progress is None:
-        return []
-    sentences = []
-    if progress.waiting:
-        done = max(0, progress.docs - progress.waiting)
-        sentences.append(
-            f"{done:,} of {progress.docs:,} texts have its vectors, the others are found by words until idle time has made"
-            " theirs"
-        )
-    kept = [
-        f"{model.rpartition(':')[0] or model} ({vectors:,})" for model, vectors in progress.others.items()
-    ]
-    if kept:
-        sentences.append(f"vectors of other models are kept: {', '.join(kept)}")
-    return sentences
-
-
-def _ahead(memory: OpenHome) -> Check:
-    """Tell how often recall was ready when somebody had spoken, in this process or in the one that spoke last."""
-    turns, ready = memory.ahead.counts.turns, memory.ahead.counts.ready
-    newest = memory.figures.read()
-    if not turns and newest is not None:
-        turns, ready = newest.heard_early, newest.ready_early
-    if not memory.profile.recall.ahead_share:
-        return ok("recall ahead", "switched off ([recall] ahead_share)")
-    if not turns:
-        return ok("recall ahead", "no loop has told what it hears before a sentence is over")
-    return ok("recall ahead", f"ready at the end of {ready:,} of {turns:,} sentences heard until then")
 
 
 def _disk(memory: OpenHome) -> Check:
@@ -311,33 +287,25 @@ def _clock(memory: OpenHome) -> Check:
     )
 
 
-_WAITING = {
-    "text": "{:,} new texts wait for the index, and are found without it",
-    "changes": "{:,} changes wait for the index",
-    "vectors": "{:,} texts wait for their vectors, and are found by their words until idle time has made them",
-}
-"""What waits for idle time, by the kind that `Memory.pending` names."""
-
-
 def _upkeep(memory: OpenHome) -> Check:
-    left = "; ".join(_WAITING[name].format(count) for name, count in memory.pending().items() if count)
-    failed = memory.diagnostics.idle_failures()
-    if failed:
-        often = "" if failed[0].count == 1 else f" {failed[0].count} times"
-        return warn("upkeep", f"{failed[0].step} failed{often}: {failed[0].message}", "See the log.")
-    return ok("upkeep", left or "nothing left to do")
+    failures = memory.diagnostics.idle_failures()
+    if failures:
+        worst = failures[0]
+        often = "" if worst.times == 1 else f" {worst.times} times"
+        return warn("upkeep", f"{worst.step} failed{often}: {worst.message}", "See the log.")
+    waiting = [f"{count:,} {name}" for name, count in memory.pending().items() if count]
+    words = f"{', '.join(waiting)} wait for idle time, and are found by their words until then"
+    return ok("upkeep", words if waiting else "nothing left to do")
 
 
 def _files(memory: OpenHome) -> Check:
     """Look at what was changed by hand while this process runs, and at whether another one would notice."""
     reload = memory.reload
-    watcher = reload.watcher
-    if reload.problems:
-        more = f" (and {len(reload.problems) - 1} more)" if len(reload.problems) > 1 else ""
-        problem = next(iter(reload.problems.values()))
-        return warn("files", f"{problem}{more}", "Mend the file; it is read again by itself.")
-    fault = watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else "")
-    if fault:
+    watcher, problems = reload.watcher, reload.problems
+    if problems:
+        problem = next(iter(problems.values()))
+        return warn("files", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
+    if fault := watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else ""):
         return warn("files", fault, "Until then files are looked at every few seconds.")
     if note := reload.restart_note():
         return warn("files", note, "Restart edgemem when it suits.")
@@ -348,14 +316,10 @@ def _profile(memory: OpenHome) -> Check:
     """Tell which keys of the profile edgemem once had and has no more."""
     source = memory.reload.source
     names = removed_keys(source) if source is not None and source.is_file() else ()
-    if not names:
+    if source is None or not names:
         return ok("profile", "every key is known")
-    subject = f"{', '.join(names)} in {source.name if source else ''}: edgemem has {'this key' if len(names) == 1 else 'these keys'}"
-    return warn(
-        "profile",
-        f"{subject} no more, and ignores {'it' if len(names) == 1 else 'them'}",
-        removed_note(names),
-    )
+    detail = f"{', '.join(names)} in {source.name}: edgemem knows that no more, and ignores it"
+    return warn("profile", detail, removed_note(names))
 
 
 def _hooks(memory: OpenHome) -> Check:
@@ -367,9 +331,8 @@ def _hooks(memory: OpenHome) -> Check:
         return ok("hooks", "no failure on record")
     worst = max(failures, key=lambda failure: failure.count)
     often = "once" if worst.count == 1 else f"at least {worst.count} times"
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
     return warn(
         "hooks",
-        f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{more}",
+        f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{_more(failures)}",
         f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
     )

@@ -84,21 +84,18 @@ def _make_folder(folder: Path, home: Path, *, known: bool) -> None:
 
 def profile_file(home: Path, given: Profile | str | Path | None) -> Path | None:
     """Return the file that `profile_of` reads or would read; None where the profile is no file of the operator's."""
-    if isinstance(given, Profile):
-        return None
-    if isinstance(given, str) and "/" not in given and not given.endswith(".toml"):
-        return None
-    return home / PROFILE_FILE if given is None else Path(given).expanduser().absolute()
+    if given is None:
+        return home / PROFILE_FILE
+    shipped = isinstance(given, str) and "/" not in given and not given.endswith(".toml")
+    return None if shipped or isinstance(given, Profile) else Path(given).expanduser().absolute()
 
 
 def profile_of(home: Path, given: Profile | str | Path | None) -> Profile:
     """Return the profile that was given: itself, by name, or by file; else the home's own, else the defaults."""
     if isinstance(given, Profile):
         return given
-    if isinstance(given, str) and "/" not in given and not given.endswith(".toml"):
-        return profile_named(given)
-    if given is not None:
-        return load_profile(Path(given).expanduser())
-    own = home / PROFILE_FILE
+    file = profile_file(home, given)
+    if file is None:
+        return profile_named(str(given))
     # A link to a profile that is not mounted must not silently mean the defaults.
-    return load_profile(own) if own.exists() or own.is_symlink() else Profile()
+    return load_profile(file) if given is not None or file.exists() or file.is_symlink() else Profile()

@@ -11,6 +11,7 @@ One `Memory` belongs to one process; several processes may open the same home.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -21,9 +22,8 @@ from edgemem.context.budget import Budget
 from edgemem.fence import check_session_id
 from edgemem.hooks.loader import OwnHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.memory.opened import OpenHome
-from edgemem.memory.session import SessionHooks, default_tools
+from edgemem.memory.session import default_tools, session_hooks
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
@@ -99,10 +99,9 @@ class Memory(OpenHome):
                 number of seconds, or memory knew nothing then.
         """
         self._check_open()
-        reader = None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker)
-        return self._parts.recall.recall(
+        return self.search.recall(
             checked_text(query, "the query"),
-            reader=reader,
+            reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
             k=self._most(k),
             kinds=checked_kinds(kinds),
             min_score=checked_number(min_score, "min_score"),
@@ -138,7 +137,7 @@ class Memory(OpenHome):
         """
         most, least = self._most(k), checked_number(min_score, "min_score")
         self._check_open()
-        messages = self._parts.recall.recall(
+        messages = self.search.recall(
             checked_text(query, "the query"),
             reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
             k=MESSAGES,
@@ -192,19 +191,11 @@ class Memory(OpenHome):
         budget = self.budget(tokenizer=tokenizer, model=model)
         budget.measure([{"role": "system", "content": instructions}] if instructions else [], schemas)
         budget.check_head()
-        session = SessionHooks(
+        hooks = session_hooks(
             self, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
         )
-        upkeep = UpkeepHook(
-            self._upkeep.worker,
-            wake=self._models.warm,
-            renew=self.renew,
-            note_failure=self.failures.note,
-        )
-        hooks = session.all(upkeep)
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
-        hooks += self._extras.hooks(self.profile)
-        self._running.add(hooks)
+        hooks += self.extras.hooks(self.profile)
         self.sessions.journal.reserve()
         return hooks
 
@@ -217,13 +208,7 @@ class Memory(OpenHome):
                 `read_more`, which reads on in results that were shortened; None: all.
         """
         self._check_open()
-        return default_tools(
-            self,
-            include=include,
-            speaker=speaker,
-            search=self._parts.recall.recall,
-            eraser=self._parts.eraser,
-        )
+        return default_tools(self, include=include, speaker=speaker)
 
     def budget(self, *, tokenizer: Tokenizer | None = None, model: ChatModel | None = None) -> Budget:
         """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
@@ -235,7 +220,7 @@ class Memory(OpenHome):
         counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
         holder = model if model is not None else counting
         budget = Budget(self.settings, counting, n_ctx=lambda: getattr(holder, "n_ctx", None))
-        self._running.budgets.add(budget)
+        self.diagnostics.budgets_in_use.add(budget)
         return budget
 
     def keep_state(self, chat: ChatModel) -> list[Hook]:
@@ -247,13 +232,28 @@ class Memory(OpenHome):
             chat: a model that was just opened; close it before or after the memory.
         """
         self._check_open()
-        return self._running.keep_state(
+        from edgemem.hooks.upkeep import KeepStateHook
+        from edgemem.llama.chat import LlamaChat
+        from edgemem.llama.state import KeptState, remove_states
+
+        settings, folder = self.profile.chat, self.home / "db"
+        if settings.keep_state == "off":
+            with suppress(OSError):  # a disk that cannot be written must not keep the robot from starting
+                remove_states(folder)
+            return []
+        if not isinstance(chat, LlamaChat):
+            return []
+        kept = KeptState(
             chat,
-            self.home / "db",
-            self.profile.chat,
+            folder,
+            keep=settings.keep_state,
+            max_mb=settings.keep_state_mb,
             now=self.database.now,
             forgotten=lambda: last_forgotten(self.database),
         )
+        kept.load()
+        self.diagnostics.states_in_use.add(kept)
+        return [KeepStateHook(kept)]
 
     def hints(self, limit: int = 60, speaker: str | None = None) -> list[str]:
         """Return names and terms that a speech recogniser should expect, the most important first.
@@ -285,17 +285,17 @@ class Memory(OpenHome):
             StoreError: they could not be written, so nothing was erased; BusyError where only the time was too short.
         """
         self._check_open()
-        return self._parts.eraser.fact(key, scope=scope, wait_s=wait_s)
+        return self.eraser.fact(key, scope=scope, wait_s=wait_s)
 
     def forget_episode(self, episode_id: str) -> Forgotten:
         """Erase one episode by its id, as `forget` does a fact."""
         self._check_open()
-        return self._parts.eraser.episode(episode_id)
+        return self.eraser.episode(episode_id)
 
     def forget_session(self, session_id: str) -> Forgotten:
         """Erase a conversation as `forget` does a fact, also its lines in the profile's audit log."""
         self._check_open()
-        return self._parts.eraser.session(session_id, logs=self._extras.logs(self.profile))
+        return self.eraser.session(session_id, logs=self.extras.logs(self.profile))
 
     def forget_person(self, name: str, *, logs: Iterable[Path] = ()) -> Forgotten:
         """Erase what a person said or owns, as `forget` does a fact: in the truth, every index, every backup, and logs.
@@ -306,10 +306,10 @@ class Memory(OpenHome):
             logs: audit logs, whose lines of this person are erased too; the profile's own always is.
         """
         self._check_open()
-        return self._parts.eraser.person(
+        return self.eraser.person(
             name,
             called=self.profile.others(name),
-            logs={*self._extras.logs(self.profile), *logs},
+            logs={*self.extras.logs(self.profile), *logs},
             notes=self.notes,
         )
 
@@ -346,7 +346,7 @@ class Memory(OpenHome):
             InvalidInputError: that is no number.
         """
         self._check_open()
-        return self._upkeep.run(checked_number(seconds, "seconds"), thorough=thorough)
+        return self.upkeep.run_all(checked_number(seconds, "seconds"), thorough=thorough)
 
     def check(self) -> list[Check]:
         """Look at everything that this memory stands on."""

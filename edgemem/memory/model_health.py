@@ -122,8 +122,7 @@ def check_state(memory: OpenHome) -> Check:
     name, here = "kept state", memory.diagnostics.kept_states()
     for kept in here:
         if kept.off:
-            advice = "A restart evaluates the whole prompt."
-            return warn(name, f"nothing is kept: {kept.off}", advice)
+            return warn(name, f"nothing is kept: {kept.off}", "A restart evaluates the whole prompt.")
     if memory.profile.chat.keep_state == "off":
         return ok(name, "switched off ([chat] keep_state)")
     what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
@@ -132,13 +131,15 @@ def check_state(memory: OpenHome) -> Check:
         f" {age_of((memory.database.now() - header.at) / 3600)} old"
         for path, header in headers_in(memory.home / "db")
     ]
-    faults = [f"a kept state was not used: {kept.fault}" for kept in here if kept.ignored]
-    faults += [kept.fault for kept in here if kept.fault and not kept.ignored]
+    faults = [
+        f"a kept state was not used: {kept.fault}" if kept.ignored else kept.fault
+        for kept in here
+        if kept.fault
+    ]
     if faults:
         advice = "The prompt is evaluated anew; the state is kept again by itself."
         return warn(name, "; ".join([*faults, *states]), advice)
-    none = "none yet; a chat model that edgemem renders for in this process writes it after a turn, EdgeVox's does not"
-    return ok(name, "; ".join(states) or none)
+    return ok(name, "; ".join(states) or "none yet; a chat model in this process writes it after a turn")
 
 
 def check_compaction(memory: OpenHome) -> Check:
@@ -146,8 +147,7 @@ def check_compaction(memory: OpenHome) -> Check:
     settings = memory.profile.compaction
     writer, slotless = _writer(memory)
     counts = SummaryCounts.of(count_reasons(memory.database))
-    ahead = _read_ahead(memory, counts) if settings.warm else ""
-    detail = "; ".join(filter(None, (writer, counts.as_text(), ahead)))
+    detail = "; ".join(filter(None, (writer, counts.as_text(), _read_ahead(memory, counts))))
     faults = [prefix.off for prefix in memory.diagnostics.prefixes() if prefix.off]
     if faults:
         advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
@@ -163,41 +163,35 @@ def check_compaction(memory: OpenHome) -> Check:
 def _writer(memory: OpenHome) -> tuple[str, str]:
     """Return how summaries are made, and why the chat model does not write them although the profile says so."""
     settings, chat = memory.profile.compaction, memory.profile.chat
-    extractive, elsewhere = "summaries are made of sentences that were said", "in another slot of its server"
+    extractive, why = "summaries are made of sentences that were said", ""
     if settings.summarizer == "extractive":
         return extractive, ""
-    here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
+    remote = bool(chat.server)
     used = memory.diagnostics.summarizers()
     if used:  # what the sessions of this process really have
         writers = [summarizer.model for summarizer in used if isinstance(summarizer, ModelSummarizer)]
-        if writers:
-            place = elsewhere if any(isinstance(model, HttpSide) for model in writers) else here
-            return f"the chat model writes summaries {place}", ""
-        why = (chat.server and find_no_slot(chat)) or (
-            "no session has a chat model that could write them; give the hooks one (`hooks(model=…)`), in this process or"
-            " with a second slot of its server (-np 2)"
-        )
+        remote = any(isinstance(model, HttpSide) for model in writers)
+        if not writers:
+            why = (chat.server and find_no_slot(chat)) or (
+                "no session has a chat model that could write them; give the hooks one (`hooks(model=…)`), in this process"
+                " or with a second slot of its server (-np 2)"
+            )
+    elif remote:
+        why = find_no_slot(chat)
+    if why:
         return f"{extractive}: {why}", why
-    if chat.server:
-        slotless = find_no_slot(chat)
-        if slotless:
-            return f"{extractive}: {slotless}", slotless
-        return f"the chat model writes summaries {elsewhere}", ""
-    return f"the chat model writes summaries {here}", ""
+    here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
+    return f"the chat model writes summaries {'in another slot of its server' if remote else here}", ""
 
 
 def _read_ahead(memory: OpenHome, counts: SummaryCounts) -> str:
-    """Tell what reading new prompts in idle time comes to."""
+    """Tell what reading new prompts in idle time comes to, where it is switched on."""
+    if not memory.profile.compaction.warm:
+        return ""
     epochs = counts.model + counts.extractive
     tokens = memory.profile.context.window_tokens * 3 // 4
-    sentence = f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads)"
-    if epochs:
-        sentence += f", before {counts.ahead} of {epochs} epochs"
-    here = [prefix.counts for prefix in memory.diagnostics.prefixes()]
-    if not here:
-        return sentence
-    tokens, stopped = (sum(getattr(figures, name) for figures in here) for name in ("tokens", "stopped"))
-    return f"{sentence}; {tokens:,} tokens since it was opened, stopped {stopped} times"
+    before = f", before {counts.ahead} of {epochs} epochs" if epochs else ""
+    return f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads){before}"
 
 
 def age_of(hours: float) -> str:

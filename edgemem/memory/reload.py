@@ -7,7 +7,6 @@ turns. An edit that cannot be read changes nothing: what held before stays, and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,10 @@ from edgemem.llama.models.catalog import find_entry, model_folders
 from edgemem.memory.watch import Stamp, Watcher, stamp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from edgemem.llama.protocols import Embedder
+    from edgemem.memory.files import OpenFiles
 
 log = logging.getLogger("edgemem.watch")
 
@@ -50,42 +52,22 @@ class Reload:
     """Follows the files of one home.
 
     Args:
-        home: relative names of hooks mean its folder `hooks/`.
-        profile: what the memory was opened with.
-        source: the file that it was read from; None: it is no file that could change.
-        notes: read again by whoever uses them; a change only wakes upkeep.
-        embedder: the one in use; None: there is none yet.
-        open_embedder: opens the model that a profile names; None if it is not there.
-        wake: calls for upkeep, which takes what is new.
+        source: the file that the profile was read from; None: it is no file that could change.
     """
 
-    def __init__(
-        self,
-        home: Path,
-        profile: Profile,
-        *,
-        source: Path | None,
-        notes: Path,
-        embedder: Embedder | None,
-        open_embedder: Callable[[Profile], Embedder | None],
-        wake: Callable[[], None],
-    ) -> None:
+    def __init__(self, files: OpenFiles, *, source: Path | None) -> None:
         self.problems: dict[Path, str] = {}
         """What is wrong with files as they are now; what held before them stays."""
         self.restart: tuple[str, ...] = ()
         """Keys of the profile whose new value holds from the next start."""
         self.replaced: Path | None = None
         """The file of the embedder in use, if it was changed since."""
-        self._home = home
-        self._opened = self._newest = profile
         self.source = source
-        """The file of the profile; None: it is no file that could change."""
-        self._notes = notes
-        self._embedder = embedder
-        self._open_embedder = open_embedder
-        self._wake = wake
-        self._named = self._hook_paths(profile)
-        self.hook_files = [HookFile(path) for path in self._named]
+        self._open, self._notes = files, files.notes.path
+        self._opened = self._newest = files.profile
+        self._embedder = files.embedder
+        self.hook_files = [HookFile(path) for path in self._hook_paths(files.profile)]
+        self._named = [file.path for file in self.hook_files]
         self._taken: dict[Path, Stamp] = {}
         """How hooks and models were when they were read: the watcher may tell of them once more."""
         self._profile: Profile | None = None
@@ -93,7 +75,7 @@ class Reload:
         self.watcher = Watcher(
             self._files,
             self._changed,
-            never=home / "db",
+            never=files.home / "db",
             start_s=START_S,
             debounce_s=DEBOUNCE_S,
             poll_s=POLL_S,
@@ -108,6 +90,14 @@ class Reload:
         """Return an embedder that came while the memory was open, once; it belongs to the caller."""
         embedder, self._adoptable = self._adoptable, None
         return embedder
+
+    def restart_note(self) -> str:
+        """Tell what was changed and waits for the next start; empty if nothing does."""
+        waiting = [*self.restart, *([str(self.replaced)] if self.replaced is not None else [])]
+        if not waiting:
+            return ""
+        changed = "were changed and hold" if len(waiting) > 1 else "was changed and holds"
+        return f"{' and '.join(waiting)} {changed} from the next start of edgemem."
 
     def close(self) -> None:
         """Stop following; a second call does nothing."""
@@ -124,17 +114,14 @@ class Reload:
         yield from self._model_places()
 
     def _changed(self, paths: frozenset[Path]) -> None:
-        for path in sorted(paths - {self._notes}):
-            self._try(path)
-        self._wake()
-
-    def _try(self, path: Path) -> None:
-        self.problems.pop(path, None)
-        try:
-            self._take(path)
-        except EdgememError as error:
-            self.problems[path] = f"{str(error).rstrip('.')}. What held before stays in use."
-            log.warning("%s", self.problems[path])
+        for path in sorted(paths - {self._notes}):  # the notes are read again by whoever uses them
+            self.problems.pop(path, None)
+            try:
+                self._take(path)
+            except EdgememError as error:
+                self.problems[path] = f"{str(error).rstrip('.')}. What held before stays in use."
+                log.warning("%s", self.problems[path])
+        self._open.upkeep.wake()
 
     def _take(self, path: Path) -> None:
         files = {file.path: file for file in self.hook_files}
@@ -164,21 +151,12 @@ class Reload:
         # What is named no more is no problem any more.
         counting = set(self._files())
         self.problems = {file: fault for file, fault in self.problems.items() if file in counting}
-        for key in changed:
-            section, _, name = key.partition(".")
-            log.info("%s: %s is now %s.", path.name, key, msgspec.to_builtins(profile)[section].get(name))
+        if changed:
+            log.info("%s: %s changed.", path.name, ", ".join(changed))
         if restart:
             log.warning("%s: %s", path.name, self.restart_note())
         if self._embedder is None and any(key.startswith("llama.") for key in changed):
             self._take_model(path)
-
-    def restart_note(self) -> str:
-        """Tell what was changed and waits for the next start; empty if nothing does."""
-        waiting = [*self.restart, *([str(self.replaced)] if self.replaced is not None else [])]
-        if not waiting:
-            return ""
-        changed = "were changed and hold" if len(waiting) > 1 else "was changed and holds"
-        return f"{' and '.join(waiting)} {changed} from the next start of edgemem."
 
     def _held(self, path: Path, read: Profile) -> tuple[Profile, tuple[str, ...]]:
         """Return a profile with the old values of what cannot change now, and the names of these."""
@@ -188,12 +166,11 @@ class Reload:
         for section, _, key in (name.partition(".") for name in restart):
             values[section][key] = opened[section][key]
         try:
-            read = msgspec.convert(values, Profile)
+            return msgspec.convert(values, Profile), restart
         except msgspec.ValidationError as error:
             raise ConfigError(
                 f"{path}: {error}, and {', '.join(restart)} holds from the next start only; restart edgemem."
             ) from error
-        return read, restart
 
     def _take_model(self, path: Path) -> None:
         if self._embedder is not None:
@@ -201,15 +178,14 @@ class Reload:
             log.warning("%s", self.restart_note())
             return
         stamps = {place: stamp(place) for place in self._model_places()}
-        self._embedder = self._adoptable = self._open_embedder(self._newest)
+        self._embedder = self._adoptable = self._open.open_embedder(self._newest)
         self._taken.update(stamps)
         if self._embedder is not None:
             self._opened = msgspec.structs.replace(self._opened, llama=self._newest.llama)
             log.info("The embedder %s is here now; upkeep makes its vectors.", self._newest.llama.embedder)
 
     def _hook_paths(self, profile: Profile) -> list[Path]:
-        folder = self._home / "hooks"
-        return [folder / Path(name).expanduser() for name in profile.hooks.files]
+        return [self._open.home / "hooks" / Path(name).expanduser() for name in profile.hooks.files]
 
     def _model_places(self) -> list[Path]:
         """Return where the embedder's file lies, or while there is none where it is looked for, as `find_model` does."""
@@ -217,13 +193,11 @@ class Reload:
             path = getattr(self._embedder, "path", None)  # one of the caller's own may have no file
             return [path] if isinstance(path, Path) else []
         name = self._newest.llama.embedder
-        if not name:
-            return []
-        if "/" in name:
-            return [Path(name).expanduser()]
+        if not name or "/" in name:
+            return [Path(name).expanduser()] if name else []
         entry = find_entry(name)
         files = [entry.file] if entry is not None else [name, f"{name}.gguf"]
-        return [folder / file for folder in model_folders(self._home) for file in files]
+        return [folder / file for folder in model_folders(self._open.home) for file in files]
 
 
 def _differing(profile: Profile, other: Profile) -> set[str]:

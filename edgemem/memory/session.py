@@ -6,7 +6,7 @@ Each hook reads its numbers from the settings and the budget that hold now.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
 from edgemem.hooks.turn_log import TurnLogHook
-from edgemem.hooks.upkeep import Warming
+from edgemem.hooks.upkeep import UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import NOTES, READ_MORE, Epoch, Kind, Reader, Recalled
 
@@ -32,12 +32,9 @@ if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-    from edgemem.hooks.upkeep import UpkeepHook
     from edgemem.llama.protocols import ChatModel
     from edgemem.loop.toolbox import Tool
     from edgemem.memory.opened import OpenHome
-    from edgemem.store.erase.eraser import Eraser
 
 _log = logging.getLogger(__name__)
 
@@ -59,147 +56,129 @@ BEHIND = 0.05
 """The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
 
 
-class SessionHooks:
-    """The hooks of one session; `speaker` speaks where the loop does not say who, and the model may write its summaries."""
+def session_hooks(
+    memory: OpenHome,
+    *,
+    session_id: str,
+    speaker: str | None,
+    agent: str,
+    budget: Budget,
+    model: ChatModel | None,
+) -> list[Hook]:
+    """Return the built-in hooks of one session.
 
-    def __init__(
-        self,
-        memory: OpenHome,
-        *,
-        session_id: str,
-        speaker: str | None,
-        agent: str,
-        budget: Budget,
-        model: ChatModel | None,
-    ) -> None:
-        self._memory, self._budget, self._model = memory, budget, model
-        self._session_id, self._speaker, self._agent = session_id, speaker, agent
-        self._settings = settings = memory.settings
-        self._layout = PromptLog(session_id, settings=settings)
-        self._layout.epoch = Epoch(session_id, 0, reason="begin", started_at=memory.clock.now())
-        self._conversation = Conversation(self._layout, settings=settings)
-        self._planner = EpochPlanner(
-            self._layout,
-            budget,
-            self._summarizer(),
-            current=lambda facts: self._memories.current(facts, SOMEBODY_HERE),
-            now=memory.clock.now,
-        )
-        self._early = EarlyRecallHook(
-            memory.ahead,
-            arguments=lambda reader: searching(settings.now, self._conversation, reader),
-            conversation=self._conversation,
-            speaker=speaker,
-        )
-        self._memories = MemoryInjectionHook(
-            memory.store,
-            settings=settings,
-            budget=budget,
-            speaker=speaker,
-            recall=self._early.recall,
-            tokenizer=budget.tokenizer,
-            sizes=self._planner.prompt_size.cache,
-            conversation=self._conversation,
-            now=memory.clock.now,
-        )
-
-    def all(self, upkeep: UpkeepHook) -> list[Hook]:
-        """Return them, with the hook that holds idle work while somebody speaks."""
-        memory, settings, conversation = self._memory, self._settings, self._conversation
-        last_word = TokenBudgetHook(budget=self._budget)
-        compaction = ContextCompactionHook(
-            planner=self._planner,
-            # On the hot path there is no time to read all of it, or to embed it.
-            fallback=ExtractiveSummarizer(None, self._budget.tokenizer, max_chars=QUICK_CHARS),
-            conversation=conversation,
-            warming=self._warming(),
-        )
-        turn_log = TurnLogHook(
-            write=lambda: settings.now.log.turn,
-            keep=memory.figures.note,
-            recalled=memory.last_recall,
-            early=lambda: (memory.ahead.counts.turns, memory.ahead.counts.ready),
-            now=memory.clock.now,
-            conversation=conversation,
-        )
-        persist = PersistSessionHook(
-            memory.sessions,
-            session_id=self._session_id,
-            speaker=self._speaker,
-            conversation=conversation,
-            settings=settings,
-        )
-        return [
-            persist,
-            LayoutHook(speaker=self._speaker, conversation=conversation, now=memory.clock.now),
-            WindowPlanHook(
-                self._budget,
-                fits=lambda: not last_word.note,
-                note=memory.failures.note,
-                conversation=conversation,
-            ),
-            self._early,
-            self._memories,
-            NotesInjectorHook(
-                memory.notes,
-                settings=settings,
-                budget=self._budget,
-                speaker=self._speaker,
-                conversation=conversation,
-            ),
-            compaction,
-            last_word,
-            EpisodeLoggerHook(memory.store, self._agent, speaker=self._speaker, conversation=conversation),
-            *self._shortening(),
-            turn_log,
-            upkeep,
-        ]
-
-    def _shortening(self) -> list[ToolOutputTruncatorHook]:
-        most = self._settings.now.hooks.tool_output_chars
-        if not most:
-            return []
+    Args:
+        speaker: who speaks where the loop does not say who.
+        model: writes the summaries, where the profile says so.
+    """
+    settings, now = memory.settings, memory.clock.now
+    layout = PromptLog(session_id, settings=settings)
+    layout.epoch = Epoch(session_id, 0, reason="begin", started_at=now())
+    conversation = Conversation(layout, settings=settings)
+    planner = EpochPlanner(
+        layout,
+        budget,
+        _summarizer(memory, budget, model),
+        current=lambda facts: memories.current(facts, SOMEBODY_HERE),
+        now=now,
+    )
+    early = EarlyRecallHook(
+        memory.ahead,
+        arguments=lambda reader: searching(settings.now, conversation, reader),
+        conversation=conversation,
+        speaker=speaker,
+    )
+    memories = MemoryInjectionHook(
+        memory.store,
+        settings=settings,
+        budget=budget,
+        speaker=speaker,
+        recall=early.recall,
+        tokenizer=budget.tokenizer,
+        sizes=planner.prompt_size.cache,
+        conversation=conversation,
+        now=now,
+    )
+    last_word = TokenBudgetHook(budget=budget)
+    compaction = ContextCompactionHook(
+        planner=planner,
+        # On the hot path there is no time to read all of it, or to embed it.
+        fallback=ExtractiveSummarizer(None, budget.tokenizer, max_chars=QUICK_CHARS),
+        conversation=conversation,
+        warming=_warming(memory, layout, model),
+    )
+    memory.diagnostics.hooks_in_use.add(compaction)
+    turn_log = TurnLogHook(
+        write=lambda: settings.now.log.turn,
+        keep=memory.figures.note,
+        recalled=memory.last_recall,
+        early=lambda: (memory.ahead.counts.turns, memory.ahead.counts.ready),
+        now=now,
+        conversation=conversation,
+    )
+    upkeep = UpkeepHook(
+        memory.upkeep, wake=memory.warm_models, renew=memory.renew, note_failure=memory.failures.note
+    )
+    persist = PersistSessionHook(
+        memory.sessions, session_id=session_id, speaker=speaker, conversation=conversation, settings=settings
+    )
+    hooks: list[Hook] = [
+        persist,
+        LayoutHook(speaker=speaker, conversation=conversation, now=now),
+        WindowPlanHook(
+            budget, fits=lambda: not last_word.note, note=memory.failures.note, conversation=conversation
+        ),
+        early,
+        memories,
+        NotesInjectorHook(
+            memory.notes, settings=settings, budget=budget, speaker=speaker, conversation=conversation
+        ),
+        compaction,
+        last_word,
+        EpisodeLoggerHook(memory.store, agent, speaker=speaker, conversation=conversation),
+        turn_log,
+        upkeep,
+    ]
+    if most := settings.now.hooks.tool_output_chars:
         from edgemem.hooks.tool_output import KEPT_BYTES, ToolOutputTruncatorHook
 
-        return [
-            ToolOutputTruncatorHook(
-                most,
-                budget=self._budget,
-                keep_bytes=KEPT_BYTES,
-                conversation=self._conversation,
-            )
-        ]
+        hooks.append(
+            ToolOutputTruncatorHook(most, budget=budget, keep_bytes=KEPT_BYTES, conversation=conversation)
+        )
+    return hooks
 
-    def _summarizer(self) -> Summarizer:
-        """Return what makes the summaries in idle time."""
-        extractive = ExtractiveSummarizer(lambda: self._memory.embedder, self._budget.tokenizer)
-        compaction = self._settings.now.compaction
-        if compaction.summarizer == "extractive" or self._model is None:
-            return extractive
-        beside = getattr(self._model, "beside", None)
-        side = beside and beside(n_ctx=compaction.summary_ctx, threads=1)
-        if side is None:
-            _log.warning(
-                '[compaction] summarizer = "model" needs a model in this process, or a second slot of its server'
-                " (-np 2); summaries are made of sentences that were said."
-            )
-            return extractive
-        # Its checks of what a model wrote are a dozen modules, which most robots never need.
-        from edgemem.context.compaction.model import ModelSummarizer
 
-        return ModelSummarizer(side, extractive)
+def _summarizer(memory: OpenHome, budget: Budget, model: ChatModel | None) -> Summarizer:
+    """Return what makes the summaries in idle time."""
+    extractive = ExtractiveSummarizer(lambda: memory.embedder, budget.tokenizer)
+    compaction = memory.profile.compaction
+    if compaction.summarizer == "extractive" or model is None:
+        return extractive
+    beside = getattr(model, "beside", None)  # a model of the caller's own may have none
+    side = beside and beside(n_ctx=compaction.summary_ctx, threads=1)
+    if side is None:
+        _log.warning(
+            '[compaction] summarizer = "model" needs a model in this process, or a second slot of its server'
+            " (-np 2); summaries are made of sentences that were said."
+        )
+        return extractive
+    # Its checks of what a model wrote are a dozen modules, which most robots never need.
+    from edgemem.context.compaction.model import ModelSummarizer
 
-    def _warming(self) -> Warming | None:
-        """Return what has the model read a new epoch's prompt before it begins."""
-        if not self._settings.now.compaction.warm or self._model is None:
-            return None
-        ahead = getattr(self._model, "ahead", None)
-        if ahead is None:
-            _log.warning(
-                "[compaction] warm needs a model in this process; a new epoch's prompt is read with its first turn."
-            )
-            return None
-        return Warming(ahead(), self._layout)
+    return ModelSummarizer(side, extractive)
+
+
+def _warming(memory: OpenHome, layout: PromptLog, model: ChatModel | None) -> Warming | None:
+    """Return what has the model read a new epoch's prompt before it begins."""
+    if not memory.profile.compaction.warm or model is None:
+        return None
+    ahead = getattr(model, "ahead", None)  # a model of the caller's own may have none
+    if ahead is None:
+        _log.warning(
+            "[compaction] warm needs a model in this process; a new epoch's prompt is read with its first turn."
+        )
+        return None
+    return Warming(ahead(), layout)
 
 
 def searching(profile: Profile, conversation: Conversation, reader: Reader | None) -> dict[str, Any]:
@@ -224,14 +203,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
     }
 
 
-def default_tools(
-    memory: OpenHome,
-    *,
-    include: Collection[str] | None,
-    speaker: str | None,
-    search: Callable[..., list[Recalled]],
-    eraser: Eraser,
-) -> list[Tool]:
+def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
     # Imported here: a robot whose model calls no tools need not load them.
     from edgemem.loop.memory_tools import NAMES, memory_tools
@@ -242,7 +214,7 @@ def default_tools(
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         profile = settings.now
         least = profile.injection.min_score
-        results = search(
+        results = memory.search.recall(
             query,
             reader=reader,
             k=MAX_ITEMS,
@@ -253,6 +225,14 @@ def default_tools(
         )
         return results if any(item.score >= least for item in results) else []
 
+    def forget(key: str, scope: str) -> bool:
+        wait_s = settings.now.tools.write_wait_s
+        return bool(memory.eraser.fact(key, scope=scope, wait_s=wait_s, at_once=False))
+
+    def forget_episode(episode_id: str) -> bool:
+        wait_s = settings.now.tools.write_wait_s
+        return bool(memory.eraser.episode(episode_id, wait_s=wait_s, at_once=False))
+
     # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
     with_notes, with_more = True, bool(settings.now.hooks.tool_output_chars)
     if include is not None and not isinstance(include, str):
@@ -262,12 +242,8 @@ def default_tools(
         memory.store,
         include=NAMES if include is None else include,
         recall=recall,
-        forget=lambda key, scope: bool(
-            eraser.fact(key, scope=scope, wait_s=settings.now.tools.write_wait_s, at_once=False)
-        ),
-        forget_episode=lambda episode_id: bool(
-            eraser.episode(episode_id, wait_s=settings.now.tools.write_wait_s, at_once=False)
-        ),
+        forget=forget,
+        forget_episode=forget_episode,
         speaker=speaker,
         settings=settings,
         max_items=MAX_ITEMS,

@@ -17,7 +17,6 @@ from edgemem.hooks.turn_log import TurnFigures
 from edgemem.recall.index.sources import SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from edgemem.memory.opened import OpenHome
@@ -116,29 +115,18 @@ def _lag(memory: OpenHome, now: float) -> float:
 
 def _disk(home: Path) -> dict[str, int]:
     """Return the bytes of each part of a home; a log belongs to its database."""
-    db = home / "db"
-    return {
-        "truth": _size(db.glob("memory.db*")),
-        "index": _size(db.glob("index.db*")),
-        "notes": _size([home / "NOTES.md"]),
-        "bank": _size((home / "bank").rglob("*")),
-        "models": _size((home / "models").rglob("*")),
-        "backups": _size((home / "backups").rglob("*")),
-    }
-
-
-def _size(paths: Iterable[Path]) -> int:
-    total = 0
-    for path in paths:
-        # A log may be emptied and removed by the robot itself at any moment.
-        with suppress(FileNotFoundError):
-            total += path.stat().st_size if path.is_file() else 0
-    return total
+    patterns = {"truth": "db/memory.db*", "index": "db/index.db*", "notes": "NOTES.md"}
+    patterns |= {folder: f"{folder}/**/*" for folder in ("bank", "models", "backups")}
+    sizes = dict.fromkeys(patterns, 0)
+    for name, pattern in patterns.items():
+        for path in home.glob(pattern):
+            # A log may be emptied and removed by the robot itself at any moment.
+            with suppress(FileNotFoundError):
+                sizes[name] += path.stat().st_size if path.is_file() else 0
+    return sizes
 
 
 def _note_lines(path: Path) -> int:
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        return 0
-    return sum(bool(line.strip()) for line in text.splitlines())
+    with suppress(FileNotFoundError):
+        return sum(bool(line.strip()) for line in path.read_bytes().splitlines())
+    return 0

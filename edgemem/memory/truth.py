@@ -12,8 +12,9 @@ of another home in the place, or begins anew beside a sound one, they belong to 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.recall.index.file import truth_of
@@ -63,8 +64,7 @@ class TruthFile:
         self.folder = home / "db"
         self.path = self.folder / "memory.db"
         self.backups = home / "backups"
-        self._clock = clock
-        self._migrations = migrations
+        self._clock, self._migrations = clock, migrations
         try:
             self.lock = HomeLock(self.folder / _LOCK, timeout_s=timeout_s)
         except OSError as error:
@@ -92,21 +92,22 @@ class TruthFile:
             if not self.path.exists():
                 raise
             _log.error("This memory can only be read, and nothing will be stored: %s", error)
-            return Database(
-                self.path,
-                clock=self._clock,
-                busy_timeout_s=settings.busy_timeout_s,
-                migrations=self._migrations,
-                read_only=True,
-            )
+            return self._database(self.path, read_only=True, busy_timeout_s=settings.busy_timeout_s)
         except CorruptError as error:
             if restore is None:
-                raise type(error)(f"{self._fault(error)} {self._advice()}") from error
+                good = self.newest_backup()
+                advice = (
+                    f"`edgemem restore --home {self.home}` puts back the newest good backup, {good}."
+                    if good is not None
+                    else f"There is no good backup; `edgemem restore --empty --home {self.home}` puts aside what is left"
+                    " and begins anew."
+                )
+                raise type(error)(f"{_fault(error)} {advice}") from error
         self.lock.hold_alone()
         try:  # another process may have put it back meanwhile
             self._open(settings, thorough=True).close()
         except CorruptError as error:
-            self._replace_lost(self._fault(error))
+            self._replace_lost(_fault(error))
         self.lock.share()
         return self._open(settings)
 
@@ -130,10 +131,36 @@ class TruthFile:
             InvalidInputError: the source is no memory of edgemem, or is damaged.
             StoreError: the disk does not allow it; what was there is still there then, at the worst under its dated name.
         """
+        mark, fresh = read_mark(self.folder), self.folder / ".memory.db.restoring"
+        sound = self.is_sound()
         try:
-            return self._replace(source, loss)
+            if source is not None:
+                copy_database(source, fresh)
+            else:
+                fresh.unlink(missing_ok=True)  # what a process that was killed had begun
+                self._database(fresh).close()
+            origin = origin_of(fresh, thorough=True)
+            if origin is None:
+                raise InvalidInputError(f"{source} is no sound memory of edgemem; name another file.")
+            if mark is None:
+                write_mark(self.folder, Mark())  # whatever is cut off from here on is noticed
+            same = mark is not None and mark.truth == origin.truth
+            aside = self._put_aside(waiting=not same and (sound if source is None else mark is not None))
+            fresh.replace(self.path)
+            sync(self.folder)
+            until = origin.newest / 1e6 if source is not None else 0.0
+            losses = self.losses()
+            if loss:
+                names = tuple(path.name for path in aside)
+                losses += (Loss(self._clock.now(), loss, source.name if source else "", until, names),)
+            write_mark(self.folder, Mark(origin.truth, losses))
         except OSError as error:
             raise meaning_of(error, self.path) from error
+        finally:
+            for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
+                with suppress(OSError):
+                    fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+        return Replaced(until, aside)
 
     def losses(self) -> tuple[Loss, ...]:
         """Return what was lost, and not acknowledged yet."""
@@ -158,13 +185,14 @@ class TruthFile:
         """Let go of the lock; a second call does nothing."""
         self.lock.close()
 
+    def _database(self, path: Path, **settings: Any) -> Database:
+        return Database(path, clock=self._clock, migrations=self._migrations, **settings)
+
     def _open(self, settings: StoreSettings, *, thorough: bool = False) -> Database:
         mark = read_mark(self.folder)
         existed = mark is not None or backup_paths(self.backups) or truth_of(self.folder / "index.db")
-        database = Database(
+        database = self._database(
             self.path,
-            migrations=self._migrations,
-            clock=self._clock,
             busy_timeout_s=settings.busy_timeout_s,
             wal_limit_mb=settings.wal_limit_mb,
             backups=self.backups,
@@ -180,30 +208,12 @@ class TruthFile:
                 raise LostTruthError(
                     f"{self.path} is not the memory that this home had; `edgemem restore {self.path}` takes it as it is."
                 )
-        except OSError as error:
+        except BaseException as error:
             database.close()
-            raise meaning_of(error, self.folder) from error
-        except BaseException:
-            database.close()
+            if isinstance(error, OSError):
+                raise meaning_of(error, self.folder) from error
             raise
         return database
-
-    def _fault(self, error: CorruptError) -> str:
-        """Return what is wrong, without what a store opened by its path would be advised."""
-        return (
-            str(error)
-            if isinstance(error, LostTruthError)
-            else str(error).partition(";")[0].rstrip(".") + "."
-        )
-
-    def _advice(self) -> str:
-        good = self.newest_backup()
-        if good is None:
-            return (
-                f"There is no good backup; `edgemem restore --empty --home {self.home}` puts aside what is left and begins"
-                " anew."
-            )
-        return f"`edgemem restore --home {self.home}` puts back the newest good backup, {good}."
 
     def _replace_lost(self, fault: str) -> None:
         good = self.newest_backup()
@@ -217,62 +227,29 @@ class TruthFile:
             "%s %s", fault, f"{good} was put back." if good else "There was no good backup: it begins empty."
         )
 
-    def _replace(self, source: Path | None, loss: str) -> Replaced:
-        mark, fresh = read_mark(self.folder), self.folder / ".memory.db.restoring"
-        sound = self.is_sound()
-        try:
-            if source is None:
-                self._begin(fresh)
-            else:
-                copy_database(source, fresh)
-            origin = origin_of(fresh, thorough=True)
-            if origin is None:
-                raise InvalidInputError(f"{source} is no sound memory of edgemem; name another file.")
-            if mark is None:
-                write_mark(self.folder, Mark())  # whatever is cut off from here on is noticed
-            same = mark is not None and mark.truth == origin.truth
-            aside = self._put_aside(waiting=not same and (sound if source is None else mark is not None))
-            fresh.replace(self.path)
-            sync(self.folder)
-        finally:
-            for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
-                fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
-        until = origin.newest / 1e6 if source is not None else 0.0
-        losses = self.losses()
-        if loss:
-            names = tuple(path.name for path in aside)
-            losses += (Loss(self._clock.now(), loss, source.name if source else "", until, names),)
-        write_mark(self.folder, Mark(origin.truth, losses))
-        return Replaced(until, aside)
-
-    def _begin(self, fresh: Path) -> None:
-        """Make an empty truth; what a process that was killed had begun is in nobody's way."""
-        fresh.unlink(missing_ok=True)
-        Database(fresh, clock=self._clock, migrations=self._migrations).close()
-
     def _put_aside(self, *, waiting: bool) -> list[Path]:
-        """Give what stands here a dated name, with turns that wait to be written if they belong to it; remove what was made from it."""
-        moment = datetime.fromtimestamp(self._clock.now(), timezone.utc)
-        aside = self.path.with_name(self.path.name + moment.strftime(_ASIDE))
-        moved = []
+        """Give what stands here a dated name, with turns that wait if they belong to it; remove what was made from it."""
+        moment = datetime.fromtimestamp(self._clock.now(), timezone.utc).strftime(_ASIDE)
         # The log last: without it a file that is still there would open, and lack what only the log holds.
-        for suffix in ("", "-wal"):
-            path = self.path.with_name(self.path.name + suffix)
+        paths = [self.path, self.path.with_name(f"{self.path.name}-wal")]
+        moved = []
+        for path in [*paths, *(spool_paths(self.path) if waiting else ())]:
             if path.exists():
-                target = aside.with_name(aside.name + suffix)
-                path.replace(target)
+                rest = path.name.removeprefix(self.path.name)
+                moved.append(path.replace(self.path.with_name(f"{self.path.name}{moment}{rest}")))
                 sync(self.folder)
-                moved.append(target)
-        for path in spool_paths(self.path) if waiting else []:
-            target = aside.with_name(f"{aside.name}{path.name.removeprefix(self.path.name)}")
-            path.replace(target)
-            moved.append(target)
-        derived = [self.path.with_name(f"{self.path.name}-shm"), *self.folder.glob("state-*")]
-        for path in (*derived, *(self.folder / f"index.db{suffix}" for suffix in ("", "-wal", "-shm"))):
-            if path.is_file():
-                path.unlink()
+        for pattern in ("memory.db-shm", "state-*", "index.db", "index.db-wal", "index.db-shm"):
+            for path in self.folder.glob(pattern):
+                if path.is_file():
+                    path.unlink()
         sync(self.folder)
         return moved
+
+
+def _fault(error: CorruptError) -> str:
+    """Return what is wrong, without what a store opened by its path would be advised."""
+    text = str(error)
+    return text if isinstance(error, LostTruthError) else f"{text.partition(';')[0].rstrip('.')}."
 
 
 def had_truth(home: Path) -> bool:

@@ -26,17 +26,16 @@ log = logging.getLogger("edgemem.watch")
 Stamp = tuple[int, int, int] | None
 """Time, size and inode of a file; None: it is not there."""
 
-Folder = tuple[str, int]
-"""A watched folder and its inode: one that was made anew needs a new watch."""
-
 _PATIENCE = 40
 """Looks at a file that keeps changing; after them it is read as it is, and again when it changes once more."""
-
 
 _ADVICE = {
     errno.ENOSPC: "raise fs.inotify.max_user_watches with sysctl",
     errno.EMFILE: "raise fs.inotify.max_user_instances with sysctl, or the limit of open files (ulimit -n)",
 }
+
+_KINDS = "FileClosed FileCreated FileDeleted FileMoved DirCreated DirDeleted DirMoved"
+"""What the kernel wakes us for: not for what is only read or whose rights change."""
 
 
 class Watcher:
@@ -66,17 +65,13 @@ class Watcher:
         """Why folders cannot be watched, and what to do; empty if they can."""
         self.wakes = 0
         """How many events the system has reported, of whatever file."""
-        self._files = files
-        self._changed = changed
-        self._never = str(never) if never is not None else None
-        self._start_s = start_s
-        self._debounce_s = debounce_s
-        self._poll_s = poll_s
-        self._woken = threading.Event()
-        self._closed = threading.Event()
+        self._files, self._changed, self._never = files, changed, never
+        self._start_s, self._debounce_s, self._poll_s = start_s, debounce_s, poll_s
+        self._woken, self._closed = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._observer: BaseObserver | None = None
-        self._watches: dict[Folder, ObservedWatch] = {}
+        # By folder and its inode: one that was made anew needs a new watch.
+        self._watches: dict[tuple[str, int], ObservedWatch] = {}
         self._names: frozenset[str] = frozenset()
         self._gone: set[str] = set()
         # A child made by fork has this object, but neither the thread nor the right to the parent's watches.
@@ -98,6 +93,15 @@ class Watcher:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
         self.state = "closed"
+
+    def dispatch(self, event: FileSystemEvent) -> None:
+        """Take an event; it wakes the watcher if it is about one of the files, or a folder above one."""
+        self.wakes += 1
+        if event.is_directory and event.event_type == "deleted":
+            # Its watch is dead, although a folder made in its place may have the same inode.
+            self._gone.add(os.fsdecode(event.src_path))
+        if {os.fsdecode(event.src_path), os.fsdecode(event.dest_path or "")} & self._names:
+            self._woken.set()
 
     def _run(self) -> None:
         try:
@@ -122,7 +126,6 @@ class Watcher:
             if now == before:
                 break
         changed = frozenset(path for path, known in self._known.items() if now.get(path, known) != known)
-        self._known = now
         if changed:
             try:
                 self._changed(changed)
@@ -136,8 +139,6 @@ class Watcher:
     def _stamps(self) -> dict[Path, Stamp]:
         return {path: stamp(path) for path in self._files()}
 
-    # Folders
-
     def _watch_folders(self) -> None:
         """Watch the folders of the files; of one that is not there, the nearest one above it."""
         # The target of a link lies elsewhere, and may be changed there.
@@ -145,9 +146,8 @@ class Watcher:
         self._names = frozenset(str(name) for place in places for name in (place, *place.parents))
         if self.state == "polling":
             return
-        folders = {_folder(place.parent) for place in places if str(place.parent) != self._never}
         try:
-            self._schedule(folders)
+            self._watch({_folder(place.parent) for place in places if place.parent != self._never})
             self.state = "watching"
         except FileNotFoundError:
             # A folder went while it was about to be watched; look again what there is.
@@ -158,19 +158,18 @@ class Watcher:
             self.state, self.fault = "polling", fault_of(error)
             log.warning("%s Until then they are looked at every %g seconds.", self.fault, self._poll_s)
 
-    def _schedule(self, folders: set[Folder]) -> None:
+    def _watch(self, folders: set[tuple[str, int]]) -> None:
         from watchdog.observers import Observer
 
-        observer = self._observer
-        if observer is None:
-            observer = self._observer = Observer()
-            observer.start()
+        if self._observer is None:
+            self._observer = Observer()
+            self._observer.start()
         gone, self._gone = self._gone, set()
         for folder in [folder for folder in self._watches if folder not in folders or folder[0] in gone]:
             with suppress(KeyError):  # a folder that was deleted has taken its watch along
-                observer.unschedule(self._watches.pop(folder))
+                self._observer.unschedule(self._watches.pop(folder))
         for folder in folders - self._watches.keys():
-            self._watches[folder] = _schedule(observer, self, folder[0])
+            self._watches[folder] = _schedule(self._observer, self, folder[0])
 
     def _stop_observer(self) -> None:
         observer, self._observer = self._observer, None
@@ -178,15 +177,6 @@ class Watcher:
         if observer is not None and observer.is_alive():
             observer.stop()
             observer.join()
-
-    def dispatch(self, event: FileSystemEvent) -> None:
-        """Take an event; it wakes the watcher if it is about one of the files, or a folder above one."""
-        self.wakes += 1
-        if event.is_directory and event.event_type == "deleted":
-            # Its watch is dead, although a folder made in its place may have the same inode.
-            self._gone.add(os.fsdecode(event.src_path))
-        if {os.fsdecode(event.src_path), os.fsdecode(event.dest_path or "")} & self._names:
-            self._woken.set()
 
 
 def fault_of(error: Exception) -> str:
@@ -218,16 +208,7 @@ def fault_of_watching(folder: Path) -> str:
 def _schedule(observer: BaseObserver, handler: Any, folder: str) -> ObservedWatch:
     from watchdog import events
 
-    # What is only read or whose rights change is not asked for, so the kernel does not wake us for it.
-    kinds: list[type[FileSystemEvent]] = [
-        events.FileClosedEvent,
-        events.FileCreatedEvent,
-        events.FileDeletedEvent,
-        events.FileMovedEvent,
-        events.DirCreatedEvent,
-        events.DirDeletedEvent,
-        events.DirMovedEvent,
-    ]
+    kinds = [vars(events)[f"{kind}Event"] for kind in _KINDS.split()]
     return observer.schedule(handler, folder, recursive=False, event_filter=kinds)
 
 
@@ -240,8 +221,8 @@ def stamp(path: Path) -> Stamp:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _folder(path: Path) -> Folder:
-    """Return the nearest folder that is there."""
+def _folder(path: Path) -> tuple[str, int]:
+    """Return the nearest folder that is there, and its inode."""
     for place in (path, *path.parents):
         with suppress(OSError):
             if place.is_dir():

@@ -137,17 +137,11 @@ def test_no_line_is_wider_than_the_terminal(
         assert all(len(line) <= int(columns) for line in lines), out
     words = run("facts", "--home", home).stdout.replace("\n", " ").split()
     assert {"peanuts", "ann.allergy"} <= set(words)
-
-
-def test_a_long_key_does_not_push_the_value_out(tmp_path: Path) -> None:
-    """A key of 200 letters goes on below itself, and a value of 5,000 ends after some lines and says so."""
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
-        memory.store.add_fact("k" * 200, "the value")
-        memory.store.add_fact("long", "word " * 1000)
-    out = run("facts", "--home", tmp_path / "home").stdout
-    assert "the value" in " ".join(out.split())
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("k" * 200, "word " * 1000)
+    out = run("facts", "--home", home).stdout
     assert "5,000 characters" in " ".join(out.split())
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(map(len, out.splitlines())) <= int(columns)
 
 
 def test_a_terminal_without_colours_gets_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,16 +275,6 @@ def test_chat_goes_on_where_it_was(tmp_path: Path, model: Path) -> None:
     assert "canoe" in run("recall", "canoe", "--home", home).stdout
 
 
-def test_chat_survives_what_nobody_says(tmp_path: Path, model: Path) -> None:
-    """Binary, NUL, lone bytes and a megabyte end in a reply or a sentence, and the talk goes on."""
-    lines = [b"\xff\xfe\x00\x01", b"<|im_start|>system", b"a " * 600_000, "\u202eback".encode(), b"hello"]
-    args = ("chat", "--llm", model, "--home", tmp_path / "home", "--max-tokens", "2", "--json")
-    result = run(*args, input=b"\n".join(lines))
-    assert result.exit_code == 0, result.output
-    assert "Traceback" not in result.output
-    assert json.loads(result.stdout.splitlines()[-1])["said"] == "hello"
-
-
 @pytest.mark.parametrize(
     ("args", "names"),
     [
@@ -320,32 +304,3 @@ def test_a_mistyped_line_is_one_sentence(args: tuple[str, ...], names: str) -> N
     assert sentence.count("\n") == 1
     assert names in sentence
     assert "Usage" not in sentence
-
-
-def test_facts_now_then_and_one_by_name(home: Path) -> None:
-    """`facts` lists, `--as-of` goes back, `facts KEY` tells the history."""
-    keys = {fact["key"] for fact in json.loads(run("facts", "--home", home, "--json").stdout)}
-    assert keys == {"ann.allergy", "ann.secret", "wifi"}
-    assert (
-        run("facts", "--home", home, "--as-of", "2001-01-01").stdout.strip() == "There are no facts to show."
-    )
-    history = json.loads(run("facts", "ann.allergy", "--home", home, "--json").stdout)
-    assert [(version["value"], version["scope"]) for version in history] == [("peanuts", "household")]
-    assert "peanuts" in run("facts", "show", "ann.allergy", "--home", home).stdout
-    assert "no.such" in refused(run("facts", "no.such", "--home", home))
-
-
-@pytest.mark.parametrize(
-    "query", ["", "   ", "\x00", "\udcff", "☃" * 1000, "\u202e)(*\"'", "a" * (1 << 20), "NEAR(x y) OR -"]
-)
-def test_recall_takes_any_text(home: Path, query: str) -> None:
-    """A query is answered or refused in one sentence, whatever it holds."""
-    result = run("recall", query, "--home", home)
-    if result.exit_code:
-        refused(result)
-
-
-@pytest.mark.parametrize("name", ["../../etc/passwd", "", "a\x00b", "\udcff", "x" * 100_000])
-def test_session_names_are_never_paths(home: Path, name: str) -> None:
-    """A name that is none leads to a sentence."""
-    refused(run("sessions", "show", name, "--home", home))

@@ -22,18 +22,8 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> Any:
     return show
 
 
-def test_figures_of_several_are_one_table(printed: Any) -> None:
-    """What is said of several in the same words stands below one another under these words."""
-    mean = {"mean": 0.5, "low": 0.25}
-    lines = printed(intervals={"recall@5": mean, "recall@10": {"mean": 1.0, "low": 0.75}}, n=3)
-    assert ["figure", "mean", "low"] in lines
-    assert ["intervals.recall@5", "0.5", "0.25"] in lines
-    assert ["intervals.recall@10", "1", "0.75"] in lines
-    assert ["n", "3"] in lines
-
-
-def test_what_is_said_of_one_alone_is_a_list(printed: Any) -> None:
-    """A mapping that nothing else is like, and single figures, are listed under dotted names, in whole lines."""
+def test_figures_are_a_list(printed: Any) -> None:
+    """Single figures, and those of mappings, are listed under dotted names, in whole lines."""
     lines = printed(latency_ms={"median": 1.0, "query_embedding_median": 2.0}, ok=True)
     assert ["latency_ms.query_embedding_median", "2"] in lines
     assert ["ok", "True"] in lines

@@ -10,8 +10,6 @@ import pytest
 from commands import run
 from ggufs import write_llama_gguf
 
-from edgemem.llama.chat import LlamaChat
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
@@ -50,23 +48,6 @@ def test_chat_offers_the_memory_as_tools(tmp_path: Path) -> None:
     bare, _ = chat(tmp_path, "talker", "--session", "two", "--no-tools")
     assert offered["tools"] == bare["tools"] == []
     assert offered["prompt_tokens"] > bare["prompt_tokens"] + 300
-
-
-def test_the_profile_says_with_what_the_model_computes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Threads and layers on a GPU are settings of the board."""
-    loaded: list[dict[str, Any]] = []
-    load = LlamaChat.__init__
-
-    def watched(self: LlamaChat, path: Path, **settings: Any) -> None:
-        loaded.append(settings)
-        load(self, path, **settings)
-
-    monkeypatch.setattr(LlamaChat, "__init__", watched)
-    (tmp_path / "edgemem.toml").write_text("[llama]\nchat_threads = 2\nchat_gpu_layers = -1\n")
-    chat(tmp_path, "talker")
-    assert (loaded[0]["threads"], loaded[0]["gpu_layers"]) == (2, -1)
 
 
 def test_a_model_whose_template_prints_no_tools_is_offered_none(tmp_path: Path) -> None:

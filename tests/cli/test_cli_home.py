@@ -15,25 +15,27 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    "args", [("facts",), ("recall", "x"), ("stats",), ("export",), ("notes",), ("check",)]
+    ("args", "says"),
+    [
+        *(((name,), "There is no memory at") for name in ("facts", "stats", "export", "notes", "check")),
+        (("recall", "x"), "There is no memory at"),
+        (("facts", "add", "a", "b"), "holds other things, such as mine.txt"),
+        (("notes", "add", "x"), "holds other things, such as mine.txt"),
+        (("models", "add", "f"), "holds other things, such as mine.txt"),
+        ((), "holds other things, such as mine.txt"),
+    ],
 )
-def test_looking_into_a_directory_of_something_else_changes_nothing(
-    tmp_path: Path, args: tuple[str, ...]
+def test_a_directory_of_something_else_is_left_alone(
+    tmp_path: Path, args: tuple[str, ...], says: str
 ) -> None:
-    """A directory without a memory gets no folders and keeps its rights, whatever is asked."""
+    """A directory without a memory gets no folders and keeps its rights, whatever is asked, also by `edgemem.open`."""
     tmp_path.chmod(0o755)
     (tmp_path / "mine.txt").write_text("x")
-    assert "There is no memory at" in refused(run(*args, "--home", tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    assert tmp_path.stat().st_mode & 0o777 == 0o755
-
-
-@pytest.mark.parametrize("args", [("facts", "add", "a", "b"), ("notes", "add", "x"), ("models", "add", "f")])
-def test_a_directory_of_something_else_does_not_become_a_home(tmp_path: Path, args: tuple[str, ...]) -> None:
-    """Somebody's working directory is neither filled nor closed to others."""
-    tmp_path.chmod(0o755)
-    (tmp_path / "mine.txt").write_text("x")
-    assert "holds other things, such as mine.txt" in refused(run(*args, "--home", tmp_path))
+    if args:
+        assert says in refused(run(*args, "--home", tmp_path))
+    else:
+        with pytest.raises(InvalidInputError, match=says):
+            edgemem.open(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
@@ -94,16 +96,6 @@ def test_a_new_fact_says_who_may_read_it(tmp_path: Path, scope: str, who: str) -
     """Who tells a fact sees at once who may read it."""
     told = run("facts", "add", "allergy", "nuts", "--scope", scope, "--home", tmp_path / "home").stdout
     assert told.rstrip().endswith(f"; read by {who}.")
-
-
-def test_opening_leaves_a_directory_of_something_else_alone(tmp_path: Path) -> None:
-    """`edgemem.open(".")` does what the command line does: nothing, and one sentence."""
-    tmp_path.chmod(0o755)
-    (tmp_path / "mine.txt").write_text("x")
-    with pytest.raises(InvalidInputError, match=r"holds other things, such as mine\.txt"):
-        edgemem.open(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,8 @@ def offered(*words: str, **env: str) -> list[str]:
 
 def test_commands_keys_and_conversations_are_offered(home: Path, talked: Path) -> None:
     """Words, options, keys and session ids complete; where there is no home, nothing is offered or made."""
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("wifi.\u202eback", "x")  # what could steer a terminal is not offered
     assert offered("sess") == ["sessions"]
     assert {"add", "history", "forget", "list"} <= set(offered("facts", ""))
     assert offered("sessions", "sh") == ["show"]
@@ -240,10 +242,7 @@ def test_commands_keys_and_conversations_are_offered(home: Path, talked: Path) -
     assert offered("facts", "history", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
     assert offered("facts", "forget", "--home", str(home), "wi") == ["wifi"]
     assert offered("sessions", "show", "", EDGEMEM_HOME=str(talked)) == ["hall"]
-    assert offered("facts", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
-    assert offered("sessions", "ha", EDGEMEM_HOME=str(talked)) == ["hall"]
     assert offered("forget", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
-    assert offered("facts", "--as") == ["--as-of"]
     assert offered("models", "g") == ["get"]
     assert offered("models", "get", "qwen2") == ["qwen2.5-1.5b-instruct"]
     nowhere = home.parent / "nowhere"
@@ -292,30 +291,3 @@ def test_bad_input_is_one_sentence_and_loses_nothing(home: Path, args: tuple[str
     before = run("facts", "--home", home, "--json").stdout
     refused(run("facts", *args, "--home", home))
     assert run("facts", "--home", home, "--json").stdout == before
-
-
-def test_what_could_steer_a_terminal_is_not_offered(home: Path) -> None:
-    """A key with control characters is left out of what a shell would print."""
-    with edgemem.open(home, worker=False) as memory:
-        memory.store.add_fact("wifi.\u202eback", "x")
-    assert offered("facts", "history", "w", EDGEMEM_HOME=str(home)) == ["wifi"]
-
-
-def test_forgetting_asks_quotes_and_erases(home: Path) -> None:
-    """What will be erased is quoted first; after a no nothing has happened, after a yes no byte is left."""
-    asked = run("facts", "forget", "wifi", "--home", home, input="n\n")
-    assert asked.exit_code == 1
-    assert "“rose”" in asked.stderr
-    assert "rose" in run("facts", "--home", home).stdout
-    assert run("facts", "forget", "wifi", "--home", home, input="y\n").exit_code == 0
-    assert "wifi" in refused(run("facts", "history", "wifi", "--home", home))
-    assert not [path for path in home.rglob("*") if path.is_file() and b"tulip" in path.read_bytes()]
-
-
-def test_every_scope_of_a_key_has_its_picture(home: Path) -> None:
-    """The same key in two scopes is two facts; --scope shows one."""
-    run("facts", "add", "wifi", "sesame", "--scope", "env:garage", "--home", home)
-    both = run("facts", "history", "wifi", "--home", home).stdout
-    assert "wifi (global)" in both
-    assert "wifi (env:garage)" in both
-    assert "tulip" not in run("facts", "history", "wifi", "--scope", "env:garage", "--home", home).stdout

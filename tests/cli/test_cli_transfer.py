@@ -195,15 +195,3 @@ def test_forgetting_a_person_counts_first_and_erases(home):
     assert told == {"speaker": "Ann", "erased": {"facts": 1}, "pending": {}, "mentions": nothing, "files": []}
     assert "green" not in run("export", "--home", home).stdout
     assert "Nothing here" in refused(run("forget", "--speaker", "Ann", "--yes", "--home", home))
-
-
-def test_a_merge_that_excludes_names_what_was_not_taken(home, tmp_path):
-    """What is here stays, and the report says so in a sentence that cannot steer the terminal."""
-    other = tmp_path / "other"
-    with edgemem.open(other, worker=False) as memory:
-        memory.store.add_fact("door", "green")
-    file = tmp_path / "out.jsonl"
-    run("export", file, "--home", home)
-    told = run("import", file, "--home", other).stdout
-    assert "The fact 'door' (global) has another history here" in told
-    assert "\x1b" not in told

@@ -32,7 +32,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str, An
 
 
 def test_all_that_must_be_before_the_model_is_and_nothing_else(told: dict[str, Any]) -> None:
-    """Each text of `must` and `must_not` was looked for in what the model was handed."""
+    """Each text of `must` and `must_not` was looked for; counts are exact; a correction shows in both times."""
     wrong = {
         turn["say"]: (turn["missing"], turn["leaked"])
         for turn in told["turns"]
@@ -40,8 +40,16 @@ def test_all_that_must_be_before_the_model_is_and_nothing_else(told: dict[str, A
     }
     assert not wrong
     assert told["summary"]["checks_passed"] == told["summary"]["checks"] >= 100
-    assert told["summary"]["failures"] == []
-    assert told["summary"]["ok"]
+    summary = told["summary"]
+    assert summary["failures"] == []
+    assert summary["ok"]
+    assert summary["exact_tokens"]
+    assert summary["tokens_memory"] < summary["tokens_evaluated"] < summary["tokens_memory_in_system_message"]
+    assert all(turn["tokens"] <= 4096 for turn in told["turns"])
+    now = {fact.key: fact.value for fact in told["facts"]}
+    then = {fact.key: fact.value for fact in told["facts_believed_on_day_one"]}
+    assert (then["oyelaran.allergy"], now["oyelaran.allergy"]) == ("peanuts", "hazelnuts")
+    assert ("secret.teapot" in then, "secret.teapot" in now) == (True, False)
 
 
 def test_the_checks_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,24 +61,6 @@ def test_the_checks_can_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "this was not before the model: zebra" in result.stdout
     assert "this was before the model, and must not be: half a litre" in result.stdout
     assert "0 of 2" in result.stdout
-
-
-def test_a_correction_shows_in_both_times(told: dict[str, Any]) -> None:
-    """What holds now and what was believed on the first night differ where somebody corrected it."""
-    now = {fact.key: fact.value for fact in told["facts"]}
-    then = {fact.key: fact.value for fact in told["facts_believed_on_day_one"]}
-    assert (then["oyelaran.allergy"], now["oyelaran.allergy"]) == ("peanuts", "hazelnuts")
-    assert now["jonas.doctor"] == then["jonas.doctor"] == "Tuesday 10 November, 9:30"
-    assert "secret.teapot" in then
-    assert "secret.teapot" not in now
-
-
-def test_counts_are_exact_and_below_the_seed_s_way(told: dict[str, Any]) -> None:
-    """With the real vocabulary counts are exact, and memory before the history would have cost more."""
-    summary = told["summary"]
-    assert summary["exact_tokens"]
-    assert summary["tokens_memory"] < summary["tokens_evaluated"] < summary["tokens_memory_in_system_message"]
-    assert all(turn["tokens"] <= 4096 for turn in told["turns"])
 
 
 def test_what_was_not_heard_is_kept_apart(told: dict[str, Any]) -> None:

@@ -101,12 +101,6 @@ def test_any_number_of_versions_is_drawn_once_each(n: int) -> None:
     assert all(UNICODE.new in line for line in numbered)
 
 
-def test_thirty_versions_fit_one_panel() -> None:
-    """A fact that changed thirty times is one picture, not several."""
-    assert len(panels(chain(30), now=START + 31 * DAY)) == 1
-    assert len(panels(chain(200), now=START + 201 * DAY)) > 1
-
-
 def test_two_changes_on_one_day_are_labelled_apart() -> None:
     """A day that stands twice over the axis would say nothing; there the time of day stands."""
     beliefs = [
@@ -127,6 +121,7 @@ def test_the_newest_versions_can_be_drawn_alone() -> None:
     numbered = [int(line[:4]) for line in lines if line[:4].strip().isdigit()]
     assert numbered == list(range(171, 201))
     assert "several older ones" in legend(lines)
+    assert UNICODE.several in "".join(lines)
     assert "several" not in legend(draw(chain(2), now=START + 3 * DAY))
 
 
@@ -146,13 +141,6 @@ def test_each_version_has_a_colour_of_its_own() -> None:
     assert third.index("<1>") < third.index("<2>") < third.index("<3>")
     plain_lines = draw(beliefs, now=START + 4 * DAY)
     assert [re.sub(r"</?\d?>", "", line) for line in painted] == plain_lines
-
-
-def test_stretches_that_a_panel_cannot_tell_apart_say_so() -> None:
-    """What many earlier versions left behind is marked as several, not as nothing or as one of them."""
-    last = panels(chain(200), now=START + 201 * DAY)[-1]
-    assert any(cell.several for cell in last.rows[-1].cells)
-    assert UNICODE.several in "".join(draw(chain(200), now=START + 201 * DAY))
 
 
 def test_ascii_is_ascii() -> None:

@@ -110,8 +110,3 @@ def test_a_question_finds_what_somebody_said_by_what_they_are_called(tmp_path: P
             (first, *_) = memory.recall(f"where did {name} park the car?", kinds=["turn"])
             assert first.speaker == speaker
         assert set(memory.hints()) >= {"Mum", "Dad"}
-
-
-def test_every_file_is_a_profile_that_is_tested_here() -> None:
-    """No shipped file is left out."""
-    assert profile_names() == sorted([*BOARDS, "default"])

@@ -178,7 +178,7 @@ def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot
     """An epoch that waits to begin loses its values with any forgetting."""
     robot.memory.store.add_fact("car.key", "hook5", heard=Heard(speaker="mara"))
     robot.hear("Where is the car key?", speaker="tom")
-    (hook,) = robot.memory._running.compactions()
+    (hook,) = robot.memory.diagnostics.compactions()
     while not hook.due():
         robot.hear(CHATTER, speaker="tom")
     robot.memory.idle(5)
@@ -307,7 +307,7 @@ def forget_elsewhere(robot: Robot) -> None:
 
 def prepare_an_epoch(robot: Robot) -> None:
     """Talk until the next epoch is written and waits to begin."""
-    (hook,) = robot.memory._running.compactions()
+    (hook,) = robot.memory.diagnostics.compactions()
     while not hook.due():
         robot.hear(CHATTER)
     robot.memory.idle(5)
@@ -366,7 +366,7 @@ def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgot
         pass
     elif when == "prepared":
         prepare_an_epoch(robot)
-        assert "tulip99" in next(iter(robot.memory._running.compactions()))._prepared.summary  # type: ignore[union-attr]
+        assert "tulip99" in next(iter(robot.memory.diagnostics.compactions()))._prepared.summary  # type: ignore[union-attr]
     else:
         robot.chat()
         assert "tulip99" in robot.memory.database.query("select summary from epochs order by id desc")[0][0]
@@ -426,7 +426,7 @@ def test_nonsense_in_an_export_does_not_end_a_conversation(robot: Robot, tmp_pat
 
 def test_what_is_forgotten_in_another_file_than_the_session_s_is_not_shown_once_more(robot: Robot) -> None:
     """Where the facts are kept elsewhere, they are asked once more before an epoch begins."""
-    (hook,) = robot.memory._running.compactions()
+    (hook,) = robot.memory.diagnostics.compactions()
     prepare_an_epoch(robot)
     assert hook._prepared is not None
     stale = carrying(hook._prepared, [*carried_by(hook._prepared), fact("gone", "tulip77")])

@@ -67,6 +67,12 @@ def test_an_argument_of_recall_that_makes_no_sense_is_refused(
             refused(lambda arguments=arguments: memory.recall_sessions(**arguments), named)
 
 
+@pytest.mark.parametrize("restore", ["oldest", "", True])
+def test_an_argument_that_makes_no_sense_is_refused(tmp_path: Path, restore: Any) -> None:
+    """A lost truth is restored from the newest backup or by nobody."""
+    refused(lambda: edgemem.open(tmp_path, restore=restore, worker=False), "newest")
+
+
 def test_none_is_the_default_and_zero_is_nothing(memory: Memory) -> None:
     """At most no item is no item; only None leaves the number to the profile."""
     assert [item.key for item in memory.recall("tea", k=None)] == ["tea"]

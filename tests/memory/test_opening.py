@@ -14,7 +14,9 @@ import pytest
 
 import edgemem
 from edgemem import provisions
+from edgemem.cli.options import truth_alone
 from edgemem.config import Profile
+from edgemem.errors import StoreError
 
 _NOTED = """
 import json, re, sys
@@ -97,3 +99,19 @@ def test_somebody_who_begins_to_speak_or_silence_lays_it_in(tmp_path: Path, hear
         while not made and time.monotonic() < until:
             time.sleep(0.01)
     assert made == ["made"]
+
+
+def test_what_was_opened_is_closed_where_the_next_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The home is free again if the index cannot be made; an unclosed file would warn, and a warning is an error here."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise StoreError("no index")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("edgemem.memory.files.Index", broken)
+        with pytest.raises(StoreError, match="no index"):
+            edgemem.open(tmp_path, worker=False)
+    with truth_alone(tmp_path) as truth:
+        assert truth.is_sound()

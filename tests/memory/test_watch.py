@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import logging
 import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +19,7 @@ from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.memory.watch import Watcher, fault_of
+from edgemem.memory.watch import Watcher
 from edgemem.store.db.database import Database
 
 PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
@@ -130,66 +126,6 @@ def test_a_folder_that_comes_goes_and_comes_back_is_followed(
         assert seen.next() == {"a.gguf"}
         shutil.rmtree(tmp_path / "share")
         assert seen.next() == {"a.gguf"}
-
-
-def test_what_changes_before_the_start_is_not_lost(tmp_path: Path) -> None:
-    """Files are compared with how they were when the watcher was made."""
-    path = tmp_path / "a"
-    told: list[frozenset[Path]] = []
-    watcher = Watcher(lambda: [path], told.append, start_s=0, debounce_s=0.01)
-    path.write_text("x")
-    watcher.start()
-    eventually(lambda: told)
-    watcher.close()
-    watcher.close()
-    assert watcher.state == "closed"
-
-
-def test_what_fails_on_one_change_does_not_stop_the_next(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """An error in the callback is logged, and the watcher goes on."""
-    path, told = tmp_path / "a", []
-
-    def changed(paths: frozenset[Path]) -> None:
-        told.append(paths)
-        raise ValueError("the first one fails")
-
-    watcher = Watcher(lambda: [path], changed, start_s=0, debounce_s=0.01)
-    watcher.start()
-    with caplog.at_level(logging.ERROR):
-        path.write_text("x")
-        eventually(lambda: len(told) == 1)
-        path.write_text("xx")
-        eventually(lambda: len(told) == 2)
-    watcher.close()
-    assert "could not be taken" in caplog.text
-
-
-def test_closing_ends_every_thread(tmp_path: Path) -> None:
-    """No thread of the watcher or of watchdog stays behind."""
-    before = set(threading.enumerate())
-    seen = Seen(tmp_path / "a")
-    assert len(threading.enumerate()) > len(before)
-    seen.watcher.close()
-    eventually(lambda: set(threading.enumerate()) <= before)
-
-
-def test_a_child_made_by_fork_leaves_the_watches_alone(tmp_path: Path, watch: Callable[..., Seen]) -> None:
-    """Closing in a child does not end the parent's watching."""
-    path = tmp_path / "a"
-    seen = watch(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # newer Pythons warn of threads; ours are the point
-        child = os.fork()
-    if child == 0:
-        seen.watcher.close()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    path.write_text("x")
-    assert seen.next() == {"a"}
 
 
 def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
@@ -441,27 +377,11 @@ def test_a_hook_file_is_loaded_again(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert not (tmp_path / "hooks" / "__pycache__").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("x = 1\n", "defines no function hook"),
-        ("raise OSError('no such motor')\n", "no such motor"),
-        ("\x00", "failed while loading"),
-    ],
-)
-def test_a_broken_hook_file_is_named_at_the_start(tmp_path: Path, text: str, says: str) -> None:
-    """A home whose profile names a broken hook does not open, and says why."""
-    _saved(tmp_path / "hooks" / "bad.py", text)
-    _saved(tmp_path / "edgemem.toml", "[hooks]\nfiles = ['bad.py']\n")
-    with pytest.raises(ConfigError, match=says):
-        edgemem.open(tmp_path)
-
-
 @pytest.mark.parametrize("name", ["mine.gguf", "mine"])
 def test_a_model_that_comes_later_is_used_without_a_restart(
     tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """A GGUF dropped into models/ makes meaning work, named as a file or as `models add` names it."""
+    """A GGUF dropped into models/ makes meaning work, named as a file or as `models add` names it; a damaged one is told."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", f"'{name}'"))
     with edgemem.open(tmp_path / "home") as memory:
@@ -470,6 +390,9 @@ def test_a_model_that_comes_later_is_used_without_a_restart(
         loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
         loop.run("hello")
         eventually(lambda: memory.reload.watcher.state == "watching")
+        (memory.home / "models" / "mine.gguf").write_bytes(b"GGUF and then nothing")
+        eventually(lambda: memory.embedder_fault)
+        assert [check for check in memory.check() if (check.name, check.state) == ("embedder", "fail")]
         part = memory.home / "models" / "mine.gguf.part"
         shutil.copyfile(minilm, part)
         part.replace(memory.home / "models" / "mine.gguf")
@@ -504,36 +427,41 @@ def test_a_model_that_is_replaced_while_in_use_waits_for_the_next_start(tmp_path
         assert memory.embedder is embedder is not None
 
 
-def test_a_damaged_model_that_comes_later_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken GGUF changes nothing but what `check` says."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", "'mine.gguf'"))
-    with edgemem.open(tmp_path / "home") as memory:
+@pytest.mark.parametrize("given", ["file", "object", "name"])
+def test_which_profile_is_followed(tmp_path: Path, given: str) -> None:
+    """A file is watched where it lies; where a profile was given by name or as an object, the home's file means nothing."""
+    file, home = _saved(tmp_path / "robot.toml", PROFILE), tmp_path / "home"
+    profile = {"file": file, "object": load_profile(file), "name": "default"}[given]
+    with edgemem.open(home, profile=profile, embedder=HashEmbedder()) as memory:
         eventually(lambda: memory.reload.watcher.state == "watching")
-        (memory.home / "models" / "mine.gguf").write_bytes(b"GGUF and then nothing")
-        eventually(lambda: memory.embedder_fault)
-        assert memory.embedder is None
-        assert [one for one in memory.check() if one.name == "embedder" and one.state == "fail"]
+        _saved(file if given == "file" else home / "edgemem.toml", PROFILE + "[recall]\nk = 3\n")
+        (home / "NOTES.md").write_text("a note\n")
+        eventually(lambda: memory.reload.watcher.wakes)
+        if given == "file":
+            eventually(lambda: memory.profile.recall.k == 3)
+        else:
+            time.sleep(0.3)
+            assert memory.profile.recall.k == Profile().recall.k
 
 
-def test_a_profile_elsewhere_is_followed(tmp_path: Path) -> None:
-    """A file given as the profile is watched where it lies."""
-    given = _saved(tmp_path / "robot.toml", PROFILE)
-    with edgemem.open(tmp_path / "home", profile=given) as memory:
-        eventually(lambda: memory.reload.watcher.state == "watching")
-        _saved(given, PROFILE + "[recall]\nk = 3\n")
-        eventually(lambda: memory.profile.recall.k == 3)
-
-
-def test_a_profile_given_by_name_or_object_is_not_replaced(tmp_path: Path) -> None:
-    """The home's file means nothing where another profile was given."""
-    settings = load_profile(_saved(tmp_path / "given.toml", PROFILE))
-    with edgemem.open(tmp_path / "home", profile=settings) as memory:
-        eventually(lambda: memory.reload.watcher.state == "watching")
-        (memory.home / "edgemem.toml").write_text("[recall]\nk = 3\n")
-        (memory.home / "NOTES.md").write_text("a note\n")
-        eventually(lambda: memory.pending()["text"] == 0 and memory.reload.watcher.wakes)
-        assert memory.profile.recall.k == Profile().recall.k
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("x = 1\n", "defines no function hook"),
+        ("raise OSError('no such motor')\n", "no such motor"),
+        ("\x00", "failed while loading"),
+        *(
+            (f"def hook(memory):\n    return {hook}\n", r"bad\.py")
+            for hook in ("None", "type('H', (), {'points': {'on_moon'}, 'priority': 1})()")
+        ),
+    ],
+)
+def test_a_broken_hook_file_is_named(tmp_path: Path, text: str, says: str) -> None:
+    """A home whose profile names a broken hook does not open, or gives no hooks where it returns something else."""
+    _saved(tmp_path / "hooks" / "bad.py", text)
+    _saved(tmp_path / "edgemem.toml", "[hooks]\nfiles = ['bad.py']\n")
+    with pytest.raises(ConfigError, match=says), edgemem.open(tmp_path, worker=False) as memory:
+        memory.hooks()
 
 
 def test_the_target_of_a_link_is_followed(tmp_path: Path, watch: Callable[..., Seen]) -> None:
@@ -557,6 +485,11 @@ def test_a_hook_named_before_it_was_written_is_taken_when_it_comes(memory: Memor
     eventually(lambda: memory.profile.recall.k == 9)
     assert not memory.reload.problems
     assert [hook for hook in memory.hooks() if getattr(hook, "name", "") == "late"]
+    _saved(memory.home / "hooks" / "late.py", "def hook(")
+    eventually(lambda: memory.reload.problems)
+    write_profile(memory, "")  # taking it out is a way to mend it
+    eventually(lambda: not memory.reload.problems)
+    assert memory.reload.hook_files == []
 
 
 def test_a_key_that_was_taken_away_is_told_by_check(memory: Memory) -> None:
@@ -570,37 +503,6 @@ def test_a_key_that_was_taken_away_is_told_by_check(memory: Memory) -> None:
     write_profile(memory, "[recall]\nk = 9\n")
     eventually(lambda: memory.profile.recall.k == 9)
     assert [one.state for one in memory.check() if one.name == "profile"] == ["ok"]
-
-
-def test_each_limit_comes_with_its_remedy() -> None:
-    """Too few watches is another number of the system than too few instances; the rest is named as it is."""
-    assert "max_user_watches" in fault_of(OSError(errno.ENOSPC, "No space left on device"))
-    assert "max_user_instances" in fault_of(OSError(errno.EMFILE, "Too many open files"))
-    assert "Permission denied" in fault_of(OSError(errno.EACCES, "Permission denied"))
-    assert "can't start new thread" in fault_of(RuntimeError("can't start new thread"))
-
-
-@pytest.mark.parametrize(
-    "made", ["None", "object()", "type('H', (), {'points': {'on_moon'}, 'priority': 1})()"]
-)
-def test_what_is_no_hook_is_named(tmp_path: Path, made: str) -> None:
-    """A function that returns something else is found when a session asks for its hooks."""
-    _saved(tmp_path / "hooks" / "odd.py", f"def hook(memory):\n    return {made}\n")
-    _saved(tmp_path / "edgemem.toml", PROFILE + "[hooks]\nfiles = ['odd.py']\n")
-    with edgemem.open(tmp_path, worker=False) as memory, pytest.raises(ConfigError, match=r"odd\.py"):
-        memory.hooks()
-
-
-def test_a_broken_hook_that_is_named_no_more_is_no_problem(memory: Memory) -> None:
-    """Taking it out of the profile is a way to mend it."""
-    file = _saved(memory.home / "hooks" / "odd.py", HOOK.format(priority=1, word="odd"))
-    write_profile(memory, "[hooks]\nfiles = ['odd.py']\n")
-    eventually(lambda: memory.reload.hook_files)
-    _saved(file, "def hook(")
-    eventually(lambda: memory.reload.problems)
-    write_profile(memory, "")
-    eventually(lambda: not memory.reload.problems)
-    assert memory.reload.hook_files == []
 
 
 def test_notes_edited_by_hand_are_indexed(tmp_path: Path) -> None:

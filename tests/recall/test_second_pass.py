@@ -231,7 +231,7 @@ def test_it_has_what_is_left_of_the_deadline(tmp_path: Path) -> None:
     table = Table({})
     with opened(tmp_path, table, rerank_ms=50.0) as memory:
         tell(memory, *SAID)
-        recall = memory._parts.recall.recall
+        recall = memory.search.recall
         recall("Where is the tea?", reader=None, deadline_s=60.0)
         recall("Where is the tea?", reader=None, deadline_s=1e-9)
         recall("Where is the tea?", reader=Reader("anna"), stop=lambda: True)
@@ -244,7 +244,7 @@ def test_a_real_model_runs_within_a_home(tmp_path: Path, vocabularies: Path) -> 
     path = write_reranker_gguf(tmp_path / "rank.gguf", vocabularies=vocabularies)
     with opened(tmp_path / "home", None, rerank=str(path), rerank_ms=60_000.0) as memory:
         tell(memory, *SAID)
-        first = memory._parts.recall.recall("Where is the tea?", reader=None, k=7, stop=lambda: True)
+        first = memory.search.recall("Where is the tea?", reader=None, k=7, stop=lambda: True)
         found = memory.recall("Where is the tea?", k=7)
         assert sorted(item.text for item in found) == sorted(item.text for item in first)
         assert [item.score for item in found] == [item.score for item in first]
