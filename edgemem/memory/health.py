@@ -253,23 +253,14 @@ def _reranker(memory: OpenHome) -> Check:
 
 
 def _spaces(memory: OpenHome) -> list[str]:
-    """Tell how far the vectors of the model in use have come, and what is kept of others."""
-    progress = memory.index.progress()
-    if progress is None:
+    """Tell how far the vectors of the model in use have come."""
+    waiting = memory.index.pending()["vectors"]
+    docs = memory.index.state().docs if waiting else 0
+    if not waiting or docs < waiting:
         return []
-    sentences = []
-    if progress.waiting:
-        done = max(0, progress.docs - progress.waiting)
-        sentences.append(
-            f"{done:,} of {progress.docs:,} texts have its vectors, the others are found by words until idle time has made"
-            " theirs"
-        )
-    kept = [
-        f"{model.rpartition(':')[0] or model} ({vectors:,})" for model, vectors in progress.others.items()
+    return [
+        f"{docs - waiting:,} of {docs:,} texts have its vectors, the others are found by words until idle time has made theirs"
     ]
-    if kept:
-        sentences.append(f"vectors of other models are kept: {', '.join(kept)}")
-    return sentences
 
 
 def _ahead(memory: OpenHome) -> Check:
