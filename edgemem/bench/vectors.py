@@ -20,7 +20,7 @@ from edgemem.bench.report import at_least, at_most, median, report, say, timed_m
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.packed import PackedVectors
-from edgemem.recall.index.vectors import LEAST, BitVectors, ExactVectors, ResidentVectors
+from edgemem.recall.index.vectors import LEAST, ExactVectors, ResidentVectors
 from edgemem.store.db.database import Database
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def fill(folder: Path, n: int, questions: int) -> float:
     true, true_filtered = Nearest(asked), Nearest(asked)
     filling, first = 0.0, 1
     with _ours(folder, n) as database, _vec0s(folder, n) as other:
-        index = (BitVectors if n <= VEC0_UP_TO else ExactVectors)(database, dimensions)
+        index = ExactVectors(database, dimensions)
         for rows, scopes in between(bases, n, seed=SEED):
             ids = np.arange(first, first + len(rows))
             first += len(rows)
@@ -175,7 +175,6 @@ def measure(folder: Path, n: int) -> dict[str, float]:
         if n <= VEC0_UP_TO:
             ways["_vec0"] = partial(_ask_vec0, other)
             ways["_vec0_filtered"] = partial(_ask_vec0, other, scope=SCOPE)
-            ways["_vec0_bits"] = partial(BitVectors(database, dimensions).nearest, k=K)
         figures.update(_compare(ways, asked, true, true_filtered))
         figures["peak_rss_mb"] = rss_mb("VmHWM")
     figures["ms_cold"] = _cold(

@@ -223,18 +223,13 @@ def _embedder(memory: OpenHome) -> Check:
         words = f"{gone}; without it recall goes by words alone, and its vectors are kept until it is back"
         return warn("embedder", words, advice)
     detail = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
-    progress = memory.index.progress()
-    if progress is not None and progress.waiting:
-        done = max(0, progress.docs - progress.waiting)
+    waiting = memory.index.pending()["vectors"]
+    docs = memory.index.state().docs if waiting else 0
+    if 0 < waiting <= docs:
         detail += (
-            f"; {done:,} of {progress.docs:,} texts have its vectors, the others are found by words until idle time has"
+            f"; {docs - waiting:,} of {docs:,} texts have its vectors, the others are found by words until idle time has"
             " made theirs"
         )
-    if progress is not None and progress.others:
-        kept = ", ".join(
-            f"{model.rpartition(':')[0] or model} ({n:,})" for model, n in progress.others.items()
-        )
-        detail += f"; vectors of other models are kept: {kept}"
     return ok("embedder", detail)
 
 

@@ -23,7 +23,7 @@ def test_it_reports_each_kind_of_index(tmp_path) -> None:
     assert figures["ok"]
     assert figures["machine"]["calibration_ms"] > 0
     found = {name: column["5000"] for name, column in figures["side_by_side"].items()}
-    for way in ("", "_filtered", "_estimated", "_vec0", "_vec0_filtered", "_vec0_bits"):
+    for way in ("", "_filtered", "_estimated", "_vec0", "_vec0_filtered"):
         assert found[f"ms{way}"] > 0
         assert 0 < found[f"recall{way}"] <= 1
     assert found["recall_vec0"] == found["recall_vec0_filtered"] == 1

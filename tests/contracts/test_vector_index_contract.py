@@ -9,11 +9,9 @@ from edgemem.recall.index import vectors as vectors_module
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.state import note_removals
 from edgemem.recall.index.vectors import (
-    BitVectors,
     ExactVectors,
     ResidentVectors,
     move_vectors,
-    open_vectors,
     remove_vectors,
 )
 from edgemem.store.db.database import Database
@@ -28,7 +26,7 @@ def database(tmp_path):
         yield db
 
 
-@pytest.fixture(params=[ResidentVectors, BitVectors, ExactVectors])
+@pytest.fixture(params=[ResidentVectors, ExactVectors])
 def vectors(request, database, monkeypatch):
     """Return each implementation on that file."""
     monkeypatch.setattr(vectors_module, "LEAST", 1)  # or else vec0 would answer for so few
@@ -188,22 +186,13 @@ def test_a_vector_with_a_flipped_bit_does_not_outshine_all(database, vectors):
     assert all(cosine < 0.9 for id_, cosine in vectors.cosines(rows[0], range(1, 7)).items())
 
 
-def test_a_process_without_sqlite_vec_finds_and_leaves_the_same(database):
-    """What it writes has its sign bits, what it removes leaves none, and what moves keeps them."""
+def test_vectors_that_move_are_found_on_the_other_side(database, vectors):
+    """What does not hold any more has its vectors apart, as they were."""
     rows = unit(9, DIMENSIONS)
-    exact = ExactVectors(database, DIMENSIONS)
-    with Database(database.path, migrations=SCHEMA, durable=False) as other:
-        theirs = BitVectors(other, DIMENSIONS)
-        fill(other, theirs, rows)
-        assert theirs.nearest(rows[2], 9) == exact.nearest(rows[2], 9)
-    mine = BitVectors(database, DIMENSIONS)
-    assert mine.nearest(rows[2], 9) == exact.nearest(rows[2], 9)
-    with Database(database.path, migrations=SCHEMA, durable=False) as other:
-        other.write(lambda tx: BitVectors(other, DIMENSIONS).remove(tx, [1, 3]))
-        other.write(lambda tx: move_vectors(tx, 2, past=True))
-    assert database.query("select count(*) from signs") == [(7,)]
-    assert sorted(id_ for id_, _ in mine.nearest(rows[2], 9)) == [4, 5, 6, 7, 8, 9]
-    assert [id_ for id_, _ in BitVectors(database, DIMENSIONS, 2).nearest(rows[1], 9)] == [2]
+    fill(database, vectors, rows)
+    database.write(lambda tx: move_vectors(tx, 2, past=True))
+    assert 2 not in [id_ for id_, _ in vectors.nearest(rows[2], 9)]
+    assert [id_ for id_, _ in ExactVectors(database, DIMENSIONS, 2).nearest(rows[1], 9)] == [2]
 
 
 def test_memory_follows_what_other_processes_write(tmp_path, database, monkeypatch):
@@ -214,7 +203,7 @@ def test_memory_follows_what_other_processes_write(tmp_path, database, monkeypat
     fill(database, mine, rows[:20])
     assert mine.nearest(rows[3], 1)[0][0] == 4
     with Database(database.path, migrations=SCHEMA, durable=False, load_vec=True) as other:
-        theirs = BitVectors(other, DIMENSIONS)
+        theirs = ExactVectors(other, DIMENSIONS)
         other.write(lambda tx: theirs.add(tx, [(21, rows[20])]))
         assert mine.nearest(rows[20], 1)[0][0] == 21
         other.write(lambda tx: theirs.add(tx, [(4, rows[30])]))
@@ -222,7 +211,7 @@ def test_memory_follows_what_other_processes_write(tmp_path, database, monkeypat
         other.write(lambda tx: theirs.remove(tx, [4]))
         assert all(id_ != 4 for id_, _ in mine.nearest(rows[30], 40))
         # What happens in the space of another model takes nothing from this one.
-        second = BitVectors(other, DIMENSIONS, 2)
+        second = ExactVectors(other, DIMENSIONS, 2)
         other.write(lambda tx: second.add(tx, [(1, rows[0])]))
         other.write(lambda tx: second.remove(tx, [1]))
         assert mine.nearest(rows[0], 1)[0][0] == 1
@@ -269,11 +258,9 @@ def test_nothing_is_estimated_of_what_was_removed(database, vectors):
     assert [id_ for id_, _ in vectors.nearest(rows[3], 5, [3, 4])] == [3]
 
 
-def test_the_choice_follows_the_length(database):
+def test_vectors_of_any_length_are_found(database):
     """Where memory cannot hold vectors of a length, the file serves."""
-    assert isinstance(open_vectors(database, 64), ResidentVectors)
-    assert type(open_vectors(database, 63)) is BitVectors
-    odd, rows = open_vectors(database, 63), unit(5, 63)
+    odd, rows = ResidentVectors(database, 63), unit(5, 63)
     fill(database, odd, rows)
     assert odd.nearest(rows[3], 1) == [(4, pytest.approx(1.0, abs=1e-3))]
 

@@ -13,7 +13,7 @@ from edgemem.errors import CorruptError
 from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
-from edgemem.recall.index.state import FIRST_OTHER, KEPT, State, note_removals, read_removals, trim_removals
+from edgemem.recall.index.state import FIRST_OTHER, KEPT, Removals, State, note_removals, trim_removals
 from edgemem.recall.people.alike import TermWeight
 from edgemem.recall.search import postings
 from edgemem.recall.search.bm25 import Statistics, bm25_scores, occurrences_of
@@ -118,7 +118,6 @@ def test_memory_finds_what_the_file_does(tmp_path_factory, taken):
 def test_much_that_is_new_is_left_to_idle_time(tmp_path, monkeypatch):
     """A question reads in a few docs; before more are read in, the file has to be asked."""
     monkeypatch.setattr(postings, "AT_ONCE", 5)
-    monkeypatch.setattr(postings, "_STEP", 4)
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
@@ -251,9 +250,10 @@ def test_empty_slots_do_not_pile_up(tmp_path, monkeypatch):
 def test_the_log_of_removals_stays_short(tmp_path):
     """Old entries go, and a reader who would have needed them is told so."""
     with opened(tmp_path) as database:
+        many, few = Removals(database), Removals(database)
         database.write(lambda tx: note_removals(tx, range(1, 6001)))
-        first = database.query("select min(seq) from removals")[0][0]
-        assert len(read_removals(database, first - 1, 9999) or ()) == 6000
+        assert len(many.take(9999) or ()) == 6000
+        assert many.take(9999) == []
         database.write(trim_removals)
         assert database.query("select count(*) from removals") == [(KEPT,)]
-        assert read_removals(database, first, 9999) is None
+        assert few.take(9999) is None

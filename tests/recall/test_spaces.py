@@ -1,4 +1,4 @@
-"""Spaces: another model never mixes with the one before, never fails, and going back to it costs nothing."""
+"""Spaces: another model never mixes with the one before, and never fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hash_embedder import HashEmbedder
 import edgemem
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall.index import embedding
+from edgemem.recall.index import embedding, vectors
 from edgemem.recall.index.docs import replace_doc
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACTS, read_docs
@@ -24,8 +24,6 @@ from edgemem.records import Reader
 from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
-
-HOUR = 3600.0
 
 
 @pytest.fixture
@@ -95,36 +93,24 @@ def test_another_model_of_the_same_length_finds_by_words_until_its_vectors_are_m
         assert len(by_meaning(index, "mug")) == 6
 
 
-def test_going_back_costs_nothing_but_what_changed(truth, store, opened):
-    """The old vectors are used at once; only what came or changed meanwhile is embedded."""
+def test_going_back_makes_the_vectors_anew(truth, store, opened):
+    """One model is kept at a time; what came or changed meanwhile is embedded with the rest."""
     store.add_fact("milk", "empty")
-    store.add_fact("bread.kind", "rye")
     store.add_fact("tea.kind", "green")
-    with opened(HashEmbedder(64)) as index:
-        work(index)
-    with opened(HashEmbedder(32, name="other")) as index:
-        work(index)
-        store.add_fact("butter.maker", "salty")
-        store.add_fact("milk", "full")
-        store.forget_fact("bread.kind")
-        work(index)
-        check(index)
-    again = HashEmbedder(64)
-    with opened(again) as index:
-        check(index)
-        assert by_meaning(index, "green tea") == {"tea kind: green"}
-        assert index.pending()["vectors"] == 2
-        work(index)
-        assert sorted(again.embedded) == ["butter maker: salty", "maker", "milk: full"]
-        check(index)
+    for name, dimensions in (("one", 64), ("other", 32), ("one", 64)):
+        with opened(HashEmbedder(dimensions, name=name)) as index:
+            assert index.pending()["vectors"] == index.state().docs
+            work(index)
+            check(index)
+            assert "tea kind: green" in by_meaning(index, "green tea")
+            store.add_fact(f"{name}.butter", "salty")
 
 
-def test_what_is_replaced_stays_until_the_new_vectors_are_whole(hand, truth, store, opened):
-    """Then it goes, once nobody has used it for an hour, and leaves no row; its number is never used again."""
+def test_what_is_replaced_stays_until_the_new_vectors_are_whole(truth, store, opened):
+    """Then it goes, and leaves no row; its number is never used again."""
     for n in range(3):
         store.add_fact(f"cup {n}", f"drawer {n}")
     for name in ("a", "b", "c"):
-        hand.advance(2 * HOUR)
         with opened(HashEmbedder(64, name=name)) as index:
             before = index.database.query("select fingerprint from spaces order by id")
             index.catch_up()
@@ -134,35 +120,30 @@ def test_what_is_replaced_stays_until_the_new_vectors_are_whole(hand, truth, sto
             work(index)
             check(index)
             assert index.database.query("select fingerprint from spaces") == [(f"{name}:64",)]
-            assert count(index, "vectors") == count(index, "signs") == 3
+            assert count(index, "vectors") == 3
     with opened(HashEmbedder(64, name="a")) as index:
         work(index)
-        # Within the hour, going back costs nothing.
-        assert index.database.query("select id, fingerprint from spaces order by id") == [
-            (5, "c:64"),
-            (7, "a:64"),
-        ]
+        assert index.database.query("select id, fingerprint from spaces") == [(7, "a:64")]
         check(index)
 
 
-def test_a_space_that_was_dropped_under_our_feet_begins_anew(hand, truth, store, opened):
-    """A process that slept for hours finds by words, and makes its vectors again in a space of its own."""
+def test_a_process_whose_model_was_replaced_finds_by_words(truth, store, opened):
+    """Two processes do not take the vectors from one another for ever: that of the model which came last goes on."""
     store.add_fact("milk", "empty")
     mine = opened(HashEmbedder(64, name="mine"))
     work(mine)
     assert by_meaning(mine, "empty milk")
-    hand.advance(5 * HOUR)
     with opened(HashEmbedder(64, name="theirs")) as theirs:
         work(theirs)
+        work(mine)
         assert found(mine, "empty milk")
         assert not by_meaning(mine, "empty milk")
-        work(mine)
-        assert by_meaning(mine, "empty milk")
+        assert by_meaning(theirs, "empty milk")
         check(theirs)
     mine.close()
 
 
-def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(hand, truth, store, opened):
+def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(truth, store, opened):
     """What a process made for a space that is gone is thrown away, not kept under a number that is nobody's."""
 
     class Overslept(HashEmbedder):
@@ -171,7 +152,6 @@ def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(hand
         def embed_texts(self, texts):
             self.calls += 1
             if self.calls == 2:
-                hand.advance(5 * HOUR)
                 with opened(HashEmbedder(64, name="theirs")) as theirs:
                     work(theirs)
                     assert count(theirs, "spaces") == 1
@@ -179,24 +159,22 @@ def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(hand
 
     for n in range(12):
         say(truth, n, f"word{n}", f"answer{n}")
-    embedder = Overslept(64, name="mine")
-    with opened(embedder) as mine:
+    with opened(Overslept(64, name="mine")) as mine:
         mine.catch_up()
         mine.embed_pending(8)
         check(mine)
         work(mine)
         check(mine)
-        assert mine.pending()["vectors"] == 0
+        assert mine.database.query("select fingerprint from spaces") == [("theirs:64",)]
 
 
-def test_dropping_yields_and_goes_on_after_a_crash(hand, truth, opened, monkeypatch):
+def test_dropping_yields_and_goes_on_after_a_crash(truth, opened, monkeypatch):
     """It is done in slices; a process that died in the midst left a space that nobody finds, and the next one ends it."""
-    monkeypatch.setattr(embedding, "_DROPPED", 7)
+    monkeypatch.setattr(vectors, "_DROPPED", 7)
     for n in range(30):
         say(truth, n, f"word{n}", f"answer{n}")
     with opened(HashEmbedder(64, name="old")) as index:
         work(index)
-    hand.advance(2 * HOUR)
     with opened(HashEmbedder(64, name="new")) as index:
         index.embed_pending(60)
         assert count(index, "vectors where space = 1") == 60
@@ -207,8 +185,8 @@ def test_dropping_yields_and_goes_on_after_a_crash(hand, truth, opened, monkeypa
         assert index.space() is None
         assert index.pending()["vectors"] == 60
         work(index)
-        assert count(index, "vectors where space = 1") == 0
-        assert count(index, "spaces") == 2
+        assert count(index, "vectors where space in (1, 3)") == 0
+        assert count(index, "spaces") == 1
         check(index)
 
 
@@ -222,16 +200,15 @@ def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
             work(index)
             assert count(index, "vectors") > 2
     with opened(HashEmbedder(64, name="c")) as index:
-        index.embed_pending(3)
+        index.embed_pending(1)
         store.add_fact("kite", "zeppelin")
         index.catch_up()
-        assert count(index, "unembedded") == 3
+        assert count(index, "unembedded") == 2
         store.forget_fact("kite")
         store.forget_fact("door.zigzag")
         index.erase()
         check(index)
-        assert count(index, "vectors") == 3
-        assert index.database.query("select space from signs order by space") == [(1,), (3,), (5,)]
+        assert index.database.query("select space from vectors order by space") == [(3,), (5,)]
         assert index.database.query("select doc from unembedded") == []
         assert b"zeppelin" not in bytes_of(index)
         assert b"zigzag" not in bytes_of(index)
@@ -410,18 +387,14 @@ def test_a_reader_finds_in_a_new_space_only_what_is_theirs(truth, store, opened)
 
 
 def test_check_tells_how_far_the_vectors_are(tmp_path):
-    """`edgemem check` says how many texts have their vectors, and which other models' are kept."""
-    for name, told in (
-        ("old", ["0 of 3 texts have its vectors", None]),
-        ("new", ["0 of 3 texts have its vectors", "vectors of other models are kept: old (3)"]),
-    ):
+    """`edgemem check` says how many texts have their vectors."""
+    for name in ("old", "new"):
         with edgemem.open(tmp_path, embedder=HashEmbedder(64, name=name), worker=False) as memory:
             if name == "old":
                 for n in range(3):
                     memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
             memory.index.catch_up()
-            before = embedder_line(memory)
-            assert all(part in before for part in told if part)
+            assert "0 of 3 texts have its vectors" in embedder_line(memory)
             memory.index.embed_pending(1)
             assert "1 of 3 texts have its vectors" in embedder_line(memory)
             assert memory.idle(30)
@@ -568,27 +541,3 @@ def test_a_fingerprint_that_lies_about_the_length_is_another_model(truth, store,
             work(index)
             assert "meaning" in found(index, "milk")[0][1]
             check(index)
-
-
-def test_what_another_process_uses_now_is_not_dropped(hand, truth, store, opened):
-    """Processes with three models do not take the vectors from one another."""
-    for n in range(5):
-        store.add_fact(f"cup {n}", f"drawer {n}")
-    embedders = [HashEmbedder(64, name=name) for name in "abc"]
-    indexes = [opened(embedder) for embedder in embedders]
-    for _ in range(20):
-        hand.advance(HOUR / 3)
-        for index in indexes:
-            index.catch_up()
-            index.embed_pending()
-    assert [len(embedder.embedded) for embedder in embedders] == [5, 5, 5]
-    for index, embedder in zip(indexes, embedders, strict=True):
-        (near,) = index.space().nearest(embedder.embed_query("cup 3: drawer 3"), 1)
-        assert near[1] == pytest.approx(1.0, abs=1e-3)
-        check(index)
-    for index in indexes[1:]:
-        index.close()
-    hand.advance(2 * HOUR)
-    work(indexes[0])
-    assert indexes[0].database.query("select fingerprint from spaces") == [("a:64",)]
-    indexes[0].close()

@@ -26,7 +26,7 @@ from edgemem.recall.index.state import (
     tally_anew,
     tally_docs,
 )
-from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors, spaces_without
+from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, drop_sounds, names_in, note_sounds, sounds_with
 from edgemem.recall.search.table import Row
 from edgemem.recall.text.analyse import terms, words_version
@@ -127,10 +127,9 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
     tx.execute("update docs set past = ? where id = ?", (int(doc.past), number))
     note_removals(tx, [number])
     # What was embedded stays so, where it does not crowd out what holds now.
-    moved = move_vectors(tx, number, past=doc.past)
     dequeue(tx, [number])
-    for space in spaces_without(tx, moved):
-        enqueue(tx, [number], space=space, past=doc.past)
+    if not move_vectors(tx, number, past=doc.past):
+        enqueue(tx, [number], past=doc.past)
 
 
 def read_row(number: int, doc: Doc) -> tuple[Row, str]:

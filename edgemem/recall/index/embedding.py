@@ -2,7 +2,7 @@
 
 First comes what came or changed lately and what was of use of late, then everything that was there before the model, and
 facts that do not hold any more at the end; of each, the newest first. Several processes may work on one file: what another
-has made meanwhile is left as it is.
+has made meanwhile is left as it is, and where another begins with another model, this one embeds no more.
 
 A text that is longer than the model's window is cut so that each piece fits: between sentences, and a sentence that is too
 long between words. The pieces are of about one size, since a vector of the last three words alone is near to anything that
@@ -25,17 +25,14 @@ from edgemem.errors import ModelError
 from edgemem.languages.words import CODES, comes_up_with
 from edgemem.patterns import Pattern
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, digest_of
-from edgemem.recall.index.state import sound
+from edgemem.recall.index.state import get_meta, sound
 from edgemem.recall.index.vectors import (
     ResidentVectors,
     begin_space,
+    current_space,
     dequeue,
     drop_others,
     find_space,
-    note_use,
-    open_vectors,
-    other_spaces,
-    past_of,
 )
 from edgemem.recall.text.analyse import terms
 
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
     from edgemem.config import Settings
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.sources import Doc, Originals
-    from edgemem.recall.index.vectors import ExactVectors, Space, Vector
+    from edgemem.recall.index.vectors import Vector
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
@@ -85,31 +82,26 @@ class Window(NamedTuple):
         room = self.size - around
         if whole <= self.size or room < _SHARE:
             return sentences_of(text)[:most]
-        spans, costs = self._spans(text, max(1, room // _SHARE), room, around)
-        pieces = (text[first:last].strip() for first, last in _pack(spans, costs, room))
+        pieces = (text[first:last].strip() for first, last in _pack(self._spans(text, room, around), room))
         return list(itertools.islice(filter(None, pieces), most)) or [text]
 
-    def _spans(
-        self, text: str, small: int, room: int, around: int
-    ) -> tuple[list[tuple[int, int]], list[int]]:
+    def _spans(self, text: str, room: int, around: int) -> list[tuple[int, int, int]]:
         """Return where sentences begin and end, and what each costs; those beyond the window in small parts."""
-        done: list[tuple[tuple[int, int], int]] = []
+        done: list[tuple[int, int, int]] = []
+        small = max(1, room // _SHARE)
         spans, limit = _sentences(text), room
         while spans:
             counts = self.tokens([text[first:last] for first, last in spans])
             todo = []
             for (first, last), count in zip(spans, counts, strict=True):
-                cost = max(0, count - around)
-                if cost <= limit or last - first < 2:  # of one character nothing can be cut
-                    done.append(((first, last), cost))
+                cost, length = max(0, count - around), last - first
+                if cost <= limit or length < 2:  # of one character nothing can be cut
+                    done.append((first, last, cost))
                 else:
                     # Half as long each time that it is still too long, so it ends after a few rounds.
-                    todo += _words(
-                        text, first, last, max(1, min((last - first) * small // cost, (last - first) // 2))
-                    )
+                    todo += _words(text, first, last, max(1, min(length * small // cost, length // 2)))
             spans, limit = todo, 2 * small
-        done.sort()
-        return [span for span, _ in done], [cost for _, cost in done]
+        return sorted(done)
 
 
 def sentences_of(text: str) -> list[str]:
@@ -147,19 +139,19 @@ def _between(first: int, ends: Sequence[int], last: int) -> list[tuple[int, int]
     return [(a, b) for a, b in itertools.pairwise(borders) if a < b]
 
 
-def _pack(spans: Sequence[tuple[int, int]], costs: Sequence[int], room: int) -> list[tuple[int, int]]:
+def _pack(spans: Sequence[tuple[int, int, int]], room: int) -> list[tuple[int, int]]:
     """Put spans together to pieces of about one size, none above `room`; return where each begins and ends."""
-    total = sum(costs)
+    total, share = sum(cost for _, _, cost in spans), room // _SHARE
     pieces = -(-total // room)
-    even = min(room, -(-total // pieces) + room // _SHARE)
+    even = min(room, -(-total // pieces) + share)
     packed: list[tuple[int, int]] = []
     begin, filled = 0, 0
-    for at, cost in enumerate(costs):
+    for at, (_, _, cost) in enumerate(spans):
         if filled and filled + cost > even:
             packed.append((spans[begin][0], spans[at - 1][1]))
-            twice = costs[at - 1] <= room // _SHARE and costs[at - 1] + cost <= even and at - 1 > begin
-            begin = at - 1 if twice else at
-            filled = costs[at - 1] if twice else 0
+            before = spans[at - 1][2]
+            twice = before <= share and before + cost <= even and at - 1 > begin
+            begin, filled = (at - 1, before) if twice else (at, 0)
         filled += cost
     packed.append((spans[begin][0], spans[-1][1]))
     return packed
@@ -173,7 +165,6 @@ characters of English. What is beyond them is found by its words."""
 
 _USED = 256  # docs that were shown of late and come before the others: some seconds of embedding
 _SESSIONS, _TURNS = 20, 50  # in which they were shown: the newest sessions, and the newest turns of each
-_DROPPED = 200  # rows of a space that is not kept, in one transaction: some milliseconds
 _RELATION_CHARS = 500
 _KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for each sentence: twice what the tail holds
 _TOGETHER = 64  # docs whose vectors are in memory and go into the file in one transaction: some 20 ms
@@ -191,25 +182,15 @@ class _Row(NamedTuple):
     ref: int
     digest: int
     """Of the text that it was made from."""
+    past: bool
 
 
 class Vectors(NamedTuple):
     """The vectors of one model."""
 
-    now: ExactVectors
-    past: ExactVectors
+    now: ResidentVectors
+    past: ResidentVectors
     """Of facts that do not hold any more."""
-
-
-class Progress(NamedTuple):
-    """How far the vectors of the model in use have come, and what is kept of others."""
-
-    docs: int
-    """Docs that are to have a vector."""
-    waiting: int
-    """Those of them that have none yet."""
-    others: dict[str, int]
-    """Vectors that are kept of other models, by their fingerprint."""
 
 
 class Embedding:
@@ -230,14 +211,17 @@ class Embedding:
         self._originals = originals
         self._settings = settings
         self._opening = threading.Lock()
+        self._space: int | None = None
+        """The number of the space that `_vectors` are of."""
+        self._vectors: Vectors | None = None
+        self._began = False
+        """Whether this was the newest model once: it is not made so again."""
         self._begun: dict[str, Vector] = {}
         """Pieces of a text that was interrupted in the middle."""
         self._new: dict[str, dict[_Piece, Vector]] = {}
         """The pieces of docs that the index did not know yet, by the text."""
         self._aside: dict[int, int] = {}
         """Docs that cannot be embedded as they are, by the digest of their text; the next process tries them again."""
-        self.vectors: Vectors | None = None
-        """As they were looked at last."""
         self.open()
 
     def open(self) -> Vectors | None:
@@ -245,47 +229,41 @@ class Embedding:
         space = find_space(self._database.query, self.embedder)
         if space is None:
             return None
-        vectors = self.vectors
-        if vectors is None or vectors.now.space != space.number:
-            with self._opening:
-                vectors = self.vectors
-                if vectors is None or vectors.now.space != space.number:
-                    numbers = (space.number, past_of(space.number))
-                    sides = (open_vectors(self._database, self.embedder.dimensions, n) for n in numbers)
-                    self.vectors = vectors = Vectors(*sides)
-        return vectors
+        with self._opening:
+            if self._vectors is None or self._space != space:
+                sides = (
+                    ResidentVectors(self._database, self.embedder.dimensions, n) for n in (space, space + 1)
+                )
+                self._space, self._vectors = space, Vectors(*sides)
+            return self._vectors
 
     def warm(self, stop: Stop | None) -> None:
         """Bring into memory what is kept there of vectors."""
         for side in self.open() or ():
-            if isinstance(side, ResidentVectors):
-                side.warm(stop)
+            side.warm(stop)
 
     def follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out of the file."""
         self._begun, self._new = {}, {}
-        for side in self.vectors or ():
-            if isinstance(side, ResidentVectors):
-                side.follow_removals()
+        for side in self._vectors or ():
+            side.follow_removals()
 
     def waiting(self) -> int:
         """Return how many docs have no vector of this model."""
-        return self._waiting_docs(find_space(self._database.query, self.embedder))
-
-    def progress(self) -> Progress:
-        """Return how far it has come; counts rows, for whoever has time."""
-        own = find_space(self._database.query, self.embedder)
-        others = {
-            space.fingerprint: self._count(
-                "vectors where space in (?, ?)", space.number, past_of(space.number)
-            )
-            for space in other_spaces(self._database, own)
-        }
-        return Progress(self._count("docs"), self._waiting_docs(own), others)
+        newest = current_space(self._database)
+        if newest == 0 or find_space(self._database.query, self.embedder) != newest:
+            return int(self._database.query("select count(*) from docs")[0][0])
+        return int(
+            self._database.query("select count(*) from unembedded u join docs d on d.id = u.doc")[0][0]
+        )
 
     def drop_others(self, _limit: int) -> int:
         """Take out a slice of the vectors of models that are used no more; return how many rows."""
-        return drop_others(self._database, self._begin(), _DROPPED)
+        space = self._begin()
+        others = self._database.query("select 1 from spaces where id is not ? limit 1", (space,))
+        if space is None or not others:
+            return 0
+        return self._database.write(lambda tx: drop_others(tx, space))
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
         """Make vectors of docs; return of how many, or how many needed none.
@@ -293,11 +271,10 @@ class Embedding:
         Those whose vectors are in memory go along, beside `limit`: each commit writes the last pages of the same tables.
         """
         space = self._begin()
-        for side in (space.number, past_of(space.number)):
-            rows = self._queued(side, limit + min(len(self._new), _TOGETHER))
-            if rows:
-                return self._embed(space, side, rows, stop, limit)
-        return 0
+        if space is None:
+            return 0
+        rows = self._queued(limit + min(len(self._new), _TOGETHER))
+        return self._embed(space, rows, stop, limit) if rows else 0
 
     def embed_new(self, docs: Iterable[Doc], stop: Stop | None, limit: int) -> int:
         """Make vectors of docs that the index does not know yet, in memory alone; return of how many.
@@ -340,51 +317,41 @@ class Embedding:
                 nearness[number] = max(cosine, nearness.get(number, -1.0))
         return nearness
 
-    def _waiting_docs(self, space: Space | None) -> int:
-        if space is None:
-            return self._count("docs")
-        return self._count(
-            "unembedded u join docs d on d.id = u.doc where u.space in (?, ?)",
-            space.number,
-            past_of(space.number),
-        )
-
-    def _begin(self) -> Space:
-        """Return the space of the model as it is now, beginning it if there is none."""
+    def _begin(self) -> int | None:
+        """Return the number of the model's space, beginning it where it is not the newest; None: another model came later."""
         space = find_space(self._database.query, self.embedder)
-        if space is None:
+        if space is None or space != current_space(self._database):
+            if self._began:
+                return None
             urgent = self._numbers(_most_shown(self._truth, _USED))
             space = self._database.write(lambda tx: begin_space(tx, self.embedder, urgent))
-        note_use(self._database, space)
+        self._began = True
         self.open()
         return space
 
     def _numbers(self, items: Sequence[tuple[int, int]]) -> list[int]:
-        rows = [
-            self._database.query("select id from docs where ref = ? and kind = ?", (ref, kind))
-            for kind, ref in items
-        ]
-        return [doc[0][0] for doc in rows if doc]
+        sql = "select id from docs where kind = ? and ref = ?"
+        return [number for item in items for (number,) in self._database.query(sql, item)]
 
-    def _queued(self, side: int, limit: int) -> list[_Row]:
+    def _queued(self, limit: int) -> list[_Row]:
         rows = self._database.query(
             """
-            select d.id, d.kind, d.ref, d.digest from unembedded u join docs d on d.id = u.doc
-            where u.space = ? order by u.urgent desc, u.doc desc limit ?
+            select d.id, d.kind, d.ref, d.digest, d.past <> 0 from unembedded u join docs d on d.id = u.doc
+            order by u.urgent desc, u.doc desc limit ?
             """,
-            (side, limit + len(self._aside)),
+            (limit + len(self._aside),),
         )
-        queued = [sound(row, _Row, "a doc") for row in rows]
+        queued = [sound((*row[:4], bool(row[4])), _Row, "a doc") for row in rows]
         return [row for row in queued if self._aside.get(row.doc) != row.digest][:limit]
 
-    def _embed(self, space: Space, side: int, rows: list[_Row], stop: Stop | None, limit: int) -> int:
+    def _embed(self, space: int, rows: list[_Row], stop: Stop | None, limit: int) -> int:
         """Make the vectors of some docs, the first of them if it is stopped; return of how many docs.
 
         Args:
-            side: the number of the space, or that of its past.
             limit: of docs whose vectors are not in memory; the others come first.
         """
-        docs = self._docs(rows)
+        texts = self._originals.read([(row.kind, row.ref) for row in rows])
+        docs = {row.doc: texts[row.kind, row.ref] for row in rows if (row.kind, row.ref) in texts}
         ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self._new]
         rows = ready + [row for row in rows if row not in ready][:limit]
         # What the truth says by now in other words waits for the index to take that in.
@@ -410,20 +377,20 @@ class Embedding:
         self._aside.update((row.doc, row.digest) for row in done if row.doc in aside)
 
         def store(tx: Transaction) -> None:
-            vectors, current = self.vectors, find_space(tx.execute, self.embedder)
-            if vectors is None or current is None or not current.number == vectors.now.space == space.number:
-                return  # it was dropped meanwhile, and begins anew
+            vectors = self._vectors
+            if vectors is None or get_meta(tx, "space") != space:
+                return  # another model came meanwhile
             # A doc may have been taken out, or have got another text; then its vector is not kept either.
-            waiting = [row.doc for row in done if row.doc not in aside and _waits(tx, side, row)]
-            vectors[side - space.number].add(
-                tx,
-                [
-                    (doc, known[piece] if piece in known else _mean(by_text, piece))
-                    for doc in waiting
-                    for piece in pieces.get(doc, ())
-                ],
-            )
-            dequeue(tx, waiting, space=space.number)
+            waiting = [row for row in done if row.doc not in aside and _waits(tx, row)]
+            for side, index in zip((False, True), vectors, strict=True):
+                made = [
+                    (row.doc, known[piece] if piece in known else _mean(by_text, piece))
+                    for row in waiting
+                    if row.past == side
+                    for piece in pieces.get(row.doc, ())
+                ]
+                index.add(tx, made)
+            dequeue(tx, [row.doc for row in waiting])
 
         self._database.write(store)
         # From here on it is found in the file.
@@ -477,14 +444,6 @@ class Embedding:
                 unfit.add(text)
         return by_text, unfit
 
-    def _docs(self, rows: Sequence[_Row]) -> dict[int, Doc]:
-        """Return docs by their number, in the order of the rows, as the truth has them now."""
-        texts = self._originals.read([(row.kind, row.ref) for row in rows])
-        return {row.doc: texts[row.kind, row.ref] for row in rows if (row.kind, row.ref) in texts}
-
-    def _count(self, rows: str, *values: int) -> int:
-        return int(self._database.query(f"select count(*) from {rows}", values)[0][0])  # noqa: S608 - our own
-
 
 def _parts(pieces: Iterable[Sequence[_Piece]], *, but: Collection[_Piece] = ()) -> list[str]:
     """Return the texts that vectors must be made of, each once; nothing of those pieces that have theirs."""
@@ -504,13 +463,13 @@ def _mean(by_text: Mapping[str, Vector], piece: _Piece) -> Vector:
     return mean
 
 
-def _waits(tx: Transaction, side: int, row: _Row) -> bool:
+def _waits(tx: Transaction, row: _Row) -> bool:
     """Tell whether a doc still waits for the vector of this text: no other process has made it."""
     sql = """
       select 1 from unembedded u join docs d on d.id = u.doc
-      where u.space = ? and u.urgent in (0, 1) and u.doc = ? and d.kind = ? and d.ref = ? and d.digest = ?
+      where u.urgent in (0, 1, 2) and u.doc = ? and d.kind = ? and d.ref = ? and d.digest = ? and d.past = ?
     """
-    return bool(tx.execute(sql, (side, *row)))
+    return bool(tx.execute(sql, row))
 
 
 def _most_shown(truth: Database, limit: int) -> list[tuple[int, int]]:

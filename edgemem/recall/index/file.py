@@ -100,14 +100,12 @@ _TABLES = (
       primary key (level, owner)
     ) without rowid
     """,
-    # The models that made vectors: see `vectors`. fingerprint null: what is left of it is being taken out. The even number
-    # after an id is that of the vectors of facts which do not hold any more.
+    # The models that made vectors: see `vectors`. fingerprint null: what is left of it is being taken out.
     """
     create table spaces (
       id integer primary key check (id % 2 = 1),
       fingerprint text,
-      dimensions integer not null,
-      used integer not null
+      dimensions integer not null
     )
     """,
     "create unique index spaces_by_model on spaces (fingerprint, dimensions) where fingerprint is not null",
@@ -123,16 +121,12 @@ _TABLES = (
     """,
     "create index vectors_by_space on vectors (space)",
     "create index vectors_by_doc on vectors (doc, space)",
-    # The sign bits of each vector: a sixteenth of its bytes.
-    "create table signs (seq integer primary key, space integer not null, bits blob not null)",
-    "create trigger vectors_gone after delete on vectors begin delete from signs where seq = old.seq; end",
-    # The docs that wait for a vector. urgent: 1 for what came or changed since the space began, or was shown of late.
+    # The docs that wait for a vector of the newest model; the highest number of `urgent` goes first.
     """
     create table unembedded (
-      space integer not null,
       urgent integer not null,
       doc integer not null,
-      primary key (space, urgent, doc)
+      primary key (urgent, doc)
     ) without rowid
     """,
     # What was taken out, for those who hold a part of the index in memory. space: null where all of a doc went.

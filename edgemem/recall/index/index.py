@@ -18,7 +18,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
 from edgemem.recall.index.docs import count_older, renew_some
-from edgemem.recall.index.embedding import Embedding, Progress
+from edgemem.recall.index.embedding import Embedding
 from edgemem.recall.index.file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
 from edgemem.recall.index.follow import (
     apply_changes,
@@ -116,15 +116,6 @@ class Index:
         if vectors is None:
             return None
         return vectors.past if past else vectors.now
-
-    def progress(self) -> Progress | None:
-        """Return how far the vectors of the model in use have come; None without a model. It counts rows."""
-        try:
-            return None if self.embedding is None else self.embedding.progress()
-        except StoreError as error:
-            if not self.blame(error):
-                raise
-            return Progress(0, 0, {})
 
     def pending(self) -> dict[str, int]:
         """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""

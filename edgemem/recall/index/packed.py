@@ -16,8 +16,6 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from edgemem.recall.index.state import FIRST_OTHER
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -32,11 +30,7 @@ _ROOM = 1024  # rows that there is room for at first; it is doubled when it is f
 _BLOCK = 32_768  # rows that are compared at once: their signs take 1.5 MB, which a cache holds
 _PACKED_AT_ONCE = 256  # vectors: .4 MB of each intermediate result
 _ESTIMATED_AT_ONCE = 4096  # rows: 3 MB of intermediate results
-_PIECES = 2  # rows that are put in order for each id that is wanted: a text may have several
 _SAMPLE = 16_384  # distances that are counted to guess the limit
-# One in how many rows must be wanted, and within how many ids for each row, until they are looked up in a table of ids: that
-# takes a tenth of the time of looking for each.
-_DENSE, _WIDE = 16, 8
 
 # Which rows pass the first sieve: their signs differ in so many more than those of the k-th, times sqrt(dimensions): two
 # and a half times what chance does. At least and at most so many, and so many for each that is wanted, and one of so many.
@@ -70,8 +64,7 @@ class PackedVectors:
         self._order: tuple[Rows, Ids] | None = None
         """The rows in the order of their ids, and these."""
         self._asked: tuple[NDArray[np.float32], PackedQuery] | None = None
-        self._compared: tuple[PackedQuery, NDArray[np.uint16]] | None = None
-        """The newest question that was compared with all rows, and in how many signs each differs."""
+        """The newest question: a turn asks several times with the same array."""
 
     def __len__(self) -> int:
         return self._n
@@ -110,7 +103,7 @@ class PackedVectors:
             for name, column in {**values, **{name: all_[some] for name, all_ in numbers.items()}}.items():
                 self.columns[name][rows] = column
             self._n = rows.stop
-        self._order = self._compared = None
+        self._order = None
 
     def wipe(self, ids: ArrayLike, before: ArrayLike | None = None) -> int:
         """Take out all rows of some ids, and leave nothing of them; return how many rows there were.
@@ -137,7 +130,7 @@ class PackedVectors:
             column[holes] = column[last]
             column[left : self._n] = 0
         self._n = left
-        self._order = self._compared = None
+        self._order = None
         return len(rows)
 
     def nearest(
@@ -163,7 +156,7 @@ class PackedVectors:
         near = near_enough(distances, k, self.dimensions)
         while True:
             estimated = self._estimates(packed, near if rows is None else rows[near])
-            ids, cosines = _best_by_id(*estimated, most=k if exact is None else None)
+            ids, cosines = _best_by_id(*estimated)
             if len(ids) >= k or len(near) == n:  # or else they are pieces of a few texts
                 break
             near = lowest_of(distances, 4 * len(near))
@@ -181,13 +174,11 @@ class PackedVectors:
         import numpy as np
 
         own, cosines = self._estimates(self._packed(query), self._rows_of(ids))
-        order = np.argsort(own, kind="stable")
-        own, cosines = own[order], cosines[order]
+        # Rows come in the order of their ids.
         first = np.flatnonzero(np.diff(own, prepend=own[:1] - 1))
         return own[first], np.maximum.reduceat(cosines, first) if len(first) else cosines
 
     def _packed(self, query: NDArray[np.float32]) -> PackedQuery:
-        """Return a question that is ready to be compared; the same array, asked again, is the same question."""
         import numpy as np
 
         if self._asked is None or self._asked[0] is not query:
@@ -219,31 +210,15 @@ class PackedVectors:
         """Return the numbers of the rows of some ids."""
         import numpy as np
 
-        sought = np.asarray(ids, np.int64)
-        if not (sought[1:] > sought[:-1]).all():
-            sought = np.unique(sought)
-        parts = np.split(sought, np.searchsorted(sought, [FIRST_OTHER]))
-        return np.concatenate([self._rows_among(part) for part in parts])
-
-    def _rows_among(self, sought: Ids) -> Rows:
-        """Return the numbers of the rows of ids in ascending order."""
-        import numpy as np
-
+        sought = np.unique(np.asarray(ids, np.int64))
         if not len(sought) or not self._n:
             return np.zeros(0, np.intp)
-        least, width = sought[0], int(sought[-1] - sought[0]) + 1
-        if _DENSE * len(sought) > self._n and width <= _WIDE * self._n:
-            listed = np.zeros(width, np.bool_)
-            listed[sought - least] = True
-            within = np.flatnonzero((self.ids >= least) & (self.ids <= sought[-1]))
-            some: Rows = within[listed[self.ids[within] - least]]
-            return some
         if self._order is None:
             order = np.argsort(self.ids, kind="stable")
             self._order = order, self.ids[order]
-        order, ids = self._order
-        first = np.searchsorted(ids, sought)
-        many = np.searchsorted(ids, sought, side="right") - first
+        order, ids_in_order = self._order
+        first = np.searchsorted(ids_in_order, sought)
+        many = np.searchsorted(ids_in_order, sought, side="right") - first
         # For each id: its first row, and so many after it.
         rows: Rows = order[np.repeat(first - np.cumsum(many) + many, many) + np.arange(many.sum())]
         return rows
@@ -252,17 +227,14 @@ class PackedVectors:
         """Return in how many signs rows differ from the question."""
         import numpy as np
 
-        if self._compared is not None and self._compared[0] is packed:
-            return self._compared[1] if rows is None else self._compared[1][rows]
         signs = self.columns["signs"].T
-        if rows is not None and 2 * len(rows) < self._n:  # picking a row costs as much as comparing it
+        if rows is not None:
             return packed.differences(signs.take(rows, axis=1))
         every = np.empty(self._n, np.uint16)
         for begin in range(0, self._n, _BLOCK):
             block = slice(begin, min(begin + _BLOCK, self._n))
             every[block] = packed.differences(signs[:, block])
-        self._compared = packed, every
-        return every if rows is None else every[rows]
+        return every
 
     def _estimates(self, packed: PackedQuery, rows: Rows) -> tuple[Ids, NDArray[np.float32]]:
         """Return the ids and estimated cosines of rows."""
@@ -297,7 +269,7 @@ def near_enough(distances: NDArray[np.uint16], k: int, dimensions: int) -> Rows:
 
 
 def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
-    """Return where about the lowest `wanted` distances are, at least so many, in ascending order."""
+    """Return where about the lowest `count` distances are, at least so many, in ascending order."""
     import numpy as np
 
     n = len(distances)
@@ -313,27 +285,12 @@ def lowest_of(distances: NDArray[np.uint16], count: int) -> Rows:
     return near
 
 
-def _best_by_id(
-    ids: Ids, cosines: NDArray[np.float32], most: int | None = None
-) -> tuple[Ids, NDArray[np.float32]]:
-    """Return each id once with its best cosine, the best first, among equals the lowest id.
-
-    Args:
-        most: so many are enough, if there are; None: all.
-    """
+def _best_by_id(ids: Ids, cosines: NDArray[np.float32]) -> tuple[Ids, NDArray[np.float32]]:
+    """Return each id once with its best cosine, the best first, among equals the lowest id."""
     import numpy as np
 
-    if most is not None and len(ids) > (some := _PIECES * most):
-        good = np.flatnonzero(cosines >= np.partition(cosines, -some)[-some])
-        best = _best_by_id(ids[good], cosines[good])
-        if len(best[0]) >= most:
-            return best
     order = np.lexsort((ids, -cosines))
-    by_id = np.argsort(ids[order], kind="stable")
-    same = np.diff(ids[order[by_id]]) == 0
-    first = np.ones(len(order), np.bool_)
-    first[by_id[1:][same]] = False
-    order = order[first]
+    order = order[np.sort(np.unique(ids[order], return_index=True)[1])]
     return ids[order], cosines[order]
 
 
@@ -373,7 +330,7 @@ class PackedQuery:
         words = self._signs.view(np.uint64)
         for first in range(0, len(words), 3):  # three words differ in 192 bits at most, which a byte holds
             some = slice(first, first + 3)
-            total += ones(signs[some] ^ words[some, None]).sum(axis=0, dtype=np.uint8)
+            total += count_ones(signs[some] ^ words[some, None]).sum(axis=0, dtype=np.uint8)
         return total
 
     def sums(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -414,33 +371,20 @@ def _bytes_as_signs() -> NDArray[np.float32]:
     return np.unpackbits(every, axis=1, bitorder="little").astype(np.float32) * 2 - 1
 
 
-def ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Count the bits of each word; the words are overwritten."""
+def count_ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Count the bits of each word."""
     import numpy as np
 
-    if hasattr(np, "bitwise_count"):  # numpy 2
-        counted: NDArray[np.uint8] = np.bitwise_count(words)
-        return counted
-    return ones_by_adding(words)
+    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+        ones: NDArray[np.uint8] = np.bitwise_count(words)
+    else:
+        ones = _bits_of_bytes()[words[..., None].view(np.uint8)].sum(axis=-1, dtype=np.uint8)
+    return ones
 
 
-def ones_by_adding(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Count the bits of each word by adding pairs, then pairs of pairs, in four times the time of one instruction."""
+@functools.cache
+def _bits_of_bytes() -> NDArray[np.uint8]:
     import numpy as np
 
-    pairs, fours, eights, all_ = (
-        np.uint64(int(digit * (16 // len(digit)), 16)) for digit in ("5", "3", "0f", "01")
-    )
-    shifted = words >> np.uint64(1)
-    shifted &= pairs
-    words -= shifted
-    np.right_shift(words, np.uint64(2), out=shifted)
-    shifted &= fours
-    words &= fours
-    words += shifted
-    np.right_shift(words, np.uint64(4), out=shifted)
-    words += shifted
-    words &= eights
-    words *= all_
-    words >>= np.uint64(56)
-    return words.astype(np.uint8)
+    bits: NDArray[np.uint8] = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1, np.uint8)
+    return bits

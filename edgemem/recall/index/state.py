@@ -129,22 +129,37 @@ def remove_all(tx: Transaction) -> None:
     set_meta(tx, "removals_from", tx.execute("select max(seq) from removals")[0][0])
 
 
-def newest_removal(database: Database) -> int:
-    """Return the tick of the newest removal; 0 if there was none."""
-    return int(database.query("select coalesce(max(seq), 0) from removals")[0][0])
-
-
-def read_removals(
-    database: Database, after: int, limit: int, *, space: int | None = None
-) -> list[tuple[int, int]] | None:
-    """Return ticks and docs removed after a tick, the oldest first; None if that is not known or more than `limit`.
+class Removals:
+    """What was taken out of an index file since whoever holds a part of it in memory last looked.
 
     Args:
-        space: also those that lost their vectors of this space only.
+        space: also what lost its vectors of this space only.
     """
-    rows = database.query(
-        "select seq, doc from removals where seq > ? and (space is null or space = ?) order by seq limit ?",
-        (after, space, limit + 1),
-    )
-    since = database.query("select value from meta where key = 'removals_from'")
-    return None if len(rows) > limit or (since and since[0][0] > after) else rows
+
+    def __init__(self, database: Database, space: int | None = None) -> None:
+        self._database = database
+        self._space = space
+        self.tick = self._newest()
+        """That of the newest removal that was followed."""
+
+    def skip(self) -> None:
+        """Take all that was removed until now for followed: memory begins anew."""
+        self.tick = self._newest()
+
+    def take(self, limit: int = KEPT) -> list[tuple[int, int]] | None:
+        """Return ticks and docs of what is to be followed, the oldest first; None if that is not known, or more than `limit`."""
+        newest = self._newest()
+        if newest == self.tick:
+            return []
+        rows = self._database.query(
+            "select seq, doc from removals where seq > ? and (space is null or space = ?) order by seq limit ?",
+            (self.tick, self._space, limit + 1),
+        )
+        since = self._database.query("select value from meta where key = 'removals_from'")
+        if len(rows) > limit or (since and since[0][0] > self.tick):
+            return None
+        self.tick = max([newest, *(seq for seq, _ in rows)])
+        return rows
+
+    def _newest(self) -> int:
+        return int(self._database.query("select coalesce(max(seq), 0) from removals")[0][0])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import CorruptError
-from edgemem.recall.index.state import FIRST_OTHER, State, newest_removal, read_removals
+from edgemem.recall.index.state import FIRST_OTHER, KEPT, Removals, State
 from edgemem.recall.search.table import COLUMNS, DocTable, sound_row
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
 
 AT_ONCE = 300
-"""Docs that a question may still read in; more are left to `warm`, and FTS5 answers meanwhile."""
-_STEP = 300  # docs that are read between two looks at `stop`: some milliseconds
+"""Docs that a question may still read in, and that are read between two looks at `stop`; more are left to `warm`, and FTS5
+answers meanwhile."""
 
 
 class ResidentPostings:
@@ -39,7 +39,8 @@ class ResidentPostings:
         """Held by whoever reads the columns while more may be read in."""
         self._columns: DocTable | None = None
         self._reached = [0, FIRST_OTHER - 1]
-        self._removal = self._pruned = newest_removal(database)
+        self._removals = Removals(database)
+        self._pruned = self._removals.tick
 
     @property
     def columns(self) -> DocTable:
@@ -51,12 +52,12 @@ class ResidentPostings:
     def warm(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
         """Read in what is not in memory yet, while nobody waits; return whether there was anything."""
         with self.lock:
-            if self._has_holes() or not self._drop_removed(None):
+            if self._has_holes() or not self._drop_removed(KEPT):
                 self._forget()
         worked = False
         while not (stop and stop()):
             with self.lock:  # a question need not wait for more than one step
-                if not self._read(state, _STEP):
+                if not self._read(state, AT_ONCE):
                     break
             worked = True
         self._prune(stop)
@@ -65,7 +66,7 @@ class ResidentPostings:
     def follow_removals(self) -> None:
         """Drop from memory what was taken out of the file, also while nobody asks."""
         with self.lock:
-            if not self._drop_removed(None):
+            if not self._drop_removed(KEPT):
                 self._forget()
         self._prune(None)
 
@@ -88,25 +89,20 @@ class ResidentPostings:
 
     def _prune(self, stop: Callable[[], bool] | None) -> None:
         """Drop the terms that no text holds any more, once a text was taken out."""
-        removal = self._removal
+        removal = self._removals.tick
         if self._pruned != removal and self.columns.prune(stop, self.lock):
             self._pruned = removal
 
-    def _drop_removed(self, at_once: int | None) -> bool:
-        """Follow what was taken out or replaced; return whether that is known and not too much."""
-        if newest_removal(self._database) == self._removal:
-            return True
-        removed = read_removals(self._database, self._removal, at_once or 10 * AT_ONCE)
-        if removed is None:
-            return False
-        for seq, doc in removed:
-            self._removal = seq
+    def _drop_removed(self, limit: int) -> bool:
+        """Follow what was taken out or replaced; return whether that is known, and at most so much."""
+        removed = self._removals.take(limit)
+        for _, doc in removed or ():
             self.columns.drop(doc)
             message, other = self._reached
             if doc <= message or FIRST_OTHER <= doc <= other:
                 # Replaced under its number: what is there now is beyond nobody's watermark.
                 self._take("d.id = ?", (doc,))
-        return True
+        return removed is not None
 
     def _read(self, state: State, limit: int) -> bool:
         """Read in some of what is new; return whether there was anything."""
@@ -134,4 +130,4 @@ class ResidentPostings:
     def _forget(self) -> None:
         self._columns = None
         self._reached = [0, FIRST_OTHER - 1]
-        self._removal = newest_removal(self._database)
+        self._removals.skip()

@@ -289,7 +289,6 @@ _TICKS = {
     "sessions": "(select max(recorded) from sessions)",
     "vectors": "(select max(seq) from vectors)",
     "removals": "(select max(seq) from removals)",
-    "spaces": "(select max(used) from spaces)",
 }
 
 TRUTH: tuple[Migration, ...] = (
