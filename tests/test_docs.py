@@ -358,3 +358,15 @@ def test_no_path_of_one_machine_is_in_the_tree() -> None:
         if path != Path(__file__) and pattern.search(path.read_text(encoding="utf-8", errors="replace")):
             found.append(str(path.relative_to(ROOT)))
     assert found == []
+
+
+def test_each_question_of_the_architecture_names_a_few_files() -> None:
+    """Each of ten questions is answered by one file, and at most four others are read with it; all of them are there."""
+    asked = PAGES["docs/architecture.md"].partition("## Ten people's questions")[2]
+    rows = [line.split("|")[2:4] for line in asked.splitlines() if line.endswith("|")][2:]
+    assert len(rows) == 10
+    for file, others in rows:
+        assert len(re.findall("`(.*?)`", file)) == 1
+        files = re.findall("`(.*?)`", file + others)
+        assert len(files) <= 5
+        assert [name for name in files if not (ROOT / name).is_file()] == []

@@ -117,7 +117,7 @@ class Budget:
         self._n_ctx = n_ctx
         self._head: tuple[list[Message], list[dict[str, Any]]] = ([], [])
         self._sizes = (0, 0)
-        self._made: tuple[Any, Plan] | None = None
+        self._plan: tuple[Any, Plan] | None = None
 
     @property
     def context(self) -> ContextSettings:
@@ -138,11 +138,11 @@ class Budget:
     def plan(self) -> Plan:
         """Return how the window is divided now."""
         made_of = (self.context, self.window_tokens, self._sizes)
-        if self._made is None or self._made[0] != made_of:
+        if self._plan is None or self._plan[0] != made_of:
             # `check_head` refuses a head that is too large at once; where instructions grew later, the prompt has what room
             # there is.
-            self._made = (made_of, divide(self.window_tokens, self.bounds(*self._sizes)))
-        return self._made[1]
+            self._plan = (made_of, divide(self.window_tokens, self.bounds(*self._sizes)))
+        return self._plan[1]
 
     def bounds(
         self, instructions: int = 0, tools: int = 0, used: Mapping[str, int] | None = None

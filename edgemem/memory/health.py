@@ -113,8 +113,8 @@ def _backups(memory: OpenHome) -> Check:
         return warn("backups", str(error), "Until then none is made.")
     if newest is None and not every_h:
         return warn("backups", "switched off ([backup] every_h)", "edgemem backup makes one by hand.")
-    made = memory.database.born() if newest is None else stamp_of(newest)
-    hours = memory.database.now() / 3600 - made / 3.6e9
+    newest_at = memory.database.born() if newest is None else stamp_of(newest)
+    hours = memory.database.now() / 3600 - newest_at / 3.6e9
     if newest is None:
         if hours < every_h:
             return ok("backups", "none yet; one is made when nobody speaks")
@@ -124,7 +124,7 @@ def _backups(memory: OpenHome) -> Check:
     detail = f"{count} kept, the newest is {age_of(hours)} old and was good when it was made: {newest.name}"
     if others:
         detail += f"; {others} of another memory, or damaged, stay until you remove them"
-    if every_h and memory.database.high_water() > made and hours > 2 * every_h:
+    if every_h and memory.database.high_water() > newest_at and hours > 2 * every_h:
         return warn("backups", detail, idle)
     return ok("backups", detail)
 

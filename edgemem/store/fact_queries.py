@@ -231,11 +231,11 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
         if known_to is None:
             begin, end = left.get(origin, (valid_from, valid_to))
             left[origin] = min(begin, valid_from), None if None in (end, valid_to) else max(end, valid_to)
-    said = [row for row in rows if row[-2] == row[3]]
-    numbers = {row[-1]: row[-2] for row in said}
+    statements = [row for row in rows if row[-2] == row[3]]
+    numbers = {row[-1]: row[-2] for row in statements}
     misheard = misheard_perhaps(db)
     history = read_doubts(db, key=key, scope=scope)
-    for row in said:
+    for row in statements:
         whole = (*row[:5], *left.get(row[3], row[5:7]), *row[7:-2])
         history.append(fact_of(whole, superseded_by=numbers.get(row[7]), misheard=row[3] in misheard))
     return sorted(history, key=lambda fact: int(fact.id))

@@ -250,18 +250,18 @@ class _Memory:
                 return
             before = len(self.sessions)
             for row in select("select * from sessions order by updated_at, rowid"):
-                said, state, title = _json_of(row["messages"]), _json_of(row["state"]), row["session_id"]
-                if isinstance(said, list) and state is not None:
-                    self._take_session(str(title), said, state, _time(row.get("updated_at")) or 0.0)
+                messages, state, title = _json_of(row["messages"]), _json_of(row["state"]), row["session_id"]
+                if isinstance(messages, list) and state is not None:
+                    self._take_session(str(title), messages, state, _time(row.get("updated_at")) or 0.0)
                 else:
                     self.skip(f"The conversation {title!r} of {name}", "it is damaged.")
             self.files.setdefault(name, {})["sessions"] = len(self.sessions) - before
 
-    def _take_session(self, id_: str, said: list[Any], state: Any, updated_at: float) -> None:
+    def _take_session(self, id_: str, messages: list[Any], state: Any, updated_at: float) -> None:
         """Keep a conversation; a state that is none is left behind."""
         if not isinstance(state, dict):
             self.skip(f"The state of the conversation {id_!r:.80}", "it is no object.")
-        self.sessions.append(_Session(id_, said, state if isinstance(state, dict) else {}, updated_at))
+        self.sessions.append(_Session(id_, messages, state if isinstance(state, dict) else {}, updated_at))
 
     def _take_memory(self, name: str, rows: dict[str, list[Any]]) -> None:
         """Keep facts, preferences and episodes of one file, as entries of a JSON memory."""

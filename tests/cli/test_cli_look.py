@@ -291,3 +291,10 @@ def test_bad_input_is_one_sentence_and_loses_nothing(home: Path, args: tuple[str
     before = run("facts", "--home", home, "--json").stdout
     refused(run("facts", *args, "--home", home))
     assert run("facts", "--home", home, "--json").stdout == before
+
+
+def test_what_could_steer_a_terminal_is_not_offered(home: Path) -> None:
+    """A key with control characters is left out of what a shell would print."""
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_fact("wifi.\u202eback", "x")
+    assert offered("facts", "history", "w", EDGEMEM_HOME=str(home)) == ["wifi"]

@@ -406,3 +406,11 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path, mo
     assert seen["notes"].startswith("a note")
     code, out, err = seen["command_line"]
     assert code == 0 or one_sentence(code, out, err)
+
+
+def test_a_missing_db_folder_is_an_empty_memory(home: Path) -> None:
+    """Whoever deletes `db/` and the backups begins anew; notes stay."""
+    shutil.rmtree(home / "db")
+    shutil.rmtree(home / "backups")
+    assert "no facts" in works("facts", "--home", home)
+    assert "spare key" in works("recall", "key", "--home", home)

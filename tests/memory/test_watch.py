@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +22,7 @@ from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.memory.watch import Watcher
+from edgemem.memory.watch import Watcher, fault_of
 from edgemem.store.db.database import Database
 
 PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
@@ -513,3 +516,41 @@ def test_notes_edited_by_hand_are_indexed(tmp_path: Path) -> None:
         eventually(lambda: memory.reload.watcher.state == "watching")
         _saved(tmp_path / "NOTES.md", "- the spare key hangs behind the clock\n")
         eventually(lambda: any("spare key" in text for text in embedder.embedded))
+
+
+def test_closing_ends_every_thread(tmp_path: Path) -> None:
+    """No thread of the watcher or of watchdog stays behind."""
+    before = set(threading.enumerate())
+    seen = Seen(tmp_path / "a")
+    assert len(threading.enumerate()) > len(before)
+    seen.watcher.close()
+    eventually(lambda: set(threading.enumerate()) <= before)
+
+
+def test_what_fails_on_one_change_does_not_stop_the_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error in the callback is logged, and the watcher goes on."""
+    path, told = tmp_path / "a", []
+
+    def changed(paths: frozenset[Path]) -> None:
+        told.append(paths)
+        raise ValueError("the first one fails")
+
+    watcher = Watcher(lambda: [path], changed, start_s=0, debounce_s=0.01)
+    watcher.start()
+    with caplog.at_level(logging.ERROR):
+        path.write_text("x")
+        eventually(lambda: len(told) == 1)
+        path.write_text("xx")
+        eventually(lambda: len(told) == 2)
+    watcher.close()
+    assert "could not be taken" in caplog.text
+
+
+def test_each_limit_comes_with_its_remedy() -> None:
+    """Too few watches is another number of the system than too few instances; the rest is named as it is."""
+    assert "max_user_watches" in fault_of(OSError(errno.ENOSPC, "No space left on device"))
+    assert "max_user_instances" in fault_of(OSError(errno.EMFILE, "Too many open files"))
+    assert "Permission denied" in fault_of(OSError(errno.EACCES, "Permission denied"))
+    assert "can't start new thread" in fault_of(RuntimeError("can't start new thread"))

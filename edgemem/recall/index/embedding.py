@@ -383,13 +383,13 @@ class Embedding:
             # A doc may have been taken out, or have got another text; then its vector is not kept either.
             waiting = [row for row in done if row.doc not in aside and _waits(tx, row)]
             for side, index in zip((False, True), vectors, strict=True):
-                made = [
+                new = [
                     (row.doc, known[piece] if piece in known else _mean(by_text, piece))
                     for row in waiting
                     if row.past == side
                     for piece in pieces.get(row.doc, ())
                 ]
-                index.add(tx, made)
+                index.add(tx, new)
             dequeue(tx, [row.doc for row in waiting])
 
         self._database.write(store)

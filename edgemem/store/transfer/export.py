@@ -139,8 +139,8 @@ class _Export:
             where = f"session_id = :session and last_message <= :until and {_THEIRS}"
             for turn in self._pages(records.TURNS.select(), "turns", where, {"n": -1}, session=session.id):
                 n, first, last = turn[:3]
-                said = self._db.query(records.MESSAGES_OF_TURN, (first, last, session.id, n))
-                messages = tuple(map(records.MESSAGES.of, said))
+                rows_of_turn = self._db.query(records.MESSAGES_OF_TURN, (first, last, session.id, n))
+                messages = tuple(map(records.MESSAGES.of, rows_of_turn))
                 yield records.TURNS.of(turn, session=session.name, messages=messages)
             if self.person is None:
                 where = "session_id = :session and id <= :until"
