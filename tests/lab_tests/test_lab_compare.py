@@ -11,7 +11,7 @@ import pytest
 
 from edgemem.errors import InvalidInputError
 from lab import compare, peers
-from lab.peers import SCRIPT, CannotRunError, Peer, python_of, run_peer
+from lab.peers import SCRIPT, Peer
 
 OLD = Peer("engrava", ("engrava",), python=(99, 0))
 
@@ -28,49 +28,6 @@ def test_peer_program_imports_nothing_of_ours() -> None:
     }  # fmt: skip
     assert imported <= set(sys.stdlib_module_names)
     assert "sqlite3" not in imported
-
-
-def test_peer_that_needs_a_newer_python_is_named(tmp_path: Path) -> None:
-    """Nothing is installed, and the reason says which Python it would take."""
-    with pytest.raises(CannotRunError, match=r"engrava needs Python 99\.0"):
-        python_of(OLD, tmp_path / "peers")
-    assert not (tmp_path / "peers").exists()
-
-
-def test_environment_is_made_once(tmp_path: Path) -> None:
-    """One that was finished for the same needs is used; the marker stands only behind a whole installation."""
-    peer = Peer("engrava", ("one==1", "two"))
-    python = tmp_path / "engrava" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    (tmp_path / "engrava" / "made").write_text("one==1 two")
-    assert python_of(peer, tmp_path) == python
-
-
-def test_peer_that_fails_tells_its_last_words(tmp_path: Path) -> None:
-    """A peer that raises, here because there is no job for it, ends at once, and is not taken for one that found nothing."""
-    with pytest.raises(CannotRunError, match="engrava: it failed"):
-        run_peer(Peer("engrava", ()), Path(sys.executable), tmp_path)
-
-
-def test_peer_without_figures_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that ends well and prints no figures cannot be compared."""
-    silent = tmp_path / "silent.py"
-    silent.write_text("print('hello')\n")
-    monkeypatch.setattr(peers, "SCRIPT", silent)
-    with pytest.raises(CannotRunError, match="no figures"):
-        run_peer(Peer("engrava", ()), Path(sys.executable), tmp_path)
-
-
-def test_plain_python_variables_do_not_reach_a_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this process imports from must not stand in for what the peer installed."""
-    telling = tmp_path / "telling.py"
-    telling.write_text(
-        "import json, os\nprint(json.dumps([n for n in os.environ if n.startswith('PYTHON')]))\n"
-    )
-    monkeypatch.setattr(peers, "SCRIPT", telling)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert run_peer(Peer("engrava", ()), Path(sys.executable), tmp_path) == []
 
 
 def test_times_of_ours_stand_beside_who_could_not_run(
@@ -127,14 +84,6 @@ def test_peer_figures_are_compared_question_by_question(
     stub.write_text(stub.read_text().replace("assert all", "assert not all"))
     slow = compare.run(rows=40, asked=2, quality=False, peers="engrava", home=tmp_path)
     assert slow["bars"]["engrava_times_ours"]["ok"]
-
-
-def test_many_messages_are_all_different_ones() -> None:
-    """Ten thousand messages are the weeks of several households, each message once."""
-    case = compare.many(5000, "unseen")
-    assert len(case.said) == 5000 == len({one.id for one in case.said})
-    assert len({one.session.partition(":")[0] for one in case.said}) == 3
-    assert all(one.role != "tool" for one in case.said)
 
 
 def test_wrong_options_are_refused(tmp_path: Path) -> None:

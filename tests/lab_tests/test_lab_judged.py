@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from edgemem.errors import InvalidInputError
 from lab import judged
 from lab.judged import (
     Household,
@@ -81,12 +80,6 @@ def test_what_is_alike_is_told_apart(tmp_path: Path) -> None:
         assert [one.holds for one in told_apart(memory, spoken)] == [True, True]
 
 
-def test_an_unknown_language_is_refused() -> None:
-    """A language without a set is refused with those that have one."""
-    with pytest.raises(InvalidInputError, match="en, de"):
-        run(language="fr")
-
-
 @pytest.mark.parametrize(
     ("answer", "block", "there"),
     [
@@ -144,16 +137,6 @@ def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
     assert all(shown == "" for shown in failures["answerable, denied"].values())
     for name in ("small talk with memory", "unanswerable, left alone"):
         assert all("<memory>" in shown for shown in failures[name].values())
-
-
-@pytest.mark.usefixtures("few")
-def test_a_home_that_was_told_nothing_shows_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without anything told no block stands before anything, so every question is denied and all else is left alone."""
-    monkeypatch.setattr(judged, "tell", lambda *_: None)
-    figures = asked(tmp_path, at_once=False)["side_by_side"]
-    assert figures.pop("answerable, denied")["English"] == 1
-    assert figures.pop("unanswerable, left alone")["English"] == 1
-    assert all(each["English"] == 0 for each in figures.values())
 
 
 @pytest.mark.usefixtures("few")

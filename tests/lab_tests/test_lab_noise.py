@@ -8,15 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import edgemem
 from edgemem.bench.ground import quiet
 from edgemem.recall.text.analyse import plain_words
 from lab.misheard import recall_at
 from lab.names import OTHERS, K, fill, finds, grouped, pairs
-from lab.noise import cardinal, heard, noisy, ordinal, spoken, word_errors
+from lab.noise import noisy, spoken, word_errors
 from lab.weeks import Weeks, weeks
 from lab.weeks_world import FormSet
 
@@ -44,26 +42,6 @@ def said(text: str) -> list[str]:
 def test_what_is_read_aloud(text: str, words: str) -> None:
     """Small letters, no punctuation but the apostrophe within a word, and numbers as people read them."""
     assert said(text) == words.split()
-
-
-def test_numbers_have_words() -> None:
-    """Hundreds are joined by an and; places in a row end as English has it."""
-    assert " ".join(cardinal(1_000_019)) == "one million and nineteen"
-    assert " ".join(cardinal(2_340)) == "two thousand three hundred and forty"
-    assert [" ".join(ordinal(n)) for n in (1, 12, 20, 33)] == [
-        "first",
-        "twelfth",
-        "twentieth",
-        "thirty third",
-    ]
-
-
-def test_names_are_told_by_their_capitals() -> None:
-    """A capital where a sentence begins says nothing, nor does an I."""
-    assert [each.word for each in spoken("Today I saw Oleg. Was Mia there?") if each.is_name] == [
-        "oleg",
-        "mia",
-    ]
 
 
 @pytest.mark.parametrize("forms", ["learnt", "unseen"])
@@ -104,71 +82,7 @@ def test_weeks_keep_all_but_their_words() -> None:
             )
 
 
-def test_without_mistakes_only_the_writing_changes() -> None:
-    """At a rate of 0 all words are right, in small letters and without punctuation."""
-    assert heard("Oleg, where's the PIN 12?", 0.0) == "oleg where's the pin twelve"
-
-
-@given(st.text(max_size=60), st.sampled_from([0.0, 0.1, 0.5, 1.0]), st.integers(0, 3))
-def test_any_text_is_heard_the_same_each_time(text: str, rate: float, seed: int) -> None:
-    """Whatever is said, it is written without capitals and without marks, and again in the same way."""
-    written = heard(text, rate, seed)
-    assert written == heard(text, rate, seed)
-    assert not set(written) & set('.,?!;:"“”()[]<>@%0123456789')
-    if spoken(text):
-        assert written
-        wanted = len(said(text)) * rate
-        assert word_errors(said(text), written.split()) <= wanted * 4 / 3 + 1
-    if rate == 0:
-        assert written.split() == said(text)
-
-
-def test_what_is_said_twice_is_misheard_in_two_ways() -> None:
-    """The mistakes of the weeks belong to a message, not to its words."""
-    clean = weeks(1)
-    wrong = noisy(clean, 0.3)
-    ways: dict[str, set[str]] = {}
-    for one, other in zip(clean.turns, wrong.turns, strict=True):
-        if one.role == "user":
-            ways.setdefault(one.text, set()).add(other.text)
-    assert sum(len(each) > 1 for each in ways.values()) > 20
-
-
-@pytest.mark.parametrize("word", ["the", "a", "yes", "Oleg", "cello"])
-def test_one_word_is_never_lost(word: str) -> None:
-    """However bad the hearing, something is written of what was said."""
-    for seed in range(30):
-        assert heard(word, 1.0, seed)
-
-
-def test_another_seed_makes_other_mistakes() -> None:
-    """A text is misheard in many ways, and in the same way by the same seed on every Python."""
-    text = "Niamh keeps the ice cream in the kitchen drawer behind the flour tin."
-    ways = {heard(text, 0.3, seed) for seed in range(20)}
-    assert len(ways) > 15
-    assert any("neve" in way or "neeve" in way or "neave" in way for way in ways)
-    assert any("i scream" in way for way in ways)
-    assert heard(text, 0.3, 1) == FIXED
-
-
 FIXED = "niamh keeps the ice creams in the kitchen drawer behind the flours tin"
-
-
-@given(st.lists(st.sampled_from("abc"), max_size=7), st.lists(st.sampled_from("abc"), max_size=7))
-def test_word_errors_are_a_distance(one: list[str], other: list[str]) -> None:
-    """None for the same, the same in both directions, and never more than the longer has words."""
-    assert (word_errors(one, other) == 0) == (one == other)
-    assert word_errors(one, other) == word_errors(other, one)
-    assert abs(len(one) - len(other)) <= word_errors(one, other) <= max(len(one), len(other))
-
-
-def test_the_halves_share_no_name() -> None:
-    """There are two hundred pairs in each half; no name stands in both, and none is heard as it is written."""
-    tuned, held_out = pairs("tuned"), pairs("held_out")
-    assert min(len(tuned), len(held_out)) >= 200
-    names = [{tuple(plain_words(name)) for name, _ in half} for half in (tuned, held_out)]
-    assert not names[0] & names[1]
-    assert all(plain_words(name) != heard.split() for name, heard in tuned + held_out)
 
 
 def test_each_memory_knows_sixty_others(tmp_path: Path) -> None:

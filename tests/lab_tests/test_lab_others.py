@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +12,10 @@ from ggufs import write_llama_gguf
 import edgemem
 from edgemem.bench.ground import EMBEDDER, quiet
 from edgemem.bench.model import write_model
-from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.models.catalog import find_model
-from edgemem.recall.text.analyse import language_in
 from edgemem.takeover.edgevox import import_edgevox
-from lab import answers, compaction, estimate, facts, import_, languages, tokens, warm
+from lab import compaction, estimate, facts, import_, languages, tokens, warm
 from lab.answers import Listener, is_right
 from lab.edgevox_home import edgevox_home
 from lab.languages import LANGUAGES, household
@@ -58,14 +53,6 @@ def test_a_listener_answers_and_forgets(tmp_path: Path, vocabularies: Path) -> N
         assert memory.recall("Where is the ladder?") == []
 
 
-def test_what_is_missing_or_senseless_is_said() -> None:
-    """Before anything is embedded."""
-    with pytest.raises(ModelError, match="edgemem models get no-such-model"):
-        answers.run(llm="no-such-model")
-    with pytest.raises(InvalidInputError, match="--questions"):
-        answers.run(llm="no-such-model", questions=0)
-
-
 @pytest.fixture(scope="module")
 def counted(vocabularies: Path) -> list[estimate.Counted]:
     """Return all texts, counted with 15 vocabularies."""
@@ -94,27 +81,6 @@ def test_bars_hold_on_texts_that_were_not_used(counted: list[estimate.Counted]) 
     assert thai["worst"] >= round(1 / thai["of_dearest"], 2), "three of them are among the fifteen"
 
 
-@pytest.mark.parametrize(
-    ("factor", "missed"),
-    [(0.5, {"latin_lowest_of_median", "vietnamese_lowest_of_median", "others_lowest_of_dearest"}),
-     (2.0, {"latin_highest_of_median", "vietnamese_highest_of_median", "others_highest_of_dearest"})],
-)  # fmt: skip
-def test_another_estimate_misses_the_bars(
-    factor: float, missed: set[str], counted: list[estimate.Counted]
-) -> None:
-    """An estimate that says half or twice as much breaks the lower or the upper bars of all scripts."""
-    other = [estimate.Counted(round(factor * one.estimated), one.taken) for one in counted]
-    bars = estimate.told(estimate.samples(), other)["bars"]
-    assert {name for name, bar in bars.items() if not bar["ok"]} == missed
-
-
-def test_without_vocabularies_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing is in the cache, one sentence tells where they come from."""
-    monkeypatch.setenv("EDGEMEM_CACHE", str(tmp_path))
-    with pytest.raises(ModelError, match="run `make`"):
-        estimate.run()
-
-
 SIZES = {"facts": 60, "episodes": 30, "sessions": 12}
 
 
@@ -130,23 +96,6 @@ def test_a_home_is_taken_over_exactly_and_twice_is_once(tmp_path: Path) -> None:
         assert (compared["episode"], compared["session"]) == (30, 12)
         assert set(figures["bars"]) > {f"{form}_first_s", f"{form}_second_s"}
     assert list(tmp_path.iterdir()) == []
-
-
-def test_both_forms_hold_the_same_rows(tmp_path: Path) -> None:
-    """What stands in the JSON files stands in the databases, which any SQLite opens."""
-    old = edgevox_home(**SIZES)
-    old.write_json(tmp_path / "json")
-    old.write_sqlite(tmp_path / "sqlite")
-    data = json.loads((tmp_path / "json" / "kitchen.json").read_text())
-    with closing(sqlite3.connect(tmp_path / "sqlite" / "kitchen.db")) as db:
-        db.row_factory = sqlite3.Row
-        assert [dict(row) for row in db.execute("select * from facts order by rowid")] == data["facts"]
-        payloads = [json.loads(row[0]) for row in db.execute("select payload_json from episodes order by id")]
-        assert payloads == [row["payload"] for row in data["episodes"]]
-        tables = {row[0] for row in db.execute("select name from sqlite_master where type = 'table'")}
-    assert tables == {"facts", "preferences", "episodes", "sqlite_sequence"}
-    assert any(row["supersedes"] for row in data["facts"])
-    assert any(call for name in old.sessions.values() for call in name["messages"] if call.get("tool_calls"))
 
 
 def test_a_row_that_went_wrong_is_told(tmp_path: Path) -> None:
@@ -186,47 +135,6 @@ def test_households_say_the_same(language: str) -> None:
     assert len(ids) == 120
     assert len(set(asked)) == 40
     assert ids.issuperset(asked)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_what_changed_came_first(language: str) -> None:
-    """What was superseded is said before what superseded it, in whatever order the rest is said."""
-    for seed in range(3):
-        names = [name for name, _, _ in household(language, seed=seed).said]
-        for number in ("k02", "k05", "k16"):
-            assert names.index(f"{number}a") < names.index(f"{number}b")
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_language_of_a_household_is_told(language: str) -> None:
-    """Of its sentences, at most one in twenty is too short to tell in which language it is."""
-    spoken = household(language)
-    texts = [text for _, _, text in spoken.said] + [text for _, text in spoken.asked + spoken.asked_freely]
-    told = [language_in(text) for text in texts]
-    assert told.count(language) >= 0.95 * len(texts)
-    assert set(told) <= {language, "en"}
-
-
-def test_words_alone_are_reported() -> None:
-    """Without a model there are figures of words for each language, held against a bar."""
-    figures = languages.run(languages="en", models="")
-    assert figures["statements"] == 120
-    assert figures["questions"] == 40
-    columns = figures["side_by_side"]
-    assert columns["words @5 said"]["English"] >= 0.95
-    assert columns["words @10"]["English"] >= columns["words @5"]["English"]
-    assert figures["bars"]["words en"]["ok"]
-
-
-def test_a_model_that_is_not_here_is_refused() -> None:
-    """Nobody gets figures of a model that did not run."""
-    missing = next(
-        name for name in ("embeddinggemma-300m", "multilingual-e5-small") if find_model(name) is None
-    )
-    with pytest.raises(InvalidInputError, match=missing):
-        languages.run(languages="en", models=missing)
-    with pytest.raises(InvalidInputError, match="xx"):
-        household("xx")
 
 
 @pytest.mark.skipif(find_model(EMBEDDER) is None, reason="the embedder is not here")

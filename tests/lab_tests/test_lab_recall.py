@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from datetime import datetime, timezone
 from math import log2
 from pathlib import Path
@@ -13,8 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 from hash_embedder import HashEmbedder
-from hypothesis import given
-from hypothesis import strategies as st
 
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
@@ -25,10 +21,6 @@ from lab.recall_asking import (
     Asking,
     Turns,
     answer_words,
-    has_day,
-    ndcg,
-    recall_at,
-    reciprocal_rank,
     session_scores,
     share_told,
     turn_scores,
@@ -36,14 +28,11 @@ from lab.recall_asking import (
 from lab.recall_cases import (
     Form,
     Said,
-    longmemeval,
     longmemeval_cases,
     read_cases,
-    small_talk,
     strict_sessions,
-    weeks_case,
 )
-from lab.recall_home import KeptVectors, filled, turns_of
+from lab.recall_home import filled
 from lab.weeks import Weeks, weeks
 
 LOCOMO: dict[str, Any] = {
@@ -124,12 +113,6 @@ def test_longmemeval_discounts_as_its_scorer_does() -> None:
     assert scores["mrr"] == 0.5
 
 
-def test_first_two_places_weigh_the_same() -> None:
-    """A single right session counts in full at places 1 and 2, and 1/log2(3) at place 3."""
-    assert ndcg([1, 0, 0], 1, 5, of=3) == ndcg([0, 1, 0], 1, 5, of=3) == 1.0
-    assert ndcg([0, 0, 1], 1, 5, of=3) == pytest.approx(1 / log2(3))
-
-
 def test_ideal_is_taken_over_the_whole_haystack() -> None:
     """Of six right sessions five fit: the ideal of ndcg_any@5 has five, and recall_all@5 cannot be reached."""
     right = [f"r{n}" for n in range(6)]
@@ -140,22 +123,6 @@ def test_ideal_is_taken_over_the_whole_haystack() -> None:
     )
     assert scores["recall_all@5"] == 0.0
     assert scores["recall_any@5"] == 1.0
-
-
-def test_sessions_that_were_not_found_count_as_missed() -> None:
-    """A list that ends early is not taken for a smaller haystack."""
-    scores = session_scores(["R1"], ["R1", "R2"], of=9)
-    assert scores["recall_all@10"] == 0.0
-    assert scores["ndcg_any@10"] == pytest.approx(1 / 2)
-
-
-@given(st.permutations(range(12)), st.sets(st.integers(0, 11), min_size=1), st.integers(1, 11))
-def test_scores_grow_with_the_cut(order: list[int], right: set[int], k: int) -> None:
-    """More places never find less, and nothing exceeds 1."""
-    found, wanted = [str(n) for n in order], [str(n) for n in right]
-    assert recall_at(found, wanted, k) <= recall_at(found, wanted, k + 1) <= 1.0
-    assert 0.0 < reciprocal_rank(found, wanted) <= 1.0
-    assert 0.0 <= ndcg([float(one in wanted) for one in found], len(wanted), k, of=12) <= 1.0 + 1e-9
 
 
 # -- forms ---------------------------------------------------------------------------------------------
@@ -175,12 +142,6 @@ def test_locomo_is_read_with_captions_times_and_crooked_references(tmp_path: Pat
     assert case.asked[1].sessions == ("D1", "D2")
     assert [one.category for one in case.asked] == ["single_hop", "multi_hop", "open_domain", "adversarial"]
     assert case.asked[0].at > case.said[-1].at
-
-
-def test_locomo_is_read_without_captions(tmp_path: Path) -> None:
-    """Who wants the words alone has them."""
-    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]), captions=False)
-    assert case.said[1].text == "Look here!"
 
 
 def test_longmemeval_is_read_as_its_retrieval_reads_it() -> None:
@@ -210,31 +171,6 @@ def test_question_whose_answer_only_the_assistant_gave_is_not_strict() -> None:
     assert case.asked[0].sessions == ("2",)
 
 
-def test_records_with_the_same_haystack_share_a_home() -> None:
-    """Which sessions are right does not make another haystack, another word does."""
-    other = {**LONG, "question_id": "two_abs", "answer_session_ids": [],
-             "haystack_session_ids": ["s1", "s2", "s3"]}  # fmt: skip
-    third = json.loads(json.dumps(LONG))
-    third["haystack_sessions"][0][0]["content"] = "My bus was late."
-    first, second = longmemeval_cases([LONG, other, third])
-    assert [one.id for one in first.asked] == ["one", "two_abs"]
-    assert first.asked[1].category == "abstention"
-    assert second.said[0].text == "My bus was late."
-
-
-def test_weeks_in_longmemeval_form_say_the_same_as_the_weeks() -> None:
-    """Written and read again, our corpus is one haystack whose right sessions are those of the evidence."""
-    made = weeks(3, "learnt")
-    plain = weeks_case(made)
-    [case] = longmemeval_cases(longmemeval(made))
-    names = list(dict.fromkeys(one.session for one in plain.said))
-    assert len(case.asked) == len(plain.asked)
-    for ours, theirs in zip(plain.asked, case.asked, strict=True):
-        assert {names[int(place)] for place in theirs.sessions} == set(ours.sessions)
-        assert (theirs.category == "abstention") == (not ours.evidence)
-    assert len(case.said) == sum(one.role == "user" for one in plain.said)
-
-
 @pytest.mark.parametrize("content", ["{", "[]", '[{"qa": []}]', '[{"conversation": {}, "qa": 3}]', "[1]"])
 def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
     """What is no corpus is refused with a sentence that says what to do."""
@@ -244,32 +180,7 @@ def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
         read_cases(path)
 
 
-def test_small_talk_tells_and_asks_nothing() -> None:
-    """No line of it is one that tells a fact, and none is followed by a tool's answer."""
-    talk = small_talk(2, "unseen")
-    made = weeks(2, "unseen")
-    evidence = {name for one in made.questions for name in one.evidence}
-    told = {(turn.speaker, turn.text) for turn in made.turns if turn.id in evidence}
-    ordered = {
-        (turn.speaker, turn.text)
-        for turn, after in zip(made.turns, made.turns[1:])  # noqa: B905 - the last has nothing behind it
-        if after.role == "tool"
-    }
-    assert len(talk) > 400
-    assert not told.intersection(talk)
-    assert not ordered.intersection(talk)
-
-
 # -- homes ---------------------------------------------------------------------------------------------
-
-
-def test_turns_begin_with_each_utterance_and_session() -> None:
-    """What robot and tools say belongs to the utterance before, but not across sessions."""
-    said = [
-        Said("1", "a", 1, "Ana", "x"), Said("2", "a", 2, None, "y", "tool"), Said("3", "a", 3, None, "z", "assistant"),
-        Said("4", "a", 4, "Bo", "x"), Said("5", "b", 5, None, "y", "assistant"),
-    ]  # fmt: skip
-    assert [[one.id for one in turn] for turn in turns_of(said)] == [["1", "2", "3"], ["4"], ["5"]]
 
 
 def test_home_holds_who_said_what_when(tmp_path: Path) -> None:
@@ -287,89 +198,7 @@ def test_home_holds_who_said_what_when(tmp_path: Path) -> None:
         assert here.memory.clock.now() == case.asked[0].at
 
 
-def test_kept_home_is_filled_once(tmp_path: Path) -> None:
-    """A second run takes the home and the vectors of the first, also where the index must be made again."""
-    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
-    cache = tmp_path / "kept"
-
-    class Counting(HashEmbedder):
-        texts = 0
-
-        def embed_texts(self, texts: Any) -> Any:
-            Counting.texts += len(texts)
-            return super().embed_texts(texts)
-
-    def found(folder: str) -> list[Any]:
-        (tmp_path / folder).mkdir()
-        with filled(case, tmp_path / folder, embedder=Counting(), profile=Profile(), cache=cache) as here:
-            assert not any(here.left.values())
-            return [
-                (one.id, round(one.score, 6)) for one in here.memory.recall("sister kayak dentist ouch", k=4)
-            ]
-
-    first = found("one")
-    embedded = Counting.texts
-    assert embedded >= 4
-    assert found("two") == first
-    (code,) = cache.glob("*/code")
-    index = code.parent / "home" / "db" / "index.db"
-    with closing(sqlite3.connect(index)) as db, db:
-        db.execute("delete from docs where id = (select max(id) from docs)")
-    assert len(found("damaged")) < 4
-    code.write_text("of another version")
-    assert found("three") == first
-    assert Counting.texts == embedded
-    assert code.read_text() != "of another version"
-
-
-def test_home_without_an_embedder_finds_words_alone(tmp_path: Path) -> None:
-    """Not even the embedder that the profile names is opened."""
-    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
-    with filled(case, tmp_path, embedder=None, profile=Profile()) as here:
-        assert here.memory.embedder is None
-        assert here.memory.recall("wisdom tooth", k=1)
-
-
-def test_run_leaves_a_kept_home_alone(tmp_path: Path) -> None:
-    """What somebody does with the open memory is not in the next one."""
-    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
-    for _ in range(3):  # made, taken, and taken once more
-        with filled(case, tmp_path, embedder=None, profile=Profile(), cache=tmp_path / "kept") as here:
-            assert here.memory.store.get_fact("seen") is None
-            here.memory.store.add_fact("seen", "yes")
-
-
-def test_vectors_are_kept_by_text(tmp_path: Path) -> None:
-    """The same text gets the same vector from the file, and closing leaves the real embedder open."""
-    path = tmp_path / "vectors.npz"
-    first = KeptVectors(HashEmbedder(), path)
-    rows = first.embed_texts(["a boat", "a house"])
-    first.save()
-    first.close()
-    again = KeptVectors(HashEmbedder(), path)
-    assert (again.embed_texts(["a house", "a boat", "a tree"])[:2] == rows[::-1]).all()
-
-
 # -- blocks --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["- 8 May Ana said: x", "- (2023-05-08) Ana: x", "May 8, Ana", "on the 8th of May, 2023", "8. May"],
-)
-def test_day_is_found_as_it_may_be_written(line: str) -> None:
-    """A date, or the number of the day beside the name of its month."""
-    at = datetime(2023, 5, 8, 13, 56, tzinfo=timezone.utc).timestamp()
-    assert has_day(line, at)
-
-
-@pytest.mark.parametrize(
-    "line", ["- 18 May Ana", "- 8 June Ana", "May, all 8 of us", "8 and May", "2023-05-18", ""]
-)
-def test_other_days_are_not_taken_for_it(line: str) -> None:
-    """Another number, another month, or the two apart from one another name no day."""
-    at = datetime(2023, 5, 8, 13, 56, tzinfo=timezone.utc).timestamp()
-    assert not has_day(line, at)
 
 
 def test_an_answer_needs_all_its_words_beside_name_and_day() -> None:
@@ -474,20 +303,6 @@ def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) 
     user = figures["side_by_side"]["single-session-user"]
     assert user["recall_all@5"] == user["ndcg_any@5"] == user["strict_mrr"] == 1.0
     assert figures["bars"] == {}
-
-
-def test_wrong_options_are_refused(tmp_path: Path) -> None:
-    """Unknown forms, noise on another's data and a file that is no saved run are told in a sentence."""
-    with pytest.raises(InvalidInputError, match="learnt, unseen"):
-        recall.run(forms="old")
-    data = written(tmp_path / "talk.json", [LOCOMO])
-    with pytest.raises(InvalidInputError, match="our own corpus"):
-        recall.run(data=data, noise=0.1)
-    with pytest.raises(InvalidInputError, match="--save"):
-        recall.read_scores(data)
-    saved = written(tmp_path / "saved.json", {"bench": "recall", "scores": {"elsewhere 1": {"mrr": 1.0}}})
-    with pytest.raises(InvalidInputError, match="no question in common"):
-        recall.compare(recall.read_scores(saved), [])
 
 
 def test_questions_for_times_have_what_was_told_then() -> None:
