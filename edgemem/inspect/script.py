@@ -18,16 +18,12 @@ Each line is one turn, a JSON object. `say` is needed, and `at` in the first; bl
     interrupted  the part of `reply` that was heard before somebody cut in
     must         texts that must be in front of the model in this turn (what was just said does not count)
     must_not     texts that must not be
-    id, reply_id names of the utterance and of the reply, for `evidence`
-    evidence     ids that recall should find for this utterance
-
-LoCoMo's form is one JSON file of many conversations, each with dated sessions and questions.
 """
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -35,7 +31,6 @@ from edgemem.errors import InvalidInputError
 from edgemem.records import Heard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -91,9 +86,6 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interrupted: str | None = None
     must: tuple[str, ...] = ()
     must_not: tuple[str, ...] = ()
-    id: str = ""
-    reply_id: str = ""
-    evidence: tuple[str, ...] = ()
 
     @property
     def local(self) -> datetime:
@@ -118,18 +110,6 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class Question(NamedTuple):
-    """A question about a whole conversation, and the ids of the lines that answer it."""
-
-    text: str
-    evidence: tuple[str, ...]
-    category: int
-
-
-_ADVERSARIAL = 5
-"""LoCoMo's category of questions that the conversation does not answer."""
-
-
 def seconds(moment: Moment) -> float:
     """Return a moment of a script in seconds since the epoch."""
     return moment.timestamp() if isinstance(moment, datetime) else moment
@@ -151,94 +131,6 @@ def read_script(path: Path) -> list[Line]:
     if not lines:
         raise InvalidInputError(f"{path.name} holds no lines; a script needs at least one turn.")
     return lines
-
-
-def is_locomo(path: Path) -> bool:
-    """Tell LoCoMo's form (one JSON list) from a script (JSON lines)."""
-    return _read(path).lstrip()[:1] == b"["
-
-
-def read_locomo(path: Path, sample: str | None = None) -> tuple[list[Line], list[Question]]:
-    """Read one conversation of LoCoMo and its answerable questions.
-
-    Whoever opens a session is its user and the other one its assistant, so that every turn begins with the user.
-    A photo is told by its caption. Without `sample` the first conversation is taken.
-    """
-    try:
-        data = msgspec.json.decode(_read(path), type=list[_Sample])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path.name} is not in LoCoMo's form: {_plain(error)}.") from None
-    names = [conversation.sample_id for conversation in data]
-    chosen = next((conversation for conversation in data if sample in (None, conversation.sample_id)), None)
-    if chosen is None:
-        raise InvalidInputError(f"{path.name} has no sample {sample!r}; it has {', '.join(names) or 'none'}.")
-    lines = [line for session in _sessions(chosen, path) for line in session]
-    return lines, [
-        Question(qa.question, tuple(_evidence(qa.evidence)), qa.category)
-        for qa in chosen.qa
-        if qa.category != _ADVERSARIAL and qa.evidence
-    ]
-
-
-class _Speech(msgspec.Struct):
-    speaker: str
-    dia_id: str
-    text: str
-    blip_caption: str | None = None
-
-    @property
-    def words(self) -> str:
-        return f"{self.text} [shows a photo: {self.blip_caption}]" if self.blip_caption else self.text
-
-
-class _Asked(msgspec.Struct):
-    question: str
-    category: int
-    evidence: list[str] = []
-
-
-class _Sample(msgspec.Struct):
-    sample_id: str
-    conversation: dict[str, Any]
-    qa: list[_Asked] = []
-
-
-def _sessions(sample: _Sample, path: Path) -> Iterator[list[Line]]:
-    """Yield the turns of each session, in order."""
-    talk = sample.conversation
-    numbers = sorted(int(key[8:]) for key in talk if key.startswith("session_") and key[8:].isdigit())
-    for number in numbers:
-        where = f"{path.name}, {sample.sample_id}, session {number}"
-        try:
-            speeches = msgspec.convert(talk[f"session_{number}"], type=list[_Speech])
-            date = talk[f"session_{number}_date_time"]
-            start = datetime.strptime(date, "%I:%M %p on %d %B, %Y").replace(tzinfo=timezone.utc)
-        except (KeyError, ValueError, TypeError) as error:
-            raise InvalidInputError(f"{where} cannot be read: {_plain(error)}.") from None
-        yield _turns(speeches, start, f"{sample.sample_id}-{number}")
-
-
-def _turns(speeches: list[_Speech], start: datetime, session: str) -> list[Line]:
-    """Pair what the user of a session says with the answers."""
-    lines: list[Line] = []
-    for speech in speeches:
-        if speech.speaker == speeches[0].speaker:
-            at = start + _PAUSE * len(lines)
-            lines.append(
-                Line(say=speech.words, at=at, speaker=speech.speaker, session=session, id=speech.dia_id)
-            )
-        else:
-            reply = f"{lines[-1].reply}\n{speech.words}".strip()
-            lines[-1] = msgspec.structs.replace(
-                lines[-1], reply=reply, reply_id=lines[-1].reply_id or speech.dia_id
-            )
-    return lines
-
-
-def _evidence(written: list[str]) -> Iterator[str]:
-    """Yield the ids in LoCoMo's evidence lists, a few of which are several ids in one text."""
-    for text in written:
-        yield from (part for part in text.replace(";", " ").replace(",", " ").split() if ":" in part)
 
 
 def _completed(line: Line, before: Line | None, where: str) -> Line:
@@ -269,5 +161,4 @@ def _read(path: Path) -> bytes:
 
 def _plain(error: Exception) -> str:
     """Word a decoder's error as part of a sentence."""
-    text = str(error).strip().rstrip(".")
-    return f"{text} is missing" if isinstance(error, KeyError) else text.replace("`", "'")
+    return str(error).strip().rstrip(".").replace("`", "'")

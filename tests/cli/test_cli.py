@@ -221,23 +221,22 @@ def test_a_fault_of_ours_is_a_sentence_too(home: Path, monkeypatch: pytest.Monke
     assert isinstance(run("recall", "x", "--home", home).exception, ZeroDivisionError)
 
 
-def test_replay_plays_a_script_and_measures_recall(tmp_path: Path) -> None:
-    """A script is played into the home, its evidence is asked for, and playing it twice is refused."""
+def test_replay_plays_a_script(tmp_path: Path) -> None:
+    """A script is played into the home, what it must be shown is checked, and playing it twice is refused."""
     script = tmp_path / "talk.jsonl"
     script.write_text(
-        '{"at": "2026-11-02T08:00:00+01:00", "speaker": "Ann", "say": "My canoe is in the shed.", "reply": "Good.", "id": "a"}\n'
-        '{"say": "Where is the canoe?", "speaker": "Ann", "reply": "In the shed.", "evidence": ["a"], "must": ["in the shed"]}\n'
+        '{"at": "2026-11-02T08:00:00+01:00", "speaker": "Ann", "say": "My canoe is in the shed.", "reply": "Good."}\n'
+        '{"say": "Where is the canoe?", "speaker": "Ann", "reply": "In the shed.", "must": ["in the shed"]}\n'
     )
     report = json.loads(run("replay", script, "--home", tmp_path / "home", "--json").stdout)
-    assert (report["turns"], report["messages"], report["checks_failed"]) == (2, 4, 0)
-    assert (report["asked"], report["recall"]) == (1, 1.0)
+    assert (report["turns"], report["messages"], report["checks"], report["checks_failed"]) == (2, 4, 1, 0)
     assert "holds session 'kitchen' already" in refused(run("replay", script, "--home", tmp_path / "home"))
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"at": 1790000000, "speaker": "Ann", "say": "Hello.", "must": ["zebra"]}\n')
     failed = run("replay", broken, "--home", tmp_path / "broken", "--json")
     assert (failed.exit_code, json.loads(failed.stdout)["checks_failed"]) == (1, 1)
     printed = run("replay", script, "--session", "one", "--home", tmp_path / "again")
-    assert "recall@10" in printed.stdout
+    assert "tokens memory" in printed.stdout
     assert "Ann: My canoe" in run("sessions", "one", "--home", tmp_path / "again").stdout
 
 

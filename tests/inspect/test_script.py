@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from edgemem.errors import InvalidInputError
-from edgemem.inspect.script import is_locomo, read_locomo, read_script
+from edgemem.inspect.script import read_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +39,6 @@ def test_time_and_session_are_taken_from_the_line_before(tmp_path: Path) -> None
     heard = first.as_heard()
     assert (heard.speaker, heard.asr_confidence, heard.room) == ("Ann", 0.4, "hall")
     assert heard.event_time == first.time
-    assert not is_locomo(path)
 
 
 @pytest.mark.parametrize(
@@ -85,70 +83,6 @@ def test_binary_empty_and_missing_files_are_refused(tmp_path: Path) -> None:
     path.write_text('{"say": "no time"}')
     with pytest.raises(InvalidInputError, match="the first line needs `at`"):
         read_script(path)
-
-
-def locomo(tmp_path: Path) -> Path:
-    """Write a small file in LoCoMo's form, made up here."""
-    said = [
-        {"speaker": "Bo", "dia_id": "D2:1", "text": "I have bought a canoe."},
-        {"speaker": "Al", "dia_id": "D2:2", "text": "Look!", "blip_caption": "a photo of a lake"},
-        {"speaker": "Bo", "dia_id": "D2:3", "text": "Lovely."},
-    ]
-    sample = {
-        "sample_id": "talk-1",
-        "conversation": {
-            "session_10_date_time": "1:56 pm on 8 May, 2023",
-            "session_10": said,
-            "session_2_date_time": "12:05 am on 1 May, 2023",
-            "session_2": [{"speaker": "Al", "dia_id": "D1:1", "text": "Hello."}],
-            "session_11_date_time": "1:56 pm on 9 May, 2023",
-        },
-        "qa": [
-            {
-                "question": "What did Bo buy?",
-                "answer": "a canoe",
-                "evidence": ["D2:1; D2:2", "D"],
-                "category": 1,
-            },
-            {
-                "question": "What did Al buy?",
-                "adversarial_answer": "a canoe",
-                "evidence": ["D2:1"],
-                "category": 5,
-            },
-        ],
-    }
-    path = tmp_path / "locomo.json"
-    path.write_text(json.dumps([sample]))
-    return path
-
-
-def test_locomo_sessions_become_turns_with_their_dates(tmp_path: Path) -> None:
-    """Sessions come in the order of their numbers, whoever opens one is its user, photos are told."""
-    lines, questions = read_locomo(locomo(tmp_path), "talk-1")
-    assert [(line.session, line.speaker, line.say) for line in lines] == [
-        ("talk-1-2", "Al", "Hello."),
-        ("talk-1-10", "Bo", "I have bought a canoe."),
-        ("talk-1-10", "Bo", "Lovely."),
-    ]
-    assert lines[1].reply == "Look! [shows a photo: a photo of a lake]"
-    assert (lines[1].id, lines[1].reply_id) == ("D2:1", "D2:2")
-    assert f"{lines[1].local:%Y-%m-%d %H:%M}" == "2023-05-08 13:56"
-    assert [(q.text, q.evidence) for q in questions] == [("What did Bo buy?", ("D2:1", "D2:2"))]
-
-
-def test_what_is_not_locomo_is_refused(tmp_path: Path) -> None:
-    """A sample that is not there, another form and a date that is none are told in a sentence."""
-    path = locomo(tmp_path)
-    assert is_locomo(path)
-    with pytest.raises(InvalidInputError, match="no sample 'talk-9'; it has talk-1"):
-        read_locomo(path, "talk-9")
-    path.write_text(path.read_text().replace("12:05 am on 1 May, 2023", "some day"))
-    with pytest.raises(InvalidInputError, match="session 2 cannot be read"):
-        read_locomo(path)
-    path.write_text("[{}]")
-    with pytest.raises(InvalidInputError, match="not in LoCoMo's form"):
-        read_locomo(path)
 
 
 def test_what_the_ear_knew_becomes_the_record_of_hearing(tmp_path: Path) -> None:
