@@ -1,14 +1,12 @@
 """What the model must read because of memory, over all turns, and whether it is shown what a question needs.
 
-Several loops hear the same script: one with all default hooks, one without memory that has the same window and
-leaves out its oldest turns when that is full, and the agent of the real EdgeVox with its memory and without. What is read
-again after a compaction, or because turns were left out, is counted. Nobody is charged for what the model generates.
+Two loops hear the same script: one with all default hooks, and one without memory that has the same window and leaves out
+its oldest turns when that is full. What is read again after a compaction, or because turns were left out, is counted.
+Nobody is charged for what the model generates.
 
 With `--dry` tokens are only counted, which takes seconds and comes to the same: else a model of random weights, with one
-thread, reads the prompts of the first two and of EdgeVox with its memory.
-
-A loop without memory has the same window, and leaves out its oldest turns when that is full. Each loop that a model reads
-for has a context of its own, so that it finds in its cache what it read before; for the others tokens are counted.
+thread, reads the prompts. Each loop that a model reads for has a context of its own, so that it finds in its cache what it
+read before; for a third, which drops one turn at a time, tokens are counted.
 
 What is real: every prompt is rendered, tokenised and handed to llama.cpp through the same `ChatModel` that a robot uses;
 it reuses what it has in its cache, evaluates the rest, samples one token, and counts (`n_p_eval`, or the timings of a
@@ -20,14 +18,11 @@ two prompts, and no prompt is charged either. The last one, sampled and never ev
 
 from __future__ import annotations
 
-import importlib
-import json
-import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
@@ -37,7 +32,6 @@ from edgemem.bench.corpus import SPEAKER, askable, known
 from edgemem.bench.evening import FACTS, TOOLS, Moment, evening
 from edgemem.bench.ground import (
     Robot,
-    cache_folder,
     real_embedder,
     real_tokenizer,
     scratch,
@@ -50,13 +44,11 @@ from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.prompt import TokenBudgetHook
-from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.inspect.script import Line
 from edgemem.llama import backend
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.server.chat import HttpLlama
 from edgemem.llama.tokens.log import common_prefix
-from edgemem.loop.toolbox import never
 
 if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
@@ -64,25 +56,17 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Prompt, Tokenizer
     from edgemem.loop.loop import LoopModel
     from edgemem.loop.toolbox import Tool
+    from edgemem.memory import Memory
     from edgemem.records import Message, Reply
-
-LATE = 5
-"""Turns at the end of `EDGEVOX_TURNS` whose median is the time to first token."""
 
 OURS = "with_memory"
 BARE = "without_memory"
 """When the window is full it goes down to where a compaction of ours does, so that it reads again as seldom."""
 ONE_BY_ONE = "without_memory_one_turn_at_a_time"
 """When the window is full it leaves out no more than it must."""
-EDGEVOX = "edgevox"
-EDGEVOX_BARE = "edgevox_without_memory"
-EDGEVOX_TURNS = 40
-"""It reads the whole conversation in each turn; more of that tells nothing new."""
 WINDOW = 4096
 REPLY = 256
 """The profile's defaults: the window, and what is kept free of it for a reply."""
-EDGEVOX_WINDOW = 8192
-"""Room for all of these turns: its memory hooks leave nothing out."""
 IDLE_S = 600.0
 
 
@@ -93,7 +77,6 @@ def run(
     dry: bool = False,
     model: Path | None = None,
     server: str = "",
-    edgevox: Path | None = None,
     home: Path | None = None,
 ) -> dict[str, Any]:
     """Read prompts with and without memory: evenings with tool calls, notes and changes, and one with many facts.
@@ -104,23 +87,19 @@ def run(
         dry: count tokens, without a model.
         model: a GGUF that reads; default: one of about 100 M random weights, written for this.
         server: where a llama-server listens that reads instead, such as http://127.0.0.1:8080, started with
-            `-np 3 -c 24576`.
-        edgevox: a folder that EdgeVox was installed into; default: the one that `make server` makes in the cache.
+            `-np 2 -c 8192`.
         home: where scratch files go; default: the temporary files.
     """
     if dry and server:
         raise InvalidInputError("Counting needs no server; leave out --dry or --server.")
-    if edgevox is not None and not (edgevox / "edgevox").is_dir():
-        raise InvalidInputError(f"There is no EdgeVox in {edgevox}; leave out --edgevox after `make server`.")
     real_embedder()
-    edgevox = edgevox or edgevox_path()
     with scratch(home) as folder:
         if model is None and not dry and not server:
             say("writing a model …")
             model = write_model(folder / "model.gguf")
         readers = Readers(None if dry else model, server)
         say(f"{turns} turns of evenings …")
-        evenings = play(folder / "evening", readers, FACTS, evening(turns), TOOLS, edgevox=edgevox)
+        evenings = play(folder / "evening", readers, FACTS, evening(turns), TOOLS)
         say(f"storing and embedding {facts} facts …")
         stored = known(facts)
         asked = [
@@ -129,7 +108,6 @@ def run(
         ]
         among_many = play(folder / "many", readers, stored, asked, ())
     of_evenings, many = _figures(evenings), _figures(among_many)
-    theirs = _edgevox(evenings[:EDGEVOX_TURNS], timed=not dry) if edgevox else None
     bars = {
         "evening_times_without_memory": at_most(of_evenings["times_without_memory"], 1.10),
         "evening_needed_shown": at_least(of_evenings["needed_shown"], 0.95),
@@ -137,15 +115,12 @@ def run(
         "many_needed_shown": at_least(many["needed_shown"], 0.95),
         "miscounted_tokens": at_most(sum(turn.miscounted for turn in [*evenings, *among_many]), 0),
     }
-    if theirs and not dry:
-        bars["first_token_times_faster"] = at_least(theirs["first_token_times_ours"], 10)
     figures = {
         "turns": turns,
         "facts": facts,
         "evaluated_by": "nobody, counted" if dry else server or "llama.cpp",
         "evening": of_evenings,
         "many": many,
-        "edgevox": theirs or "not here; `make server` installs it, or name its folder with --edgevox",
     }
     return report("prefill", figures, bars)
 
@@ -168,20 +143,6 @@ def _figures(turns: Sequence[TurnCost]) -> dict[str, Any]:
         "needed_shown": round(sum(turn.shown for turn in asked) / max(1, len(asked)), 4),
         "not_shown": [turn.needed for turn in asked if not turn.shown],
     }
-
-
-def _edgevox(turns: Sequence[TurnCost], *, timed: bool) -> dict[str, Any]:
-    """Compare EdgeVox with its memory to EdgeVox without, and with ours, over the turns that it played."""
-    read = {name: sum(turn.read[name] for turn in turns) for name in (EDGEVOX, EDGEVOX_BARE)}
-    figures = {
-        "turns": len(turns),
-        "read": read,
-        "times_without_memory": round(read[EDGEVOX] / read[EDGEVOX_BARE], 4),
-    }
-    if timed:
-        first = {name: median(turn.first_ms[name] for turn in turns[-LATE:]) for name in (EDGEVOX, OURS)}
-        figures |= {"first_token_ms": first, "first_token_times_ours": round(first[EDGEVOX] / first[OURS], 2)}
-    return figures
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -242,7 +203,7 @@ class ReadingModel:
         self._before = prompt
         return self._script.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
 
-    def taken(self) -> list[Read]:
+    def take(self) -> list[Read]:
         """Return what was read since the last call of this."""
         reads, self._reads = self._reads, []
         return reads
@@ -312,7 +273,7 @@ class TurnCost(msgspec.Struct):
 
 
 class Readers(NamedTuple):
-    """What reads the prompts of a loop: a GGUF file in this process, or a llama-server with a slot for each of three loops.
+    """What reads the prompts of a loop: a GGUF file in this process, or a llama-server with a slot for each loop.
 
     With neither, tokens are only counted.
     """
@@ -339,118 +300,41 @@ class Listener(Protocol):
         """Play a line, and return what was read for it, call by call."""
         ...
 
+    def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
+        """Remember what holds from now on, and write down notes."""
+        ...
+
 
 class Reference:
-    """The reference loop."""
+    """The reference loop, with a memory or without."""
 
     def __init__(
-        self, chat: ChatModel | None, tokenizer: Tokenizer, tools: Sequence[Tool], hooks: Sequence[Hook] = ()
+        self,
+        chat: ChatModel | None,
+        tokenizer: Tokenizer,
+        tools: Sequence[Tool],
+        hooks: Sequence[Hook] = (),
+        memory: Memory | None = None,
     ) -> None:
         self.hooks_ms = 0.0
         self.robot = Robot(hooks, tools=tools)
         self._model = ReadingModel(self.robot.loop.model, tokenizer, chat)
         self.robot.loop.model = self._model
+        self._memory = memory
 
     def hear(self, line: Line) -> list[Read]:
         """Play a line, and return what was read for it, call by call."""
         self.hooks_ms = self.robot.turn(line).hooks_ms
-        return self._model.taken()
-
-
-def edgevox_path() -> Path | None:
-    """Return the folder of the EdgeVox that the set-up of the tests keeps in the cache, if it does."""
-    paths = cache_folder().glob("edgevox-*/edgevox")
-    return max((path.parent for path in paths), key=lambda path: path.stat().st_mtime, default=None)
-
-
-class EdgevoxAgent:
-    """The agent of the real EdgeVox, whose model says what the script says.
-
-    Args:
-        package: the folder that has `edgevox`.
-        folder: where its store and its notes are made, with the defaults of its three memory hooks; None: no memory.
-        facts: what it knows from the beginning.
-    """
-
-    _language = "en"
-    """EdgeVox reads it from its model."""
-
-    def __init__(
-        self,
-        package: Path,
-        chat: ChatModel | None,
-        tokenizer: Tokenizer,
-        tools: Sequence[Tool],
-        folder: Path | None = None,
-        facts: Sequence[Known] = (),
-    ) -> None:
-        if str(package) not in sys.path:
-            sys.path.append(str(package))
-        agents, builtin, memory, llm_tools = (
-            importlib.import_module(f"edgevox.{name}")
-            for name in ("agents", "agents.hooks_builtin", "agents.memory", "llm.tools")
-        )
-        self.hooks_ms = 0.0
-        self._script = ScriptedModel()
-        self._model = ReadingModel(self._script, tokenizer, chat)
-        self._results: dict[str, Any] = {}
-        self._store = self._notes = None
-        hooks = []
-        if folder is not None:
-            self._store = memory.SQLiteMemoryStore(folder / "edgevox.db")
-            self._notes = memory.NotesFile(folder / "edgevox-notes.md")
-            hooks = [
-                builtin.MemoryInjectionHook(self._store),
-                builtin.NotesInjectorHook(self._notes),
-                builtin.EpisodeLoggerHook(self._store),
-            ]
-        self.keep(facts, ())
-        own = [
-            llm_tools.Tool(tool.name, tool.description, tool.parameters, self._answer(tool.name))
-            for tool in tools
-        ]
-        self._agent = agents.LLMAgent("Pip", "a robot", INSTRUCTIONS, tools=own, llm=self, hooks=hooks)
-        self._ctx = agents.AgentContext()
-        self._started: float | None = None
+        return self._model.take()
 
     def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
         """Remember what holds from now on, and write down notes."""
-        if self._store is None or self._notes is None:
-            return
-        for fact in facts:
-            self._store.add_fact(fact.key, fact.value)
-        for note in notes:
-            self._notes.append(note)
-
-    def hear(self, line: Line) -> list[Read]:
-        """Play a line, and return what was read for it, call by call."""
-        self._script.expect(line)
-        self._results = {call.name: call.result for call in line.tools}
-        self._started = perf_counter()
-        self._agent.run(line.say, self._ctx)
-        return self._model.taken()
-
-    def complete(
-        self, messages: list[Message], *, tools: list[dict[str, Any]] | None = None, **_: Any
-    ) -> dict[str, Any]:
-        """Read a prompt and answer as llama-cpp-python does; EdgeVox calls this."""
-        if self._started is not None:
-            self.hooks_ms, self._started = (perf_counter() - self._started) * 1e3, None
-        reply = self._model.complete(messages, tools=tools or [], stop=never, on_text=lambda _: None)
-        calls = [
-            {"id": f"call_{n}", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
-            for n, call in enumerate(reply.tool_calls)
-        ]
-        message = {"role": "assistant", "content": reply.content, "tool_calls": calls}
-        return {"choices": [{"message": message}]}
-
-    def close(self) -> None:
-        """Close the store."""
-        if self._store is not None:
-            self._store.close()
-
-    def _answer(self, name: str) -> Callable[..., Any]:
-        return lambda **_: self._results[name]
+        if self._memory is not None:
+            for fact in facts:
+                self._memory.store.add_fact(fact.key, fact.value, scope=fact.scope, source="said")
+            for note in notes:
+                self._memory.notes.append(note)
+            self._memory.idle(IDLE_S)
 
 
 def play(
@@ -460,33 +344,24 @@ def play(
     moments: Sequence[Moment],
     tools: Sequence[Tool],
     *,
-    edgevox: Path | None = None,
+    others: Mapping[str, Listener] = MappingProxyType({}),
 ) -> list[TurnCost]:
-    """Play the same lines with memory and without it, the first of them also through the EdgeVox in that folder."""
+    """Play the same lines with memory and without it, and through other loops."""
     with ExitStack() as stack:
-        chats = [readers.chat(stack, n) for n in (WINDOW, WINDOW, *[EDGEVOX_WINDOW] * (edgevox is not None))]
-        tokenizer: Any = chats[0].tokenizer if chats[0] is not None else None
-        if tokenizer is None:
-            tokenizer = real_tokenizer()
-            stack.callback(tokenizer.close)
+        chats = [readers.chat(stack, WINDOW) for _ in range(2)]
+        tokenizer = tokenizer_of(stack, chats[0])
         memory = stack.enter_context(edgemem.open(home, tokenizer=tokenizer, clock=ticking(), worker=False))
         store_facts(memory, facts)
         memory.idle(IDLE_S)
-        ours = Reference(chats[1], tokenizer, tools, memory.hooks())
+        ours = Reference(chats[1], tokenizer, tools, memory.hooks(), memory)
         loops: dict[str, Listener] = {
             BARE: Reference(chats[0], tokenizer, tools, [_dropping(tokenizer, LOW_WATER)]),
             ONE_BY_ONE: Reference(None, tokenizer, tools, [_dropping(tokenizer, 1.0)]),
             OURS: ours,
+            **others,
         }
-        seed = None
-        if edgevox is not None:
-            seed = EdgevoxAgent(edgevox, chats[2], tokenizer, tools, home, facts)
-            stack.callback(seed.close)
-            loops |= {EDGEVOX: seed, EDGEVOX_BARE: EdgevoxAgent(edgevox, None, tokenizer, tools)}
         out: list[TurnCost] = []
         for moment in moments:
-            if len(out) == EDGEVOX_TURNS:
-                loops = {name: loops[name] for name in (BARE, ONE_BY_ONE, OURS)}
             epoch = _epoch(ours.robot)
             reads = {name: loop.hear(moment.line) for name, loop in loops.items()}
             cost = TurnCost(
@@ -503,17 +378,21 @@ def play(
                 cost.needed = moment.needs.key
                 cost.shown = _holds(reads[OURS][0].ids, moment.needs.value, tokenizer)
             out.append(cost)
-            for fact in moment.changed:
-                memory.store.add_fact(fact.key, fact.value, scope=fact.scope, source="said")
-            for note in moment.notes:
-                memory.notes.append(note)
-            if seed is not None:
-                seed.keep(moment.changed, moment.notes)
-            memory.idle(IDLE_S)
+            for loop in loops.values():
+                loop.keep(moment.changed, moment.notes)
         ours.robot.check()
         for failure in memory.diagnostics.idle_failures():
             raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
         return out
+
+
+def tokenizer_of(stack: ExitStack, chat: ChatModel | None) -> Any:
+    """Return what counts as a model does, or a real vocabulary of its own, closed with the stack."""
+    if chat is not None:
+        return chat.tokenizer
+    tokenizer = real_tokenizer()
+    stack.callback(tokenizer.close)
+    return tokenizer
 
 
 def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:

@@ -13,7 +13,7 @@ from edgemem.bench.corpus import conversation, own_words
 from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.ground import real_tokenizer, refuse_tmpfs
 from edgemem.bench.model import write_model
-from edgemem.bench.prefill import BARE, EDGEVOX, OURS, Readers, Reference, play
+from edgemem.bench.prefill import BARE, OURS, Readers, Reference, play
 from edgemem.errors import InvalidInputError
 
 
@@ -76,10 +76,8 @@ def test_session_reports_bytes_and_growth(request: pytest.FixtureRequest) -> Non
     assert {"memory.db", "index.db"} <= set(figures["files_mb"])
 
 
-def test_prefill_refuses_what_makes_no_sense(tmp_path: Path) -> None:
-    """A folder without EdgeVox, and a server that is to count, are told in a sentence."""
-    with pytest.raises(InvalidInputError, match="no EdgeVox in"):
-        prefill.run(edgevox=tmp_path)
+def test_prefill_refuses_what_makes_no_sense() -> None:
+    """A server that is to count is told in a sentence."""
     with pytest.raises(InvalidInputError, match="--dry or --server"):
         prefill.run(dry=True, server="http://127.0.0.1:8080")
 
@@ -99,27 +97,22 @@ def test_prefill_counts_what_is_read_again(tmp_path: Path) -> None:
     assert read["with_memory"] > new + sum(turn.block for turn in told)
 
 
-@pytest.mark.usefixtures("edgevox")
-def test_prefill_counts_what_llama_cpp_evaluates(tmp_path: Path, edgevox_path: Path) -> None:
-    """A real model evaluates exactly the tokens that are counted without one, also for the real EdgeVox."""
+def test_prefill_counts_what_llama_cpp_evaluates(tmp_path: Path) -> None:
+    """A real model evaluates exactly the tokens that are counted without one."""
     model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
-    figures = prefill.run(turns=4, facts=20, model=model, edgevox=edgevox_path, home=tmp_path)
+    figures = prefill.run(turns=4, facts=20, model=model, home=tmp_path)
     assert figures["bars"]["miscounted_tokens"] == {"figure": 0, "bar": 0, "ok": True}
     assert figures["evaluated_by"] == "llama.cpp"
-    assert figures["edgevox"]["first_token_ms"]["with_memory"] > 0
-    assert figures["edgevox"]["times_without_memory"] > 2 * figures["evening"]["times_without_memory"]
 
 
-@pytest.mark.usefixtures("edgevox")
-def test_prefill_reads_through_a_server(tmp_path: Path, llama_server: Path, edgevox_path: Path) -> None:
+def test_prefill_reads_through_a_server(tmp_path: Path, llama_server: Path) -> None:
     """A llama-server evaluates the counted tokens too, by its own timings; the script's replies are taken off."""
     model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
-    with RunningServer(llama_server, model, tmp_path, slots=3, n_ctx=4096) as server:
+    with RunningServer(llama_server, model, tmp_path, slots=2, n_ctx=4096) as server:
         readers = Readers(server=server.url)
-        told = play(tmp_path / "home", readers, FACTS[:4], evening(2), TOOLS, edgevox=edgevox_path)
+        told = play(tmp_path / "home", readers, FACTS[:4], evening(2), TOOLS)
     assert [turn.miscounted for turn in told] == [0, 0]
     assert all(turn.read[OURS] == turn.read[BARE] + turn.block for turn in told)
-    assert told[-1].read[EDGEVOX] > told[-1].read[OURS]
 
 
 def test_turn_reports_time_by_point(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from ggufs import write_llama_gguf
 import edgemem
 from edgemem.bench.ground import EMBEDDER, quiet
 from edgemem.bench.model import write_model
+from edgemem.errors import InvalidInputError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.models.catalog import find_model
 from edgemem.takeover.edgevox import import_edgevox
-from lab import compaction, estimate, facts, import_, languages, tokens, warm
+from lab import compaction, edgevox, estimate, facts, import_, languages, tokens, warm
 from lab.answers import Listener, is_right
 from lab.edgevox_home import edgevox_home
 from lab.languages import LANGUAGES, household
@@ -197,3 +198,16 @@ def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
     # What was said before of the same stands in both.
     assert sides["evaluated_tokens"]["without"] > 4 * sides["evaluated_tokens"]["with"] > 0
     assert figures["moved_bytes"] > sides["prompt_tokens"]["with"] * 64 * 2 * 2
+
+
+@pytest.mark.usefixtures("edgevox")
+def test_the_real_edgevox_reads_more(tmp_path: Path, edgevox_path: Path) -> None:
+    """A real model evaluates the tokens that are counted, and EdgeVox with its memory costs it more than ours."""
+    with pytest.raises(InvalidInputError, match="no EdgeVox in"):
+        edgevox.run(edgevox=tmp_path)
+    model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
+    figures = edgevox.run(turns=4, model=model, edgevox=edgevox_path, home=tmp_path)
+    assert figures["bars"]["miscounted_tokens"]["ok"]
+    assert figures["first_token_ms"]["with_memory"] > 0
+    assert figures["times_without_memory"] > 2
+    assert figures["read"]["edgevox"] > figures["read"]["with_memory"]

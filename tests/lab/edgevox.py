@@ -1,0 +1,189 @@
+"""What the model must read with the memory of the real EdgeVox: its agent with its memory hooks, without them, and ours.
+
+The evenings are those of `edgemem bench prefill`, which says what is real in this.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from contextlib import ExitStack
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from edgemem.bench.evening import FACTS, TOOLS, evening
+from edgemem.bench.ground import cache_folder, real_embedder, scratch
+from edgemem.bench.model import write_model
+from edgemem.bench.prefill import OURS, Read, Readers, ReadingModel, play, tokenizer_of
+from edgemem.bench.report import at_least, at_most, median, report, say
+from edgemem.errors import InvalidInputError
+from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
+from edgemem.loop.toolbox import never
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from edgemem.bench.corpus import Known
+    from edgemem.inspect.script import Line
+    from edgemem.llama.protocols import ChatModel, Tokenizer
+    from edgemem.loop.toolbox import Tool
+    from edgemem.records import Message
+
+EDGEVOX = "edgevox"
+BARE = "edgevox_without_memory"
+WINDOW = 8192
+"""Room for all turns: its memory hooks leave nothing out."""
+LATE = 5
+"""Turns at the end whose median is the time to first token."""
+
+
+def run(
+    *,
+    turns: int = 40,
+    dry: bool = False,
+    model: Path | None = None,
+    edgevox: Path | None = None,
+    home: Path | None = None,
+) -> dict[str, Any]:
+    """Read the same evenings through the agent of EdgeVox, with its memory and without, and through our loop.
+
+    Args:
+        turns: of the evenings; it reads the whole conversation in each, so more than 40 tell nothing new.
+        dry: count tokens, without a model.
+        model: a GGUF that reads; default: one of about 100 M random weights, written for this.
+        edgevox: a folder that EdgeVox was installed into; default: the one that `make server` makes in the cache.
+        home: where scratch files go; default: the temporary files.
+    """
+    if edgevox is not None and not (edgevox / "edgevox").is_dir():
+        raise InvalidInputError(f"There is no EdgeVox in {edgevox}; leave out --edgevox after `make server`.")
+    package = edgevox or edgevox_path()
+    if package is None:
+        raise InvalidInputError(
+            "EdgeVox is not here; `make server` installs it, or name its folder with --edgevox."
+        )
+    real_embedder()
+    with scratch(home) as folder, ExitStack() as stack:
+        if model is None and not dry:
+            say("writing a model …")
+            model = write_model(folder / "model.gguf")
+        readers = Readers(None if dry else model)
+        chat = readers.chat(stack, WINDOW)
+        tokenizer = tokenizer_of(stack, chat)
+        others = {
+            EDGEVOX: EdgevoxAgent(package, chat, tokenizer, TOOLS, folder, FACTS),
+            BARE: EdgevoxAgent(package, None, tokenizer, TOOLS),
+        }
+        stack.callback(others[EDGEVOX].close)
+        say(f"{turns} turns of evenings …")
+        costs = play(folder / "evening", readers, FACTS, evening(turns), TOOLS, others=others)
+    read = {name: sum(turn.read[name] for turn in costs) for name in (EDGEVOX, BARE, OURS)}
+    bars = {"miscounted_tokens": at_most(sum(turn.miscounted for turn in costs), 0)}
+    figures: dict[str, Any] = {
+        "turns": turns,
+        "evaluated_by": "nobody, counted" if dry else "llama.cpp",
+        "read": read,
+        "times_without_memory": round(read[EDGEVOX] / read[BARE], 4),
+    }
+    if not dry:
+        first = {name: median(turn.first_ms[name] for turn in costs[-LATE:]) for name in (EDGEVOX, OURS)}
+        figures |= {"first_token_ms": first, "first_token_times_ours": round(first[EDGEVOX] / first[OURS], 2)}
+        bars["first_token_times_faster"] = at_least(figures["first_token_times_ours"], 10)
+    return report("edgevox", figures, bars)
+
+
+def edgevox_path() -> Path | None:
+    """Return the folder of the EdgeVox that the set-up of the tests keeps in the cache, if it does."""
+    paths = cache_folder().glob("edgevox-*/edgevox")
+    return max((path.parent for path in paths), key=lambda path: path.stat().st_mtime, default=None)
+
+
+class EdgevoxAgent:
+    """The agent of the real EdgeVox, whose model says what the script says.
+
+    Args:
+        package: the folder that has `edgevox`.
+        folder: where its store and its notes are made, with the defaults of its three memory hooks; None: no memory.
+        facts: what it knows from the beginning.
+    """
+
+    _language = "en"
+    """EdgeVox reads it from its model."""
+
+    def __init__(
+        self,
+        package: Path,
+        chat: ChatModel | None,
+        tokenizer: Tokenizer,
+        tools: Sequence[Tool],
+        folder: Path | None = None,
+        facts: Sequence[Known] = (),
+    ) -> None:
+        if str(package) not in sys.path:
+            sys.path.append(str(package))
+        agents, builtin, memory, llm_tools = (
+            importlib.import_module(f"edgevox.{name}")
+            for name in ("agents", "agents.hooks_builtin", "agents.memory", "llm.tools")
+        )
+        self.hooks_ms = 0.0
+        self._script = ScriptedModel()
+        self._model = ReadingModel(self._script, tokenizer, chat)
+        self._results: dict[str, Any] = {}
+        self._store = self._notes = None
+        hooks = []
+        if folder is not None:
+            self._store = memory.SQLiteMemoryStore(folder / "edgevox.db")
+            self._notes = memory.NotesFile(folder / "edgevox-notes.md")
+            hooks = [
+                builtin.MemoryInjectionHook(self._store),
+                builtin.NotesInjectorHook(self._notes),
+                builtin.EpisodeLoggerHook(self._store),
+            ]
+        self.keep(facts, ())
+        own = [
+            llm_tools.Tool(tool.name, tool.description, tool.parameters, self._answer(tool.name))
+            for tool in tools
+        ]
+        self._agent = agents.LLMAgent("Pip", "a robot", INSTRUCTIONS, tools=own, llm=self, hooks=hooks)
+        self._ctx = agents.AgentContext()
+        self._started: float | None = None
+
+    def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
+        """Remember what holds from now on, and write down notes."""
+        if self._store is None or self._notes is None:
+            return
+        for fact in facts:
+            self._store.add_fact(fact.key, fact.value)
+        for note in notes:
+            self._notes.append(note)
+
+    def hear(self, line: Line) -> list[Read]:
+        """Play a line, and return what was read for it, call by call."""
+        self._script.expect(line)
+        self._results = {call.name: call.result for call in line.tools}
+        self._started = perf_counter()
+        self._agent.run(line.say, self._ctx)
+        return self._model.take()
+
+    def complete(
+        self, messages: list[Message], *, tools: list[dict[str, Any]] | None = None, **_: Any
+    ) -> dict[str, Any]:
+        """Read a prompt and answer as llama-cpp-python does; EdgeVox calls this."""
+        if self._started is not None:
+            self.hooks_ms, self._started = (perf_counter() - self._started) * 1e3, None
+        reply = self._model.complete(messages, tools=tools or [], stop=never, on_text=lambda _: None)
+        calls = [
+            {"id": f"call_{n}", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            for n, call in enumerate(reply.tool_calls)
+        ]
+        message = {"role": "assistant", "content": reply.content, "tool_calls": calls}
+        return {"choices": [{"message": message}]}
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+
+    def _answer(self, name: str) -> Callable[..., Any]:
+        return lambda **_: self._results[name]
