@@ -9,6 +9,7 @@ here: the epochs, the block of memory, the notes, what tools may answer, and the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ import msgspec
 
 from edgemem.config.profile import LEAST_HISTORY_TOKENS
 from edgemem.context.messages import repair_orphans, split_turns, tool_calls
+from edgemem.context.size import Markers, measure_markers
 from edgemem.errors import ContextOverflowError, TemplateError
 
 if TYPE_CHECKING:
@@ -133,6 +135,11 @@ class Budget:
     def window_tokens(self) -> int:
         """Return the window that counts: the profile's, or the model's where that is smaller."""
         return min(self.context.window_tokens, self._n_ctx() or self.context.window_tokens)
+
+    @functools.cached_property
+    def markers(self) -> Markers:
+        """Return how many tokens the template puts around things."""
+        return measure_markers(self.tokenizer)
 
     @property
     def plan(self) -> Plan:
