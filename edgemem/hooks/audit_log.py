@@ -28,6 +28,7 @@ from edgemem.hooks.points import (
     BEFORE_LLM,
     ON_ABORT,
     ON_RUN_END,
+    AgentResult,
     as_text,
     attachable,
     short_text,
@@ -200,14 +201,10 @@ def _call(payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> di
 
 def _end(payload: Any, allowed: bool) -> dict[str, Any]:
     """Return what is written of a turn's end."""
-    reply = str(getattr(payload, "reply", "") or "")
-    ended = {
-        "hops": getattr(payload, "hops", 0),
-        "chars": len(reply),
-        "interrupted": bool(getattr(payload, "interrupted", False)),
-        **_error(getattr(payload, "error", None), allowed),
-    }
-    return {**ended, "reply": _short(reply)} if allowed else ended
+    ended = AgentResult.of(payload)
+    reply = str(ended.reply or "")
+    figures = {"hops": ended.hops, "chars": len(reply), "interrupted": ended.interrupted}
+    return {**figures, **_error(ended.error, allowed), **({"reply": _short(reply)} if allowed else {})}
 
 
 def _error(error: Any, allowed: bool) -> dict[str, str]:

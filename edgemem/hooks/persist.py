@@ -26,6 +26,7 @@ from edgemem.hooks.points import (
     ON_INTERRUPT,
     ON_RUN_END,
     ON_RUN_START,
+    AgentResult,
     HookResult,
     SecondPlace,
     needs,
@@ -248,11 +249,12 @@ class PersistSessionHook(SharedHook):
         if layout.running is None and self._session is not None and not self._is_new(ctx, conversation):
             return  # ended twice, or nothing was said
         layout.take(ctx.session.messages)
-        reply = getattr(payload, "reply", None) or conversation.answered
+        ended = AgentResult.of(payload)
+        reply = ended.reply or conversation.answered
         if reply and layout.running is not None:
             layout.running.take_reply(str(reply))
-        interrupted = conversation.hear_out() or bool(getattr(payload, "interrupted", False))
-        failed = getattr(payload, "error", None) is not None
+        interrupted = conversation.hear_out() or ended.interrupted
+        failed = ended.error is not None
         if conversation.journal is None:
             conversation.finish("complete")
             self._save(ctx, layout)

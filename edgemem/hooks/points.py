@@ -134,6 +134,16 @@ class AgentResult(msgspec.Struct):
     error: str | None = None
     """Why the model could not answer; the utterance is kept all the same."""
 
+    @classmethod
+    def of(cls, payload: Any) -> AgentResult:
+        """Return how a turn ended, in our words: the result of another framework may lack some of it."""
+        if isinstance(payload, cls):
+            return payload
+        defaults = cls("")
+        return cls(
+            *(getattr(payload, name, value) for name, value in msgspec.structs.asdict(defaults).items())
+        )
+
 
 class TurnContext(msgspec.Struct):
     """The context that edgemem's own loop passes to hooks."""

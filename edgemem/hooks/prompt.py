@@ -13,7 +13,7 @@ import msgspec
 from edgemem.context.budget import fit
 from edgemem.context.messages import instructions
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult
+from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookResult
 from edgemem.hooks.registry import HookFailure
 from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.store.turn_steps import BeginEpoch, KeepHead
@@ -125,7 +125,7 @@ class WindowPlanHook:
         if self._conversation not in (None, conversation_of(ctx, self._conversation)):
             return None  # an agent within a tool has a prompt of its own
         if point == ON_RUN_END:
-            self._listen(getattr(payload, "error", None) or "")
+            self._listen(AgentResult.of(payload).error or "")
             return None
         if payload.get("hop", 0) == 0:
             messages = payload["messages"]

@@ -30,6 +30,7 @@ from edgemem.hooks.points import (
     ON_ABORT,
     ON_RUN_END,
     ON_RUN_START,
+    AgentResult,
     SecondPlace,
     attachable,
 )
@@ -225,6 +226,7 @@ class TurnLogHook:
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
             new, reused = _compared(talk, running)
+        ended = AgentResult.of(payload)
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
@@ -236,8 +238,8 @@ class TurnLogHook:
             reused_tokens=reused,
             counted=counted,
             block_tokens=running.block_tokens,
-            interrupted=bool(getattr(payload, "interrupted", False)),
-            failed=getattr(payload, "error", None) is not None,
+            interrupted=ended.interrupted,
+            failed=ended.error is not None,
             session=named(conversation_of(ctx, self._conversation).layout.session),
             agent=named(str(getattr(ctx, "agent_name", "") or "")),
         )

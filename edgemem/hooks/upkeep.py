@@ -13,6 +13,7 @@ from edgemem.hooks.points import (
     ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
+    AgentResult,
     SecondPlace,
     attachable,
 )
@@ -111,7 +112,7 @@ class KeepStateHook:
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> None:
         """Work, unless the turn was cut off: whoever did that is speaking."""
-        if not getattr(payload, "interrupted", False):
+        if not AgentResult.of(payload).interrupted:
             self.kept.work()
 
 
