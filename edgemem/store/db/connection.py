@@ -195,7 +195,6 @@ class MemoryTables:
         self.clock = clock
         self.closed = False
         self._turn = threading.RLock()
-        self._remembered: dict[str, Any] = {}
         self._ids = Clock()
         self._ids.witness(2**61)
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -225,7 +224,7 @@ class MemoryTables:
             self._connection.execute("begin")
             try:
                 tick = self.clock.tick() if recorded is None else recorded
-                result = work(Transaction(self._connection, self._ids, self._remembered, recorded=tick))
+                result = work(Transaction(self._connection, self._ids, recorded=tick))
             except BaseException:
                 self._connection.execute("rollback")
                 raise

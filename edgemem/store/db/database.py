@@ -117,7 +117,6 @@ class Database(Closing):
         self._copy = ExitStack()
         self._closing = threading.Lock()
         self._running: Transaction | None = None
-        self._remembered: dict[str, Any] = {}
         self._version = -1
         self._synchronous = "full" if durable else "off"
         self._lock: FileLock | None = None
@@ -344,7 +343,7 @@ class Database(Closing):
             connection.execute("begin immediate")
             try:
                 self._version = self._ticks.look(connection, self._version)
-                self._running = transaction = Transaction(connection, self.clock, self._remembered)
+                self._running = transaction = Transaction(connection, self.clock)
                 try:
                     result = work(transaction)
                 finally:

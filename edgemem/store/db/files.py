@@ -109,16 +109,10 @@ def write_new(path: Path, data: bytes, *, mode: int = 0o600) -> None:
         os.close(fd)
 
 
-def append(path: Path, data: bytes, *, after: int | None = None) -> None:
-    """Write at the end of a file, durably; where that fails, leave nothing of it.
-
-    Args:
-        after: keep only so many bytes before it.
-    """
+def append(path: Path, data: bytes) -> None:
+    """Write at the end of a file, durably; where that fails, leave nothing of it."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        if after is not None:
-            os.ftruncate(fd, after)
         size = os.fstat(fd).st_size
         try:
             write_all(fd, data)

@@ -30,18 +30,9 @@ class Tables(Protocol):
 class Transaction:
     """One running transaction; rows that it writes become visible together, or not at all."""
 
-    def __init__(
-        self,
-        connection: Any,
-        clock: Clock,
-        remembered: dict[str, Any] | None = None,
-        *,
-        recorded: int | None = None,
-    ) -> None:
+    def __init__(self, connection: Any, clock: Clock, *, recorded: int | None = None) -> None:
         self._connection = connection
         self._clock = clock
-        self.remembered: dict[str, Any] = {} if remembered is None else remembered
-        """What writes of this process leave for later ones, also where they are rolled back: nothing that has to be true."""
         self._savepoints = 0
         self.open = True
         self.erased = False
