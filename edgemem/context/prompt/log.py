@@ -87,7 +87,8 @@ class PromptLog:
         self.reader: Reader | None = None
         self._system: list[Message] = []
         self._history = History()
-        self._open: PromptTurn | None = None
+        self.running: PromptTurn | None = None
+        """The turn that is prepared."""
         self._sections: dict[str, BlockSection] = {}
         self._aborted: list[Message] | None = None
         """The messages of a turn that was aborted since the newest one began."""
@@ -156,7 +157,7 @@ class PromptLog:
         speaker = reader.speaker if reader is not None else None
         if level is None:
             level = self.default_level if speaker is not None or reader is None else "shared"
-        turn = self._open = PromptTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
+        turn = self.running = PromptTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
         return turn
 
     def take(self, messages: Sequence[Message]) -> None:
@@ -275,14 +276,14 @@ class PromptLog:
 
     def _opened(self) -> PromptTurn:
         """Return the open turn; a loop that never said that one begins gets it here."""
-        return self._open if self._open is not None else self.begin(self.reader)
+        return self.running if self.running is not None else self.begin(self.reader)
 
     # -- what memory adds ----------------------------------------------------------------------------
 
     @property
     def utterance(self) -> str:
         """Return the text of the newest user message."""
-        for message in reversed(self._open.messages if self._open else []):
+        for message in reversed(self.running.messages if self.running else []):
             if message.get("role") == "user":
                 return text_of(message)
         return ""
@@ -361,7 +362,7 @@ class PromptLog:
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
-        committed, current = self._committed(), self._open
+        committed, current = self._committed(), self.running
         newest = current.messages if current is not None else []
         running = [current] if current is not None and newest else []
         issued = [*committed.messages, *self._messages_of(running, committed.head)[0]]
@@ -382,7 +383,7 @@ class PromptLog:
         for turn in turns:
             carrier = turn.carrier() if turn.block else None
             carried = turn.messages[carrier] if carrier is not None else None
-            for message in turn.messages if turn is self._open else turn.as_whole():
+            for message in turn.messages if turn is self.running else turn.as_whole():
                 lead = ""
                 if head and message.get("role") == "user":
                     lead, head = head, ""
@@ -405,11 +406,6 @@ class PromptLog:
 
     # -- how a turn ends -----------------------------------------------------------------------------
 
-    @property
-    def running(self) -> PromptTurn | None:
-        """Return the prepared turn, or None."""
-        return self._open
-
     def commit(self, closing: Closing | None = None, *, unfinished: bool = False) -> PromptTurn | None:
         """Make the prepared turn history; what it showed has been shown.
 
@@ -417,10 +413,10 @@ class PromptLog:
             closing: who may read it; None: what is said in it tells.
             unfinished: its loop has left it open.
         """
-        turn = self._open
+        turn = self.running
         self._sections = {}
         if turn is None or not turn.messages:
-            self._open = None
+            self.running = None
             return None
         turn.level, turn.owner = closing or self.level_of(turn)
         turn.unfinished = unfinished
@@ -429,7 +425,7 @@ class PromptLog:
             # A model that was told of one turn that was cut off is not told of older ones.
             reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
         self._history.add(turn)
-        self._open = None  # last: idle time must not find a prompt between two turns that lacks the newer one
+        self.running = None  # last: idle time must not find a prompt between two turns that lacks the newer one
         return turn
 
     def level_shown(self, turn: PromptTurn) -> Closing:
@@ -476,13 +472,13 @@ class PromptLog:
 
     def discard(self) -> None:
         """Throw the prepared turn away: what it had shown was never shown."""
-        self._open = None
+        self.running = None
         self._sections = {}
 
     def abort(self) -> None:
         """Throw the prepared turn away, and what its loop may have kept of it."""
-        if self._open is not None:
-            self._aborted = self._open.as_listed()
+        if self.running is not None:
+            self._aborted = self.running.as_listed()
         self.discard()
 
     @property
@@ -504,7 +500,7 @@ class PromptLog:
             turn.cut(n, text)
         turn.heard_until = heard_in(turn.messages)
         turn.reported = False
-        if turn is self._open:
+        if turn is self.running:
             return None
         self._history.replace(self._history.turns)
         return turn
