@@ -425,7 +425,8 @@ class PromptLog:
             # A model that was told of one turn that was cut off is not told of older ones.
             reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
         self._history.add(turn)
-        self.running = None  # last: idle time must not find a prompt between two turns that lacks the newer one
+        # Last: idle time must not find a prompt between two turns that lacks the newer one.
+        self.running = None
         return turn
 
     def level_shown(self, turn: PromptTurn) -> Closing:
