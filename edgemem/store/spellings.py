@@ -214,9 +214,7 @@ def _move(tx: Transaction, old: str, new: str) -> None:
     level, owner = level_of_scope(new)
     for gone, key in tx.execute("select id, key from fact_keys where scope = ?", (old,)):
         _as_meant(tx, gone, LEVELS.index(level), owner, old)
-        kept = ensure_key(tx, new, key)
-        _join_histories(tx, kept, gone)
-        tx.execute("delete from fact_keys where id = ?", (gone,))
+        join_keys(tx, ensure_key(tx, new, key), gone)
     _move_preferences(tx, old, new, LEVELS.index(level), owner)
     written, spelled = (as_text(as_text(scope))[1:-1] for scope in (old, new))
     for table, column in (("turns", "shown"), ("epochs", "carried")):
@@ -239,8 +237,8 @@ def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: 
         )
 
 
-def _join_histories(tx: Transaction, kept: int, gone: int) -> None:
-    """Believe all that was said of two keys, in the order in which it was recorded, of the first."""
+def join_keys(tx: Transaction, kept: int, gone: int) -> None:
+    """Make two keys of facts one: what was recorded under both is believed of the first, in the order of recording."""
     keys = {"kept": kept, "gone": gone}
     statements = tx.execute(_STATEMENTS, keys)
     rows = [row for key in (kept, gone) for row in tx.execute(ROWS_OF_KEY, {"key": key})]
@@ -259,6 +257,7 @@ def _join_histories(tx: Transaction, kept: int, gone: int) -> None:
         statement = statement._replace(badly=False) if number in confirmed else statement
         believe(tx, kept, statement, badly=_heard_badly, number=number, recorded=recorded)
     tx.execute("update doubts set key_id = :kept where key_id = :gone", keys)
+    tx.execute("delete from fact_keys where id = ?", (gone,))
 
 
 def _move_preferences(tx: Transaction, old: str, new: str, level: int, owner: str | None) -> None:

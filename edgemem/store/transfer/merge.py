@@ -22,6 +22,7 @@ from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ensure_key
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.rights import spell_heard, spell_owner, spell_scope
+from edgemem.store.spellings import join_keys
 from edgemem.store.transfer import records
 from edgemem.store.turns import last_number
 from edgemem.store.validation import as_text
@@ -134,6 +135,7 @@ class _Merge:
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _QUEUED_AS
         }
+        self._taken_facts: set[tuple[str, str]] = set()
         self._parted_facts: set[tuple[str, str]] = set()
         self._ids: dict[str, int] = {}
         """The conversations that came, with their ids."""
@@ -267,11 +269,24 @@ class _Merge:
     # Facts and preferences
 
     def take_fact(self, versions: Iterator[records.Fact]) -> None:
-        """Take in all rectangles of a fact, or none of them."""
+        """Take in all rectangles of a fact, or none of them.
+
+        An early export may hold a fact twice, of one person under two spellings; both histories become one.
+        """
         first = next(versions)
+        place = first.scope, first.key
+        again = place in self._taken_facts
+        self._taken_facts.add(place)
         try:
             with self.tx.atomic():
-                changed = self._history(first, versions)
+                key_id = ensure_key(self.tx, *place)
+                if not again:
+                    changed = self._history(key_id, first, versions)
+                else:
+                    sql = "insert into fact_keys (scope, key) values ('', ?) returning id"  # for now: no scope is empty
+                    other = int(self.tx.execute(sql, (first.key,))[0][0])
+                    changed = self._history(other, first, versions)
+                    join_keys(self.tx, key_id, other)
         except _PartedError as parted:
             for _ in versions:
                 pass  # the rest of this history goes with it
@@ -282,9 +297,8 @@ class _Merge:
             return
         self.report.count("facts", new=changed)
 
-    def _history(self, first: records.Fact, others: Iterator[records.Fact]) -> bool:
+    def _history(self, key_id: int, first: records.Fact, others: Iterator[records.Fact]) -> bool:
         """Take in the rectangles of one key; tell whether any was new or had been closed since."""
-        key_id = ensure_key(self.tx, first.scope, first.key)
         newest_here = self.tx.execute(
             "select coalesce(max(version), 0) from facts where key_id = ? and id = origin", (key_id,)
         )[0][0]
