@@ -224,12 +224,8 @@ def _embedder(memory: OpenHome) -> Check:
         return warn("embedder", words, advice)
     detail = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
     waiting = memory.index.pending()["vectors"]
-    docs = memory.index.state().docs if waiting else 0
-    if 0 < waiting <= docs:
-        detail += (
-            f"; {docs - waiting:,} of {docs:,} texts have its vectors, the others are found by words until idle time has"
-            " made theirs"
-        )
+    if waiting:
+        detail += f"; {waiting:,} texts wait for their vectors, and are found by their words until idle time has made them"
     return ok("embedder", detail)
 
 

@@ -32,9 +32,7 @@ SPELLED = "(select name from names where key = {key})"
 _SPEAKER = SPELLED.format(key=":speaker_key")
 
 
-def reading_rule(
-    reader: Reader | None, prefix: str = "", *, speaker: str = _SPEAKER
-) -> tuple[str, dict[str, Any]]:
+def reading_rule(reader: Reader | None, prefix: str = "") -> tuple[str, dict[str, Any]]:
     """Return the condition under which `reader` may read a row, and its named values.
 
     It is true or false, and never null, so that it may be negated.
@@ -42,16 +40,15 @@ def reading_rule(
     Args:
         reader: None is the operator, who reads everything.
         prefix: of the columns `level` and `owner`, such as `f.`.
-        speaker: the reader's name as the rows spell it; the index, which has no table of people, is given `:speaker`.
     """
     if reader is None:
         return "1", {}
     clause = (
         f"({prefix}level = 0 or ({prefix}level = 1 and :known)"
-        f" or ({prefix}level = 2 and :alone and ifnull({prefix}owner = {speaker}, 0)))"
+        f" or ({prefix}level = 2 and :alone and ifnull({prefix}owner = {_SPEAKER}, 0)))"
     )
     values = {"known": int(reader.known), "alone": int(reader.alone)}
-    return clause, {**values, "speaker": reader.speaker, "speaker_key": reader.key}
+    return clause, {**values, "speaker_key": reader.key}
 
 
 def readable(reader: Reader | None, level: Level, owner: str | None) -> bool:

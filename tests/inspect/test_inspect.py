@@ -105,8 +105,7 @@ def contents(home: Path) -> dict[str, Any]:
         connection = sqlite3.connect(f"file:{home / 'db' / name}?mode=ro", uri=True)
         tables = [row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")]
         for table in tables:
-            if not table.startswith(("words", "vocabulary")):
-                found[f"{name}/{table}"] = sorted(map(repr, connection.execute(f"select * from {table}")))
+            found[f"{name}/{table}"] = sorted(map(repr, connection.execute(f"select * from {table}")))
         connection.close()
     return found
 

@@ -14,9 +14,6 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.memory import Memory
-from edgemem.recall.index.docs import add_docs
-from edgemem.recall.index.file import SCHEMA
-from edgemem.recall.index.sources import EPISODE, Doc
 from edgemem.recall.text.analyse import (
     DETECTED,
     language_in,
@@ -27,7 +24,6 @@ from edgemem.recall.text.analyse import (
     terms,
 )
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.db.database import Database
 from edgemem.store.episodes import spell_out
 from edgemem.store.turns import commit_turn
 
@@ -146,15 +142,6 @@ def test_terms_are_one_word_each(text: str) -> None:
         assert not any(letter.isspace() or letter in "\"'*:^()-\0" for letter in term)
     assert language_in(text) in {"en", "de", "es", "vi", "zh", "other"}
     assert isinstance(language_of(plain_words(text)), str)
-
-
-@pytest.mark.parametrize("text", [said for pair in SAME for said in pair])
-def test_the_index_keeps_terms_as_they_are(text: str, tmp_path) -> None:
-    """FTS5 splits and changes none of them, in any script."""
-    with Database(tmp_path / "index.db", migrations=SCHEMA, durable=False) as database:
-        database.write(lambda tx: add_docs(tx, [Doc(EPISODE, 1, text, 0, None, None)]))
-        kept = {term for (term,) in database.query("select term from vocabulary")}
-    assert kept == set(terms(text))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.index.docs import add_docs
-from edgemem.recall.index.file import SCHEMA
-from edgemem.recall.index.sources import EPISODE, FACT, KINDS, TURN, Doc
+from edgemem.recall.index.sources import EPISODE, FACT, KINDS, TURN
 from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.people.alike import TermWeight
 from edgemem.recall.query import parse_query
@@ -29,28 +27,8 @@ from edgemem.recall.search.bm25 import (
 )
 from edgemem.recall.search.table import DocTable, Row, make_filter
 from edgemem.recall.search.view import View
-from edgemem.recall.search.words import FileWords
 from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem
 from edgemem.records import Reader
-from edgemem.store.db.database import Database
-
-TEXTS = [
-    "The cat sat on the warm kitchen floor and slept",
-    "Kitchen lights: switch them off at ten",
-    "Alice is allergic to peanuts, and peanut butter too",
-    "Peanuts were in the cake that nobody ate",
-    "The doctor moved the date to Friday",
-]
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    """Return an index of a few texts."""
-    path = tmp_path_factory.mktemp("lexical") / "index.db"
-    with Database(path, migrations=SCHEMA, durable=False) as db:
-        docs = [Doc(EPISODE, n, text, 0, None, None) for n, text in enumerate(TEXTS)]
-        db.write(lambda tx: add_docs(tx, docs))
-        yield db
 
 
 @given(st.text())
@@ -59,20 +37,6 @@ def test_no_text_breaks_into_syntax(text):
     for word in plain_words(text):
         assert word
         assert not any(letter.isspace() or letter in "\"'*:^()-\0" for letter in word)
-
-
-@settings(deadline=None)
-@given(
-    text=st.text()
-    | st.sampled_from(['"', "a AND (", "NEAR(x y", "-x", "a:b", "*", "'; drop table docs --", "\ud800"])
-)
-def test_no_question_is_a_syntax_error(database, text):
-    """A question full of FTS syntax is looked for as plain words."""
-    question = parse_query(text).resolved()
-    words = FileWords(database, make_filter(Reader("alice")))
-    counts = words.counts(question.terms)
-    assert counts.keys() == set(question.terms)
-    assert words.find(question.terms, counts, {}).keys() <= counts.keys()
 
 
 def test_in_a_small_memory_a_common_word_still_finds():

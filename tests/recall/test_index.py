@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checked_index import bytes_of, check, say
+from checked_index import bytes_of, check, count_docs, say, words_of
 from hash_embedder import HashEmbedder
 
 from edgemem.recall.index.file import SCHEMA
@@ -39,7 +39,7 @@ def index(tmp_path, truth):
 
 def words(index) -> set[str]:
     """Return all terms that the index holds."""
-    return {term for (term,) in index.database.query("select term from vocabulary")}
+    return words_of(index.database)
 
 
 def test_everything_is_taken(truth, store, index):
@@ -162,7 +162,7 @@ def test_dropped_episodes_leave(store, truth, tmp_path):
         index.catch_up()
         kept = {row[0] for row in truth.query("select id from episodes")}
         assert {row[0] for row in index.database.query("select ref from docs")} == kept
-        assert index.state().docs == len(kept)
+        assert count_docs(index) == len(kept)
 
 
 def test_a_superseded_fact_is_past(store, index, hand):
@@ -321,7 +321,7 @@ def test_two_indexes_on_one_file_do_not_disturb_each_other(tmp_path, truth, stor
         while index.embed_pending() + second.embed_pending():
             pass
         check(index)
-        assert index.state().docs == 40
+        assert count_docs(index) == 40
 
 
 def test_old_changes_are_dropped_from_the_truth(truth, store, index, hand):

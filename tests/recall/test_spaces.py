@@ -9,7 +9,7 @@ import threading
 import msgspec
 import numpy as np
 import pytest
-from checked_index import bytes_of, check, say
+from checked_index import bytes_of, check, count_docs, say
 from hash_embedder import HashEmbedder
 
 import edgemem
@@ -99,7 +99,7 @@ def test_going_back_makes_the_vectors_anew(truth, store, opened):
     store.add_fact("tea.kind", "green")
     for name, dimensions in (("one", 64), ("other", 32), ("one", 64)):
         with opened(HashEmbedder(dimensions, name=name)) as index:
-            assert index.pending()["vectors"] == index.state().docs
+            assert index.pending()["vectors"] == count_docs(index)
             work(index)
             check(index)
             assert "tea kind: green" in by_meaning(index, "green tea")
@@ -387,18 +387,18 @@ def test_a_reader_finds_in_a_new_space_only_what_is_theirs(truth, store, opened)
 
 
 def test_check_tells_how_far_the_vectors_are(tmp_path):
-    """`edgemem check` says how many texts have their vectors."""
+    """`edgemem check` says how many texts wait for their vectors."""
     for name in ("old", "new"):
         with edgemem.open(tmp_path, embedder=HashEmbedder(64, name=name), worker=False) as memory:
             if name == "old":
                 for n in range(3):
                     memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
             memory.index.catch_up()
-            assert "0 of 3 texts have its vectors" in embedder_line(memory)
+            assert "3 texts wait for their vectors" in embedder_line(memory)
             memory.index.embed_pending(1)
-            assert "1 of 3 texts have its vectors" in embedder_line(memory)
+            assert "2 texts wait for their vectors" in embedder_line(memory)
             assert memory.idle(30)
-            assert "texts have" not in embedder_line(memory)
+            assert "wait" not in embedder_line(memory)
 
 
 def embedder_line(memory) -> str:

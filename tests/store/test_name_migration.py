@@ -58,7 +58,7 @@ def aged(home: Path, spellings: Mapping[str, str], scopes: Mapping[str, str] | N
         file.execute("delete from migrations where name = 'm008_names'")
     with closing(sqlite3.connect(home / "db" / "index.db")) as file, file:
         for old, new in spellings.items():
-            for table, column in (("docs", "owner"), ("docs", "who"), ("sizes", "owner"), ("people", "name")):
+            for table, column in (("docs", "owner"), ("docs", "who"), ("people", "name")):
                 file.execute(f"update or ignore {table} set {column} = ? where {column} = ?", (new, old))
 
 

@@ -9,7 +9,6 @@ like what is older.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -23,11 +22,9 @@ from edgemem.recall.index.state import (
     remove_all,
     set_meta,
     sound,
-    tally_anew,
-    tally_docs,
 )
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
-from edgemem.recall.people.names import called_in, drop_sounds, names_in, note_sounds, sounds_with
+from edgemem.recall.people.names import called_in, names_in, sounds_with
 from edgemem.recall.search.table import Row
 from edgemem.recall.text.analyse import terms, words_version
 from edgemem.recall.traits import Traits, traits_of
@@ -91,19 +88,14 @@ def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
 
 def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
     """Take a doc out with its words and its vectors in all spaces; return the number that it had, if it was there."""
-    rows = tx.execute(
-        "select id, terms, length, level, owner from docs where ref = ? and kind = ?", (ref, kind)
-    )
+    rows = tx.execute("delete from docs where ref = ? and kind = ? returning id", (ref, kind))
     if not rows:
         return None
-    number, stems, length, level, owner = rows[0]
-    tx.execute("insert into words (words, rowid, terms) values ('delete', ?, ?)", (number, stems))
-    tx.execute("delete from docs where id = ?", (number,))
+    number = int(rows[0][0])
     note_removals(tx, [number])
     dequeue(tx, [number])
     remove_vectors(tx, [number])
-    tally_docs(tx, level, owner, docs=-1, terms=-sound(length, int, "a doc"))
-    return int(number)
+    return number
 
 
 def replace_doc(tx: Transaction, doc: Doc) -> None:
@@ -143,11 +135,14 @@ def read_row(number: int, doc: Doc) -> tuple[Row, str]:
     return row, " ".join(stems)
 
 
-def note_names(tx: Transaction, read: Sequence[ReadDoc]) -> None:
+def _note_names(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
     """Have found who says something in some docs, and who and what they are about."""
-    people = {doc.doc.who for doc in read if doc.doc.who}
+    people = {doc.doc.who for _, doc in numbered if doc.doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
-    note_sounds(tx, {sound for doc in read for sound in doc.sounds})
+    tx.executemany(
+        "insert or ignore into sounds (sound, name, doc) values (?, ?, ?)",
+        [(*sound_and_name, number) for number, doc in numbered for sound_and_name in sorted(doc.sounds)],
+    )
 
 
 def _names_of(doc: Doc) -> set[str]:
@@ -170,19 +165,11 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
         """,
         [(*doc.row._replace(id=number), doc.stems, rules, doc.digest) for number, doc in numbered],
     )
-    tx.executemany(
-        "insert into words (rowid, terms) values (?, ?)", [(number, doc.stems) for number, doc in numbered]
-    )
     if numbered and get_meta(tx, "rules") != rules:  # whoever opened the file last follows other rules
         set_meta(tx, "older", 1)
     for past in (False, True):
         enqueue(tx, [number for number, doc in numbered if doc.doc.past == past], past=past)
-    note_names(tx, [doc for _, doc in numbered])
-    sizes: dict[tuple[int, str | None], list[int]] = defaultdict(list)
-    for _, doc in numbered:
-        sizes[doc.doc.level, doc.doc.owner].append(doc.row.length)
-    for (level, owner), lengths in sizes.items():
-        tally_docs(tx, level, owner, docs=len(lengths), terms=sum(lengths))
+    _note_names(tx, numbered)
 
 
 _AT_ONCE = 50  # docs in one transaction: 10 ms
@@ -261,8 +248,9 @@ def _put_beside(tx: Transaction, remade: Sequence[tuple[_Older, ReadDoc | None]]
                 older.id, row.subject, row.relation, row.marks, row.called, row.times, row.length, doc.stems, doc.digest,
             ),
         )  # fmt: skip
-        kept.append(doc)
-    note_names(tx, kept)
+        tx.execute("delete from sounds where doc = ?", (older.id,))
+        kept.append((older.id, doc))
+    _note_names(tx, kept)
 
 
 def _swap(tx: Transaction) -> None:
@@ -282,9 +270,6 @@ def _swap(tx: Transaction) -> None:
         " where id in (select id from remade)",
         (rules,),
     )
-    tx.execute("insert into words (words) values ('rebuild')")
     tx.execute("delete from remade")
-    tally_anew(tx)
-    drop_sounds(tx)
     remove_all(tx)
     set_meta(tx, "older", 0)

@@ -38,9 +38,9 @@ _TABLES = (
     "create table meta (key text primary key, value) without rowid",
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past:
-    # a fact that does not hold any more. terms: the stems of the text, which FTS5 must be told again when it shall forget
-    # them. marks, called, times: see `traits`. length: how many stems it has. rules: the number of those that made it of its
-    # text. digest: of its text, which says whether its vectors are still right.
+    # a fact that does not hold any more. terms: the stems of the text. marks, called, times: see `traits`. length: how many
+    # stems it has. rules: the number of those that made it of its text. digest: of its text, which says whether its vectors
+    # are still right.
     """
     create table docs (
       id integer primary key,
@@ -66,15 +66,6 @@ _TABLES = (
     """,
     "create unique index docs_by_ref on docs (ref, kind)",
     "create index docs_by_subject on docs (subject) where subject is not null",
-    # What anybody reads and what only its owner does; nearly all texts are of the level between.
-    "create index docs_by_level on docs (level, owner) where level <> 1",
-    # The terms are stems already: nothing but spaces may part them.
-    """
-    create virtual table words using fts5 (terms, content = 'docs', content_rowid = 'id',
-      tokenize = "unicode61 remove_diacritics 0 categories 'L* N* M* Co'")
-    """,
-    "create virtual table vocabulary using fts5vocab ('words', 'row')",
-    "create virtual table occurrences using fts5vocab ('words', 'instance')",
     # What today's rules make of docs that others made, until all of it is there: see `docs`.
     """
     create table remade (
@@ -89,16 +80,21 @@ _TABLES = (
       digest integer not null
     )
     """,
-    "create trigger docs_gone after delete on docs begin delete from remade where id = old.id; end",
-    # How many docs there are that the same people read, and how many stems they have. owner: '' where it does not matter.
+    # How the names that a doc tells of may sound: see `phonetics`.
     """
-    create table sizes (
-      level integer not null,
-      owner text not null,
-      docs integer not null,
-      terms integer not null,
-      primary key (level, owner)
+    create table sounds (
+      sound text not null,
+      name text not null,
+      doc integer not null,
+      primary key (sound, name, doc)
     ) without rowid
+    """,
+    "create index sounds_by_doc on sounds (doc)",
+    """
+    create trigger docs_gone after delete on docs begin
+      delete from remade where id = old.id;
+      delete from sounds where doc = old.id;
+    end
     """,
     # The models that made vectors: see `vectors`. fingerprint null: what is left of it is being taken out.
     """
@@ -132,8 +128,6 @@ _TABLES = (
     # What was taken out, for those who hold a part of the index in memory. space: null where all of a doc went.
     "create table removals (seq integer primary key, doc integer not null, space integer)",
     "create table people (name text primary key) without rowid",
-    # How the names of people and of what facts are about may sound: see `phonetic`.
-    "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",
 )
 SCHEMA = (Migration("i001_index", _TABLES),)
 """The tables of the file. They are not migrated: where they change, the file is made again."""
@@ -183,16 +177,8 @@ def file_at(path: Path) -> tuple[int, int] | None:
 
 
 def is_sound(database: Database) -> bool:
-    """Tell whether SQLite finds no damage, and the words are those of the docs; reads all of both."""
-    if database.quick_check():
-        return False
-    try:
-        database.write(lambda tx: tx.execute("insert into words (words, rank) values ('integrity-check', 1)"))
-    except StoreError as error:
-        if isinstance(error, NOT_BROKEN):
-            raise
-        return False
-    return True
+    """Tell whether SQLite finds no damage; reads all of the file."""
+    return not database.quick_check()
 
 
 def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:

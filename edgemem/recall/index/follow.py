@@ -21,7 +21,6 @@ from edgemem.recall.index.sources import (
     read_paragraphs,
 )
 from edgemem.recall.index.state import get_meta, set_meta, trim_removals
-from edgemem.recall.people.names import drop_sounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -82,7 +81,7 @@ def take_rows(
             cut = len(read) < len(docs)
             pieces.append(_Piece(source, read[-1].doc.ref if cut or len(docs) == limit else last, read))
             limit = 0 if cut else limit - len(docs)
-    # One transaction for all sources: with one each, FTS5 has twice as many segments to merge.
+    # One transaction for all sources: each writes the last pages of the same tables.
     if pieces:
         database.write(lambda tx: _advance(tx, state, pieces))
     return sum(len(piece.read) for piece in pieces)
@@ -179,11 +178,8 @@ def apply_changes(tx: Transaction, changes: Changes) -> None:
 
 
 def purge(tx: Transaction) -> None:
-    """Leave no trace of docs that were taken out."""
+    """Leave no trace of the people who spoke in docs that were taken out."""
     tx.execute("delete from people where name not in (select who from docs where who is not null)")
-    drop_sounds(tx)
-    # FTS5 only marks what is deleted, until its segments are merged.
-    tx.execute("insert into words (words) values ('optimize')")
 
 
 def shorten_queue(truth: Database, upto: int) -> None:

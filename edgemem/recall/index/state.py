@@ -52,8 +52,6 @@ class State(msgspec.Struct, frozen=True):
     queue: int = 0
     erased: int = 0
     """The newest forgetting of which no byte is left in the file and its log."""
-    docs: int = 0
-    terms: int = 0
     last_message: int = 0
     """The highest number of a message's doc, and below of any other doc."""
     last_other: int = FIRST_OTHER - 1
@@ -77,34 +75,6 @@ def get_meta(tx: Transaction, key: str, default: int = 0) -> int:
 def set_meta(tx: Transaction, key: str, value: int | str) -> None:
     """Have the index remember something."""
     tx.execute("insert or replace into meta (key, value) values (?, ?)", (key, value))
-
-
-def tally_docs(tx: Transaction, level: int, owner: str | None, *, docs: int, terms: int) -> None:
-    """Count docs and their stems more or less: all together, and apart for those who may read them."""
-    set_meta(tx, "docs", get_meta(tx, "docs") + docs)
-    set_meta(tx, "terms", get_meta(tx, "terms") + terms)
-    whose = level, (owner or "") if level == PRIVATE else ""
-    tx.execute(
-        """
-        insert into sizes (level, owner, docs, terms) values (?, ?, ?, ?)
-          on conflict (level, owner) do update set docs = docs + excluded.docs, terms = terms + excluded.terms
-        """,
-        (*whose, docs, terms),
-    )
-    tx.execute("delete from sizes where level = ? and owner = ? and docs <= 0", whose)
-
-
-def tally_anew(tx: Transaction) -> None:
-    """Count the stems of all docs again."""
-    tx.execute("delete from sizes")
-    tx.execute(
-        """
-        insert into sizes (level, owner, docs, terms)
-          select level, case level when ? then coalesce(owner, '') else '' end, count(*), sum(length) from docs group by 1, 2
-        """,
-        (PRIVATE,),
-    )
-    set_meta(tx, "terms", tx.execute("select coalesce(sum(length), 0) from docs")[0][0])
 
 
 def note_removals(tx: Transaction, docs: Iterable[int], *, space: int | None = None) -> None:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from edgemem.languages.words import Names
     from edgemem.recall.people.alike import Alike
     from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
 
 
 _MOST_CHARS = 120  # nobody calls a name longer than that, and each of its words would be kept with all of it
@@ -111,11 +110,6 @@ class _Piece(NamedTuple):
     begin: int
     end: int
     joined: bool
-
-
-def note_sounds(tx: Transaction, sounds: Iterable[tuple[str, str]]) -> None:
-    """Have names be found by how they sound, given as by `sounds_with`."""
-    tx.executemany("insert or ignore into sounds (sound, name) values (?, ?)", sounds)
 
 
 def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
@@ -285,24 +279,6 @@ def called_in(text: str, subject: str) -> str:
     stems = set(subject.split())
     words = [word for word in plain_words(text)[: 4 * len(stems)] if stem(word) in stems]
     return " ".join(dict.fromkeys(words))
-
-
-def drop_sounds(tx: Transaction) -> None:
-    """Leave no trace of names that are not in the index any more."""
-    rows = tx.execute(
-        "select distinct name from sounds where name not in (select name from people)"
-        " and name not in (select subject from docs where subject is not null)"
-    )
-    gone = [(name,) for (name,) in rows if not _stands(tx, terms(name))]
-    tx.executemany("delete from sounds where name = ?", gone)
-
-
-def _stands(tx: Transaction, stems: list[str]) -> bool:
-    """Tell whether some text of the index has all of some stems."""
-    asked = " AND ".join(
-        f'"{stem}"' for stem in stems
-    )  # letters and digits only: no FTS5 syntax within quotes
-    return bool(asked) and bool(tx.execute("select 1 from words where words match ? limit 1", (asked,)))
 
 
 def _pieces(query: str, strange: set[str]) -> list[_Piece]:

@@ -122,7 +122,7 @@ class Search:
         with self._index.postings.lock:
             view.follow()
             if not view.chosen.any():
-                slots = view.take_up(self._newest(view))
+                slots = view.slots_of(self._newest(view))
                 view.chosen[slots[slots >= 0]] = True
             return Ranking(
                 view,
@@ -150,10 +150,12 @@ class Search:
             tail,
             self._only,
             candidates=self._limits.candidates,
-            patient=self._limits.deadline is None,
+            stop=None if self._limits.deadline is None else self._must_embed,
         )
         self._new = dict(tail.docs)
-        return search.look_up(asked, names=names, reader=reader)
+        outcome = search.look_up(asked, names=names, reader=reader)
+        self.late = search.late
+        return outcome
 
     def _look_up_meaning(self, question: ParsedQuery, view: View) -> None:
         """Embed the question and find the docs near to it."""
@@ -171,8 +173,9 @@ class Search:
             if self._only.past and FACT in self._only.kinds and self._state is not None:
                 past = self._index.space(past=True)
                 if past is not None:
-                    among = None if self._only.held is None else self._held_once(view)
-                    find_past(view, past, vector, among, most=most)
+                    columns, n = view.columns.rows, view.n
+                    held = columns["id"][:n][view.may[:n] & columns["past"][:n]].tolist()
+                    find_past(view, past, vector, None if self._only.held is None else held, most=most)
             self._meaning = self._weight
 
     def _words_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
@@ -190,18 +193,6 @@ class Search:
                 if (TURN, ref) in messages
             )
         return words
-
-    def _held_once(self, view: View) -> list[int]:
-        """Return the docs of the past facts that may be found."""
-        if view.whole:
-            columns, n = view.columns.rows, view.n
-            docs: list[int] = columns["id"][:n][view.may[:n] & columns["past"][:n]].tolist()
-            return docs
-        rows = self._index.database.query(
-            f"select d.id from docs d where d.past = 1 and {self._only.where}",  # noqa: S608 - our own text
-            self._only.values,
-        )
-        return [doc for (doc,) in rows]
 
     def _embed(self, embedder: Embedder, text: str) -> Any:
         begin = monotonic()
@@ -225,6 +216,11 @@ class Search:
         last = self._state.last_message if self._state else 0
         late = sorted(int(doc) for doc in view.columns.rows["id"][: view.n] if last < doc < FIRST_OTHER)
         return [*range(max(1, last - _NEWEST + 1), last + 1), *late[-_NEWEST:]]
+
+    def _must_embed(self) -> bool:
+        """Tell whether no more time is left than the embedding of the question may take."""
+        deadline = self._limits.deadline
+        return deadline is not None and monotonic() > deadline - self._limits.embed_s
 
     def _is_late(self) -> bool:
         over = self._limits.deadline is not None and monotonic() > self._limits.deadline
@@ -291,7 +287,7 @@ def _nearest(near: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _around(view: View, docs: Sequence[int]) -> Slots:
     """Return the slots of some docs that may be found, and of the messages around them."""
-    slots = view.take_up(docs)
+    slots = view.slots_of(docs)
     return view.around(slots[slots >= 0], (-1, 1, 2))
 
 
@@ -322,7 +318,7 @@ def _note(view: View, near: Iterable[tuple[int, float]]) -> Slots:
     import numpy as np
 
     cosines = dict(near)
-    slots = view.take_up(list(cosines))
+    slots = view.slots_of(list(cosines))
     here = slots >= 0
     slots = slots[here]
     view.cosines[slots] = np.fromiter(cosines.values(), np.float32, len(cosines))[here]

@@ -3,13 +3,14 @@
 A doc has a slot. One that is taken out leaves an empty slot, and one that is replaced moves to a new one. Docs that the
 index does not know yet stand in the same table until it has taken them in.
 
-Who may find what is a condition in SQL, which has the last word, and the same rule on the columns here.
+Who may find what is decided on the columns here, by the rule of `store.rights`. What is found is read from the truth
+once more, where the rule in SQL has the last word.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,6 @@ from edgemem.provisions import later
 from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE, TURN
 from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.people.alike import Alikes
-from edgemem.store.rights import reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -142,6 +142,8 @@ class DocTable:
         """Of whoever spoke or owns something, by code."""
         self.facts: dict[int, tuple[str | None, str | None]] = {}
         """Subject and relation of those slots that have any."""
+        self._about: defaultdict[str, set[int]] = defaultdict(set)
+        """The slots of facts by their subject."""
         self.callings: list[frozenset[str]] = [frozenset()]
         """Stems of whom texts speak to by name, by the code in `called`."""
         self._codes: dict[str | None, int] = {None: NOBODY}
@@ -190,6 +192,8 @@ class DocTable:
         (self._passing_words if passing else self._kept).add(slot, stems)
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
+            if row.subject:
+                self._about[row.subject].add(slot)
         if spans:
             self._keep_spans(slot, spans)
         self._slots[row.id] = slot
@@ -214,7 +218,9 @@ class DocTable:
         for column in self.rows.values():
             column[slot] = 0
         self.dropped += 1
-        self.facts.pop(slot, None)
+        subject, _ = self.facts.pop(slot, (None, None))
+        if subject:
+            self._about[subject].discard(slot)
 
     def drop_passing(self) -> None:
         """Leave nothing of what was not in the index yet; what the index has taken in since stays."""
@@ -266,6 +272,13 @@ class DocTable:
 
         return np.fromiter(map(self._slots.get, docs, repeat(-1)), np.intp, len(docs))
 
+    def about(self, subject: str) -> Slots:
+        """Return the slots of the facts about a subject, given as stems."""
+        import numpy as np
+
+        slots = self._about.get(subject, ())
+        return np.fromiter(slots, np.intp, len(slots))
+
     def code(self, name: str | None) -> int | None:
         """Return the code of a name; None where nobody here has it."""
         return self._codes.get(name)
@@ -286,10 +299,10 @@ class DocTable:
         rows, n = self.rows, self.n
         allowed = np.zeros(n + 1, bool)
         np.not_equal(rows["id"][:n], 0, out=allowed[:n])
-        if "known" in only.values:
+        if only.reader is not None:
             level = rows["level"][:n]
-            read = level <= int(only.values["known"])
-            owner = self.code(only.values["speaker"]) if only.values["alone"] else NOBODY
+            read = level <= int(only.reader.known)
+            owner = self.code(only.reader.speaker) if only.reader.alone else NOBODY
             if owner:
                 read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
             allowed[:n] &= read
@@ -386,24 +399,18 @@ later(_import_numpy)
 BY_TIME = (PREFERENCE, NOTE)
 """Kinds whose refs are no ticks: their time tells when they were learnt."""
 
-_DIGITS = 19  # of the largest id
-# Any number of ids in one value; SQLite 3.37 may have no json_each.
-_HELD = f"""
-  with recursive places (at) as (
-    select 1 where :held <> '' union all select at + {_DIGITS} from places where at + {_DIGITS} < length(:held))
-  select cast(substr(:held, at, {_DIGITS}) as integer) from places
-"""  # noqa: S608 - our own constants
-
 
 class Filter(NamedTuple):
-    """Which docs may be found: a condition in SQL on `docs d`, and the same for those in memory."""
+    """Which docs a question may find."""
 
-    where: str
-    values: dict[str, Any]
+    reader: Reader | None
+    """Who asks, with the name spelled as in the index, see `as_spelled`; None: the operator, who reads everything."""
     kinds: frozenset[int]
     session_id: int | None
+    """Of this session, `turns` are left out."""
     turns: frozenset[int]
     past: bool
+    """Whether facts that do not hold any more are found too."""
     known_at: int | None = None
     """Only what was known by this tick; None: all that is known."""
     held: tuple[int, ...] | None = None
@@ -420,49 +427,13 @@ def make_filter(
     known_at: int | None = None,
     held: Sequence[int] | None = None,
 ) -> Filter:
-    """Return the filter for a reader.
+    """Return the filter for a reader; its fields say what the arguments are.
 
     Args:
-        reader: with the name spelled as in the index, see `as_spelled`.
-        kinds: only these.
-        session_id: of this session, leave `turns` out.
-        past: also facts that do not hold any more.
-        known_at: only what was known by this tick.
-        held: the only facts that count, by what was said, in ascending order.
+        kinds: names of kinds; None: all.
     """
-    where, values = reading_rule(reader, "d.", speaker=":speaker")
     numbers = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
-    if held is not None:
-        where += f" and (d.kind <> :fact or d.ref in ({_HELD}))"
-        values |= {"fact": FACT, "held": "".join(f"{ref:0{_DIGITS}d}" for ref in held)}
-    elif not past:
-        where += " and d.past = 0"
-    if known_at is not None:
-        by_time = ",".join(map(str, BY_TIME))
-        where += f" and case when d.kind in ({by_time}) then d.at * 1e6 else d.ref end <= :known_at"
-        values["known_at"] = known_at
-    if len(numbers) < len(KINDS):
-        where += f" and d.kind in ({','.join(map(str, sorted(numbers))) or 'null'})"
-    if session_id is not None and turns:
-        # Bound, not written out: they change with each turn, and a statement would be prepared anew.
-        ranges = []
-        for n, (first, last) in enumerate(_ranges(turns)):
-            ranges.append(f"d.turn between :first{n} and :last{n}")
-            values |= {f"first{n}": first, f"last{n}": last}
-        where += f" and (d.session_id is null or d.session_id <> :skipped or not ({' or '.join(ranges)}))"
-        values["skipped"] = session_id
     facts = None if held is None else tuple(held)
     return Filter(
-        where, values, numbers, session_id, frozenset(turns), past or held is not None, known_at, facts
+        reader, numbers, session_id, frozenset(turns), past or held is not None, known_at=known_at, held=facts
     )
-
-
-def _ranges(turns: Collection[int]) -> list[tuple[int, int]]:
-    """Return the first and last of each run of consecutive numbers."""
-    runs: list[tuple[int, int]] = []
-    for n in sorted(turns):
-        if runs and n == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], n)
-        else:
-            runs.append((n, n))
-    return runs

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.search.table import DocTable, Filter, Row
+    from edgemem.recall.search.table import DocTable, Filter
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
@@ -25,19 +25,19 @@ class View:
 
     Args:
         only: what may be found.
-        read: returns rows of the file by the numbers of docs, where the table does not hold all of them.
     """
 
-    def __init__(
-        self, columns: DocTable, only: Filter, read: Callable[[Sequence[int]], Sequence[Row]] | None = None
-    ) -> None:
+    def __init__(self, columns: DocTable, only: Filter) -> None:
         import numpy as np
 
         self.columns = columns
         self.only = only
-        self._read = read
         self._dropped = columns.dropped
-        self._look()
+        self.n = columns.n
+        self.readable = columns.readable(only)
+        """Which slots the reader may read,"""
+        self.may: NDArray[np.bool_] = columns.findable(only, self.readable)
+        """and which of them may be found."""
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
         """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
         self.session: Numbers = np.zeros(columns.sessions, np.float32)
@@ -46,11 +46,6 @@ class View:
         """The share of the idf of the question's words that texts which may be found hold, 0 to 1."""
         self.near, self.mentioned, self.chosen = np.zeros((3, self.n + 1), bool)
         """Masks of the texts with a known cosine, of those that speak of a person whom the question names, and of the candidates."""
-
-    @property
-    def whole(self) -> bool:
-        """Tell whether the table holds every doc."""
-        return self._read is None
 
     def size(self) -> tuple[int, int]:
         """Return how many texts the reader may read, of any kind, and how many words they have."""
@@ -101,40 +96,10 @@ class View:
             marked[self.beside(slots, step)] = True
         return np.flatnonzero(marked[:-1])
 
-    def take_up(self, docs: Sequence[int]) -> Slots:
-        """Return the slot of each doc, read in where it is not in memory; -1 where it may not be found."""
+    def slots_of(self, docs: Sequence[int]) -> Slots:
+        """Return the slot of each doc; -1 where it may not be found."""
         import numpy as np
 
-        self.read(docs)
         slots = self.columns.slots_of(docs)
         slots[slots >= self.n] = -1
         return np.where(self.may[slots], slots, -1)
-
-    def read(self, docs: Sequence[int]) -> None:
-        """Read in what may be found of docs that are not in memory, where that does not hold all."""
-        missing = [doc for doc in dict.fromkeys(docs) if doc not in self.columns] if self._read else []
-        if not missing or self._read is None:
-            return
-        import numpy as np
-
-        for row in self._read(missing):
-            self.columns.append(row)
-        more = self.columns.n - self.n
-        self._look()
-        self.words, self.window, self.cosines = (
-            np.append(scores, np.zeros(more, np.float32))
-            for scores in (self.words, self.window, self.cosines)
-        )
-        self.near, self.mentioned, self.chosen = (
-            np.append(mask, np.zeros(more, bool)) for mask in (self.near, self.mentioned, self.chosen)
-        )
-        sessions = np.zeros(self.columns.sessions - len(self.session), np.float32)
-        self.session = np.append(self.session, sessions)
-
-    def _look(self) -> None:
-        """Look at all slots that there are."""
-        self.n = self.columns.n
-        self.readable = self.columns.readable(self.only)
-        """Which slots the reader may read,"""
-        self.may: NDArray[np.bool_] = self.columns.findable(self.only, self.readable)
-        """and which of them may be found."""

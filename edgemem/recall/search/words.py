@@ -1,24 +1,21 @@
-"""The search by words: finds the words of a question in memory, or in the file while memory does not hold them."""
+"""The search by words: finds the texts that hold the words of a question, and those that say them in another way."""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from edgemem.errors import CorruptError
-from edgemem.recall.index.sources import bound, in_batches, marks
-from edgemem.recall.index.state import FIRST_OTHER, PRIVATE
 from edgemem.recall.people.alike import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.people.names import LONG, Ways, people_heard, people_in, ways_of, with_names, with_people
 from edgemem.recall.rank.period import in_period
-from edgemem.recall.search.bm25 import K1, Occurrences, Statistics, bm25_scores, occurrences_of
-from edgemem.recall.search.table import BESIDE, COLUMNS, DocTable, Row, sound_row
+from edgemem.recall.search.bm25 import K1, Statistics, bm25_scores, occurrences_of
+from edgemem.recall.search.table import DocTable
 from edgemem.recall.search.view import View
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import on_dates, on_days, spoken_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -29,16 +26,10 @@ if TYPE_CHECKING:
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.search.table import Filter
     from edgemem.recall.search.tail import Tail
-    from edgemem.store.db.database import Database
-
-    Docs = NDArray[np.int64]
-    Posting = tuple[str, NDArray[np.intp], NDArray[np.float32]]
 
 
 _FEW = 3  # texts that a misheard name may stand in
 _WEEK_S = 7 * 86400.0
-MOST_READ = 1500
-"""Texts of a file that are read in, at most; each takes some 30 µs, with those beside it."""
 
 
 class WordSearch:
@@ -49,7 +40,7 @@ class WordSearch:
         tail: what the index does not know yet.
         only: what may be found.
         candidates: how many the words hand over.
-        patient: whether it may take as long as it needs.
+        stop: asked while texts of the index are read into memory; None: all are.
     """
 
     def __init__(
@@ -60,16 +51,16 @@ class WordSearch:
         only: Filter,
         *,
         candidates: int,
-        patient: bool = False,
+        stop: Callable[[], bool] | None = None,
     ) -> None:
         self._index = index
         self._state = state
         self._tail = tail
         self._only = only
         self._candidates = candidates
-        self._patient = patient
-        self._file: FileWords | None = None
-        """The words of the file, where memory does not hold them."""
+        self._stop = stop
+        self.late = False
+        """Whether memory does not hold all texts of the index, as there was no time to read them."""
 
     def look_up(
         self, asked: ParsedQuery, *, names: Mapping[str, str], reader: str | None
@@ -83,8 +74,6 @@ class WordSearch:
         people = {*names, *self._tail.people, *self._people()}
         query = with_people(asked.text, people)
         postings = self._index.postings
-        if self._patient and self._state is not None:
-            postings.warm(self._state)
         with postings.lock:
             view = self._view()
             question = self._read(view, asked, query, people, reader)
@@ -108,16 +97,13 @@ class WordSearch:
             return question, view
 
     def _view(self) -> View:
-        """Return the table as this question sees it: that of all docs, or an empty one where memory does not hold them."""
-        postings, read = self._index.postings, None
-        if self._state is not None and postings.follow(self._state):
-            columns = postings.columns
-        else:
-            columns = DocTable()
-            if self._state is not None:
-                self._file, read = FileWords(self._index.database, self._only), self._rows_of
+        """Return the table as this question sees it."""
+        columns = DocTable()
+        if self._state is not None:
+            self.late = not self._index.postings.follow(self._state, self._stop)
+            columns = self._index.postings.columns
         self._tail.pour(columns)
-        return View(columns, self._only, read)
+        return View(columns, self._only)
 
     def _is_alone(self, view: View, question: ParsedQuery) -> bool:
         """Tell whether the period of a question ranks its answers alone, as no text of it holds the one word that is left, if any.
@@ -153,21 +139,7 @@ class WordSearch:
 
     def _subjects(self, view: View, people: Collection[str]) -> set[str]:
         """Return the people whom facts are about."""
-        stems = {name: " ".join(terms(name)) for name in people}
-        if not stems:
-            return set()
-        about = {number: doc.subject for number, doc in self._tail.docs.items() if doc.subject}
-        slots = view.take_up(list(about)).tolist()
-        known = {subject for subject, slot in zip(about.values(), slots, strict=True) if slot >= 0}
-        if self._state is not None:
-            asked = list(stems.values())
-            rows = self._index.database.query(
-                f"select distinct d.subject from docs d where d.subject in ({marks(asked)})"  # noqa: S608 - ours
-                f" and {self._only.where}",
-                {**bound(asked), **self._only.values},
-            )
-            known.update(subject for (subject,) in rows)
-        return {name for name in people if stems[name] in known}
+        return {name for name in people if len(view.seen(view.columns.about(" ".join(terms(name)))))}
 
     def _heard(
         self,
@@ -196,9 +168,6 @@ class WordSearch:
     def _statistics(self, view: View, asked: Sequence[str]) -> Statistics:
         """Return how common some terms are."""
         docs, words = view.size()
-        if self._file is not None:
-            more_docs, more_words = self._file.size()
-            docs, words = docs + more_docs, words + more_words
         return Statistics(docs=docs, terms=words, counts=self._counts(view, asked))
 
     def _counts(self, view: View, asked: Iterable[str]) -> dict[str, int]:
@@ -208,9 +177,6 @@ class WordSearch:
         counts = dict.fromkeys(asked, 0)
         for term, slots, _ in view.columns.find(counts):
             counts[term] += int(np.count_nonzero(view.may[slots]))
-        if self._file is not None:
-            for term, count in self._file.counts(list(counts)).items():
-                counts[term] += count
         return counts
 
     def _parted(self, view: View, term: str, *, known: bool) -> list[Alike]:
@@ -240,8 +206,8 @@ class WordSearch:
             }
             sure = frozenset(informative)
         stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])
-        occurrences, counts = self._occurrences(view, list(stems), statistics)
-        asked = spread(informative, near, {**counts, **statistics.counts}, sure)
+        occurrences = occurrences_of(view, view.columns.find(stems))
+        asked = spread(informative, near, {**occurrences.counts, **statistics.counts}, sure)
         occurrences = occurrences.of(asked)
         scores = bm25_scores(view, occurrences, asked, statistics)
         view.words, view.window, view.session = scores.own, scores.window, scores.session
@@ -269,51 +235,6 @@ class WordSearch:
         over = slots[past]
         view.chosen[view.seen(_highest(slots[~past], scores[~past], self._candidates))] = True
         view.chosen[view.seen(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
-
-    def _occurrences(
-        self, view: View, stems: list[str], statistics: Statistics
-    ) -> tuple[Occurrences, dict[str, int]]:
-        """Return where terms stand, and in how many texts, reading those in that memory does not hold, with their neighbours."""
-        import numpy as np
-
-        if self._file is None or self._state is None:
-            occurrences = occurrences_of(view, view.columns.find(stems))
-            return occurrences, occurrences.counts
-        counts = {
-            **statistics.counts,
-            **self._file.counts([term for term in stems if term not in statistics.counts]),
-        }
-        idf = {term: statistics.idf(counts[term]) for term in stems}
-        postings = self._file.find(stems, counts, idf)
-        docs = np.unique(np.concatenate([np.zeros(0, np.int64), *(docs for docs, _ in postings.values())]))
-        beside = [docs[docs < FIRST_OTHER] + step for step in BESIDE]
-        last = self._state.last_message  # what was said since stands beside it
-        view.read(np.unique(np.concatenate([docs, *beside, [last - 1, last]])).tolist())
-        here: list[Posting] = []
-        for term, (numbers, times) in postings.items():
-            slots = view.columns.slots_of(numbers.tolist())
-            here.append((term, slots[slots >= 0], times[slots >= 0]))
-        occurrences = occurrences_of(view, [*here, *view.columns.find(stems)])
-        return occurrences, {**occurrences.counts, **counts}
-
-    def _rows_of(self, numbers: Sequence[int]) -> list[Row]:
-        """Read the rows of those docs that may be found."""
-        rows: list[Row] = []
-        for ids in in_batches(numbers):
-            batch = self._index.database.query(
-                f"select {COLUMNS} from docs d where d.id in ({marks(ids)}) and {self._only.where}",  # noqa: S608 - ours
-                {**bound(ids), **self._only.values},
-            )
-            rows += self._rows(batch)
-        return rows
-
-    def _rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Row]:
-        try:
-            return [sound_row(row) for row in rows]
-        except ValueError as error:
-            raise CorruptError(
-                f"{self._index.path} is damaged: a row cannot be ({error}); it is made again by itself."
-            ) from error
 
     def _note_mentions(
         self, view: View, question: ParsedQuery, statistics: Statistics, people: Collection[str]
@@ -352,119 +273,7 @@ class WordSearch:
         here = np.zeros(view.n + 1, bool)
         for _, slots, _ in view.columns.find([stem]):
             here[slots] = True
-        if self._file is not None:
-            here[view.columns.slots_of(self._file.having(stem).tolist())] = True
         return here[:-1]
-
-
-class FileWords:
-    """The words of an index file as one reader may know them, while memory does not hold them; made for one question.
-
-    That is so between opening a file and the first idle moment, and after very much was written. It counts and weighs as
-    memory does, what a reader may not read having no say; but of very many texts only those are looked at that have most
-    of the question's words.
-
-    Args:
-        only: what may be found.
-    """
-
-    def __init__(self, database: Database, only: Filter) -> None:
-        self._database = database
-        self._only = only
-        self._values: Mapping[str, Any] | None = only.values if "known" in only.values else None
-        self._few: tuple[Docs, bool] | None = None
-
-    def size(self) -> tuple[int, int]:
-        """Return how many texts may be read, of any kind, and how many words they have."""
-        rule, values = "1", {}
-        if self._values is not None:
-            rule = "level = 0 or (level = 1 and :known) or (level = 2 and owner = :speaker and :alone)"
-            values = {name: self._values[name] for name in ("known", "speaker", "alone")}
-        sql = f"select coalesce(sum(docs), 0), coalesce(sum(terms), 0) from sizes where {rule}"  # noqa: S608 - ours
-        docs, words = self._database.query(sql, values)[0]
-        return int(docs), int(words)
-
-    def counts(self, terms: Sequence[str]) -> dict[str, int]:
-        """Return in how many texts that may be read each term stands."""
-        if not terms:
-            return {}
-        docs, hidden = self._apart()
-        if hidden and not len(docs):
-            counts = dict.fromkeys(terms, 0)
-            sql = f"select term, doc from vocabulary where term in ({marks(terms)})"  # noqa: S608 - ours
-            counts.update(self._database.query(sql, bound(terms)))
-            return counts
-        return {term: len(self._readable(self.having(term))) for term in terms}
-
-    def having(self, stem: str) -> Docs:
-        """Return the numbers of the texts that a stem stands in, readable or not."""
-        import numpy as np
-
-        rows = self._database.query("select rowid from words where words match ?", (f'"{stem}"',))
-        return np.fromiter((doc for (doc,) in rows), np.int64, len(rows))
-
-    def find(
-        self, terms: Iterable[str], counts: Mapping[str, int], idf: Mapping[str, float]
-    ) -> dict[str, tuple[Docs, NDArray[np.float32]]]:
-        """Return by term the readable texts that it stands in, and how often; of very many texts the best alone.
-
-        Args:
-            counts: by term, the number of texts that it stands in; a term that stands nowhere is not looked up.
-            idf: by term, its inverse document frequency.
-        """
-        import numpy as np
-
-        postings: dict[str, tuple[Docs, NDArray[np.float32]]] = {}
-        for term in terms:
-            if not counts.get(term):
-                continue
-            rows = self._database.query(
-                "select doc, count(*) from occurrences where term = ? group by doc", (term,)
-            )
-            docs, times = np.array(rows, np.int64).reshape(-1, 2).T
-            kept = np.isin(docs, self._readable(docs))
-            postings[term] = docs[kept], times[kept].astype(np.float32)
-        if not postings:
-            return postings
-        docs = np.concatenate([docs for docs, _ in postings.values()])
-        numbers, place = np.unique(docs, return_inverse=True)
-        if len(numbers) <= MOST_READ:
-            return postings
-        worth = np.concatenate(
-            [idf.get(term, 0.0) * times * (K1 + 1) / (times + K1) for term, (_, times) in postings.items()]
-        )
-        best = np.lexsort((-numbers, -np.bincount(place, worth)))[:MOST_READ]
-        kept_docs = np.sort(numbers[best])
-        return {
-            term: (docs[here], times[here])
-            for term, (docs, times) in postings.items()
-            if (here := np.isin(docs, kept_docs)).any()
-        }
-
-    def _readable(self, docs: Docs) -> Docs:
-        """Return the readable ones of some docs."""
-        import numpy as np
-
-        few, hidden = self._apart()
-        return docs[np.isin(docs, few, invert=hidden)]
-
-    def _apart(self) -> tuple[Docs, bool]:
-        """Return the few docs that may not be read, and True; or the few that may be, and False."""
-        import numpy as np
-
-        if self._few is None:
-            rows: list[tuple[Any, ...]] = []
-            hidden = self._values is None or bool(self._values["known"])
-            if self._values is not None:
-                where = "level = 0"
-                if hidden:
-                    where = f"level = {PRIVATE:d} and not (:alone and owner is :speaker)"
-                values = {name: self._values[name] for name in ("speaker", "alone")} if hidden else {}
-                # All docs are looked at for that, 12 ms of 100,000; a few sums tell where it is for nothing.
-                if self._database.query(f"select 1 from sizes where {where} limit 1", values):  # noqa: S608 - ours
-                    rows = self._database.query(f"select id from docs where {where}", values)  # noqa: S608 - ours
-            self._few = np.fromiter((doc for (doc,) in rows), np.int64, len(rows)), hidden
-        return self._few
 
 
 def _addressed(columns: DocTable, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:

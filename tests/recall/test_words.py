@@ -1,4 +1,4 @@
-"""What the search for words promises, whether memory holds the words of the index or its file is asked."""
+"""What the search for words promises."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from recalling import Robot
 from edgemem.clock import Clock
 from edgemem.recall.index.index import Index
 from edgemem.recall.query import parse_query
-from edgemem.recall.search import words
-from edgemem.recall.search.postings import ResidentPostings
 from edgemem.recall.search.table import make_filter
 from edgemem.recall.search.tail import Tail
 from edgemem.recall.search.words import WordSearch
@@ -21,22 +19,14 @@ from edgemem.store import turns
 from edgemem.store.db.database import Database
 
 WORDS = ("cup", "mug", "kettle", "peanut", "doctor", "physician", "friday", "garden", "pepper")
-READERS = (None, Reader("ann"), Reader("bob"), Reader("bob", audience=frozenset({"ann"})), Reader(""))
 
 
-@pytest.fixture(params=["memory", "file"])
-def robot(request, tmp_path, monkeypatch):
-    """Return a robot whose words are looked up in memory, or always in the file."""
-    if request.param == "file":
-        in_file(monkeypatch)
+@pytest.fixture
+def robot(tmp_path):
+    """Return a robot."""
     made = Robot(tmp_path, Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0))
     yield made
     made.close()
-
-
-def in_file(monkeypatch) -> None:
-    """Have memory never hold the words of the index."""
-    monkeypatch.setattr(ResidentPostings, "follow", lambda *_: False)
 
 
 def test_any_of_the_words_finds(robot):
@@ -48,15 +38,6 @@ def test_any_of_the_words_finds(robot):
         "the red kettle stands in the garden",
         "the kettle is red",
     ]
-
-
-def test_many_texts_leave_the_best(robot, monkeypatch):
-    """Where more texts match than are looked at, those that have most of the words are found."""
-    monkeypatch.setattr(words, "MOST_READ", 20)
-    for n in range(60):
-        robot.say(n, "Ann left a blue cup in the garden" if n == 30 else f"the cup is number {n}", "fine")
-    robot.idle()
-    assert "garden" in robot.texts("cup of the garden", k=1)[0]
 
 
 def test_what_is_hidden_takes_nobodys_place(robot):
@@ -107,24 +88,6 @@ def scored(index: Index, truth: Database, reader: Reader | None, query: str):
     }
 
 
-@settings(max_examples=25, deadline=None)
-@given(said, said, st.sampled_from(READERS), st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))
-def test_the_file_scores_as_memory_does(tmp_path_factory, indexed, late, reader, asked):
-    """Whoever reads, whatever is private, indexed or only just said: both give the same words the same worth."""
-    folder = tmp_path_factory.mktemp("words")
-    with Database(folder / "memory.db") as truth, Index(folder / "index.db", truth) as index:
-        fill(truth, indexed)
-        while index.catch_up():
-            pass
-        fill(truth, late, len(indexed))
-        known, there = scored(index, truth, reader, " ".join(asked))
-        with pytest.MonkeyPatch.context() as patch:
-            in_file(patch)
-            known_in_file, in_it = scored(index, truth, reader, " ".join(asked))
-    assert known_in_file == pytest.approx(known, abs=1e-6)
-    assert in_it == {ref: pytest.approx(both, abs=1e-5) for ref, both in there.items()}
-
-
 @settings(max_examples=15, deadline=None)
 @given(said, st.sampled_from(WORDS), st.sampled_from(WORDS))
 def test_what_is_private_leaves_no_trace_in_a_score(tmp_path_factory, talk, one, other):
@@ -133,11 +96,9 @@ def test_what_is_private_leaves_no_trace_in_a_score(tmp_path_factory, talk, one,
     for secret in (one, other):
         folder = tmp_path_factory.mktemp("private")
         with (
-            pytest.MonkeyPatch.context() as patch,
             Database(folder / "memory.db", clock=Clock(wall=lambda: 1.77e9, monotonic=lambda: 1.0)) as truth,
             Index(folder / "index.db", truth) as index,
         ):
-            in_file(patch)
             fill(truth, [*talk, *[(f"{secret} {secret}", "private", "ann")] * 5])
             while index.catch_up():
                 pass
