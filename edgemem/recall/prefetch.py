@@ -1,8 +1,8 @@
 """Prefetch: a recall that runs while somebody still speaks, so that it is ready when they have ended.
 
 What was heard so far is handed over in microseconds; one thread recalls for the newest of it, for all conversations of a
-memory. What it finds is lent out only if the whole sentence turns out to be the same, for the same reader, who has the
-same before them, and if nothing at all was written meanwhile: else it is as if nobody had looked. Nothing is kept on disk.
+memory. A turn gets what was found only if its whole sentence is the one that was recalled for, with the same arguments, and
+nothing at all was written meanwhile. Otherwise the turn recalls as if nobody had looked ahead. Nothing is kept on disk.
 """
 
 from __future__ import annotations
@@ -23,27 +23,17 @@ if TYPE_CHECKING:
     from edgemem.records import Recalled
 
 MAX_CHARS = 2000
-"""Of a longer sentence recall reads the end only, and nobody speaks as long as that before they are answered."""
+"""A longer sentence is not recalled for: nobody speaks as long as that before they are answered."""
 
 KEPT_S = 10.0
-"""For how long a sentence is kept that no turn comes of; so late, a fact that time has begun could be missed."""
+"""How long a sentence is kept that no turn comes of; so late, a fact that time has begun could be missed."""
 
 Outcome = Literal["ready", "waited", "stale", "missed", "unheard"]
-"""How a turn found its recall: made, or being made; made for the same sentence, but not valid any more; made for another
-sentence or not yet begun; or the sentence was never heard before its end."""
-
+"""How a turn found its recall: made; being made; made, but not valid any more; made for another sentence or not begun; or
+nothing of the sentence was heard before its end."""
 
 _ASKS = "?？؟"
 _TELLS = ".!。！।۔"
-
-_GO_ON = frozenset(
-    """
-    a an the my your our their and or but because whether than
-    ein eine einen einem eines mein meine meinen dein deine und oder aber weil dass
-    el los las un una y o pero porque une et mais
-    """.split()  # noqa: SIM905 - words are read sooner than a list of strings
-)
-"""Words that no sentence ends in, in English, German, Spanish and French: after them, there is more to come."""
 
 
 class Utterance(NamedTuple):
@@ -54,8 +44,8 @@ class Utterance(NamedTuple):
     ending: str
     """How it ends: `?`, `.` for any other end, or nothing where it goes on or nobody knows.
 
-    Measured on 400 utterances: without its question mark a question is embedded so differently that the block of a third
-    of them is another one; case and commas change that of one in thirty.
+    Without its question mark a question is embedded so differently that a third of 400 utterances got another block; case and
+    commas changed the block of one in thirty.
     """
 
 
@@ -72,11 +62,6 @@ def read_utterance(text: str) -> Utterance:
 def with_ending(text: str, ending: str) -> str:
     """Return the text of a sentence that goes on as it would be written if it ended here."""
     return _without_tail(text) + ending
-
-
-def goes_on(utterance: Utterance) -> bool:
-    """Tell whether there is more to come for sure."""
-    return utterance.words.rpartition(" ")[2] in _GO_ON
 
 
 def _is_spoken(letter: str) -> bool:
@@ -102,7 +87,7 @@ def _ending(tail: str) -> str:
     return "." if not goes_on and any(mark in tail for mark in _TELLS) else ""
 
 
-class Counts(msgspec.Struct, frozen=True):
+class Counts(msgspec.Struct):
     """How often it paid, since the memory was opened."""
 
     turns: int = 0
@@ -141,30 +126,18 @@ class _Result(NamedTuple):
     at: float
 
 
-class _Speech:
+class _Speech(msgspec.Struct):
     """What one conversation hears at the moment."""
 
-    def __init__(self) -> None:
-        self.waiting: _Request | None = None
-        self.since = 0.0
-        """When the newest text was first heard."""
-        self.running: _Request | None = None
-        self.result: _Result | None = None
-        self.newest: _Request | None = None
-        self.unwanted: _Request | None = None
-        """What is recalled although the turn came with another sentence."""
-
-    def is_over(self, request: _Request) -> bool:
-        """Tell whether nobody waits for a sentence any more."""
-        return request != self.newest or request is self.unwanted
-
-
-class _Job(NamedTuple):
-    """What the thread does next; without a sentence, it brings into memory what a search needs."""
-
-    by: Any = None
-    speech: Any = None
-    request: _Request | None = None
+    newest: _Request | None = None
+    """The newest text; None: a turn came with another one, so that nobody waits for it."""
+    since: float = 0.0
+    """When it was first heard."""
+    waits: bool = False
+    """Whether it has not been recalled for yet."""
+    running: _Request | None = None
+    result: _Result | None = None
+    fault: str = ""
 
 
 class Prefetch:
@@ -173,6 +146,7 @@ class Prefetch:
     Args:
         search: recalls, with the arguments of `Recall.recall`; its `stop` tells that nobody waits any more.
         stamp: returns something that is unequal after any change to what is recalled from.
+        late: tells whether the last search was cut short by its deadline.
         warm: brings into memory what a search needs, until its argument, a function, returns true.
         settle_s: how long a text must stand before it is recalled for, because recognisers change their minds several times a
             word.
@@ -207,7 +181,6 @@ class Prefetch:
         self._changed = threading.Condition()
         # Weak, so that a conversation that is dropped in the middle of a sentence leaves nothing here.
         self._speeches: WeakKeyDictionary[Any, _Speech] = WeakKeyDictionary()
-        self._faults: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._cold = False
         self._rests_until = 0.0
         self._thread: threading.Thread | None = None
@@ -217,9 +190,7 @@ class Prefetch:
     def idle(self) -> bool:
         """Tell whether all that was heard has been recalled for."""
         with self._changed:
-            return all(
-                speech.waiting is None and speech.running is None for speech in self._speeches.values()
-            )
+            return not any(speech.waits or speech.running for speech in self._speeches.values())
 
     def wake(self) -> None:
         """Begin to bring into memory what a search needs, and return at once: somebody begins to speak."""
@@ -234,24 +205,20 @@ class Prefetch:
             by: whose sentence it is: the same object for the same conversation.
             arguments: those of the search, beside the text.
         """
-        if len(text) > MAX_CHARS:
+        if len(text) > MAX_CHARS or not self.share():
             return
         text = " ".join(text.split())
-        utterance = read_utterance(text)
-        if not utterance.words or not self.share() or goes_on(utterance):
+        request = _Request(text, read_utterance(text), arguments)
+        if not request.utterance.words:
             return
-        request = _Request(text, utterance, arguments)
         with self._changed:
             speech = self._speeches.setdefault(by, _Speech())
-            if request == speech.newest:
-                return
-            speech.newest, speech.since = request, self._clock()
-            if request == speech.running or (speech.result is not None and request == speech.result.request):
-                # The recogniser has gone back to what it heard before.
-                speech.waiting = None
-                return
-            speech.waiting = request
-            self._start()
+            if request != speech.newest:
+                speech.newest, speech.since = request, self._clock()
+                # A recogniser may go back to what it heard before.
+                known = speech.result is not None and speech.result.request == request
+                speech.waits = not known and request != speech.running
+                self._start()
 
     def take(self, by: object, text: str, arguments: Mapping[str, Any]) -> Taken:
         """Return what was found for a sentence that has ended, waiting for what is being looked up for it.
@@ -259,43 +226,49 @@ class Prefetch:
         Args:
             arguments: those of the search; `deadline_s` is the longest that it waits.
         """
-        with self._changed:
-            if by not in self._speeches:
-                return Taken("unheard")
         utterance = read_utterance(text[: MAX_CHARS + 1])
         with self._changed:
-            speech = self._speeches.get(by) or _Speech()
-            speech.waiting = None
-            result, waited = speech.result, False
-            if speech.running is not None and not speech.running.matches(utterance, arguments):
-                speech.unwanted = speech.running
-            if speech.running is not None and speech.running.matches(utterance, arguments):
-                running = speech.running
-                if result is None or not result.request.matches(utterance, arguments):
-                    self._changed.wait_for(
-                        lambda: speech.running is not running, arguments.get("deadline_s") or 1.0
-                    )
-                    result, waited = speech.result, True
+            speech = self._speeches.get(by)
+            if speech is None:
+                return Taken("unheard")
+            speech.waits, waited, running = False, False, speech.running
+            if running is not None and not running.matches(utterance, arguments):
+                speech.newest = None
+            elif running is not None and not (
+                speech.result and speech.result.request.matches(utterance, arguments)
+            ):
+                waited = True
+                self._changed.wait_for(
+                    lambda: speech.running is not running, arguments.get("deadline_s") or 1.0
+                )
+            result = speech.result
         taken = Taken("missed")
         if result is not None and result.request.utterance == utterance:
-            good = result.request.arguments == arguments and self._holds(result)
-            taken = Taken("waited" if waited else "ready", result.items) if good else Taken("stale")
+            holds = result.request.arguments == arguments and self._holds(result)
+            taken = Taken("waited" if waited else "ready", result.items) if holds else Taken("stale")
         with self._changed:
-            before = self.counts
-            self.counts = Counts(before.turns + 1, before.ready + (taken.outcome == "ready"), before.begun)
+            self.counts.turns += 1
+            self.counts.ready += taken.outcome == "ready"
         return taken
 
     def drop(self, by: object) -> None:
         """Forget what a conversation has heard and what was found for it."""
         with self._changed:
-            speech = self._speeches.pop(by, None)
+            speech = self._speeches.get(by)
             if speech is not None:
-                speech.newest = None
+                # What runs looks here whether anybody waits for it; what failed is yet to be asked for.
+                speech.newest, speech.result, speech.waits = None, None, False
+                if not speech.fault:
+                    del self._speeches[by]
 
     def fault(self, by: object) -> str:
         """Return what kind of error a conversation's recall ended in since this was last asked; empty if none did."""
         with self._changed:
-            return self._faults.pop(by, "")
+            speech = self._speeches.get(by)
+            if speech is None:
+                return ""
+            fault, speech.fault = speech.fault, ""
+            return fault
 
     def close(self) -> None:
         """Stop the thread, and wait a little for a recall that runs; a second call does nothing."""
@@ -332,62 +305,49 @@ class Prefetch:
     def _work(self) -> bool:
         """Wait for something to do, and do it; False once this is closed. Between two calls nothing is named here."""
         with self._changed:
-            job = self._next()
-        if job is None:
-            return False
-        if job.request is None:
+            speech, wait_s = self._due()
+            if speech is not None and speech.newest is not None:
+                speech.running, speech.waits = speech.newest, False
+            elif not self._cold and not self._closed:
+                self._changed.wait(wait_s)
+                return True
+            self._cold, cold = (self._cold, False) if speech else (False, self._cold)
+            if self._closed:
+                return False
+        if speech is not None and speech.running is not None:
+            self._recall(speech, speech.running)
+        elif cold:
             self._make_warm()
-        else:
-            self._recall(job.by, job.speech, job.request)
         return True
 
-    def _next(self) -> _Job | None:
-        """Wait until something is due, and return it; whoever calls holds the lock."""
-        while not self._closed:
-            job, wait_s = self._look()
-            if job is not None:
-                return job
-            self._changed.wait(wait_s)
-        return None
-
-    def _look(self) -> tuple[_Job | None, float | None]:
-        """Return what is due, or for how many seconds nothing is; None: until something is asked."""
-        now = self._clock()
-        wait_s: float | None = None
-        first: tuple[float, _Job] | None = None
+    def _due(self) -> tuple[_Speech | None, float | None]:
+        """Return whom to recall for, or in how many seconds something is due; None: once something is asked."""
+        now, nearest = self._clock(), None
+        due: list[tuple[float, _Speech]] = []
         for by, speech in list(self._speeches.items()):
-            if speech.waiting is not None:
-                due = max(speech.since + self.settle_s, self._rests_until)
-                if first is None or due < first[0]:
-                    first = due, _Job(by, speech, speech.waiting)
+            if speech.waits:
+                due.append((max(speech.since + self.settle_s, self._rests_until), speech))
             elif now - speech.since >= KEPT_S:
                 del self._speeches[by]  # nobody came for it
             else:
-                wait_s = min(wait_s or KEPT_S, speech.since + KEPT_S - now)
-        if first is not None and first[0] <= now:
-            job = first[1]
-            job.speech.running, job.speech.waiting = job.request, None
-            return job, None
-        if self._cold:
-            self._cold = False
-            return _Job(), None
-        return None, (wait_s if first is None else first[0] - now)
+                nearest = min(nearest or KEPT_S, speech.since + KEPT_S - now)
+        if not due:
+            return None, nearest
+        at, first = min(due, key=lambda item: item[0])
+        return (first, None) if at <= now else (None, at - now)
 
     def _make_warm(self) -> None:
         try:
-            self._warm(self._must_stop)
+            self._warm(lambda: self._closed or any(speech.waits for speech in list(self._speeches.values())))
         except Exception:  # noqa: BLE001 - it only saves time: whatever is broken, the search itself says so
             return
 
-    def _must_stop(self) -> bool:
-        return self._closed or any(speech.waiting is not None for speech in list(self._speeches.values()))
-
-    def _recall(self, by: object, speech: _Speech, request: _Request) -> None:
+    def _recall(self, speech: _Speech, request: _Request) -> None:
         begun, result, fault, cut = self._clock(), None, "", False
 
         def stop() -> bool:
             nonlocal cut
-            cut = cut or self._closed or speech.is_over(request)
+            cut = cut or self._closed or request != speech.newest
             return cut
 
         try:
@@ -404,10 +364,8 @@ class Prefetch:
         with self._changed:
             # With half a core, a recall of a second is followed by a second of rest.
             self._rests_until = end + (end - begun) * (1 / share - 1 if (share := self.share()) else 0.0)
-            self.counts = msgspec.structs.replace(self.counts, begun=self.counts.begun + 1)
-            speech.running = None
-            if result is not None and (speech.result is None or speech.result.request != speech.newest):
+            self.counts.begun += 1
+            speech.running, speech.fault = None, fault or speech.fault
+            if result is not None and (request == speech.newest or speech.result is None):
                 speech.result = result
-            if fault:
-                self._faults[by] = fault
             self._changed.notify_all()

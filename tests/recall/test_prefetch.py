@@ -137,11 +137,11 @@ def test_nothing_is_recalled_for_a_sentence_that_is_over(ahead: Prefetch, search
     assert searches.asked == []
 
 
-@pytest.mark.parametrize("text", ["where is the", "boat " * 1000, "…"])
+@pytest.mark.parametrize("text", ["boat " * 1000, "…"])
 def test_what_cannot_be_a_whole_sentence_is_not_recalled_for(
     ahead: Prefetch, searches: Searches, text: str
 ) -> None:
-    """An article is the end of nothing, and nobody speaks for half an hour."""
+    """Three dots say nothing, and nobody speaks for half an hour."""
     by = Talk()
     hear(ahead, by, text)
     hear(ahead, by, "the end")
