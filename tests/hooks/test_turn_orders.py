@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from counts import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -240,7 +241,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     house.memory.close()
 
 
-@settings(max_examples=1000, deadline=None, database=None)
+@pytest.mark.long
+@settings(max_examples=cases(4000), deadline=None, database=None)
 @given(st.lists(steps, max_size=3))
 def test_the_prompt_is_that_of_the_committed_history(house: House, orders: list[Step | str]) -> None:
     """What was dropped was never shown, and what was shown stands byte for byte where it was put."""

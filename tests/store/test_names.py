@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from counts import LONG
 
 import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore, VectorMemoryStore
@@ -173,9 +174,10 @@ def test_compatible_letters_are_other_names(memory: Memory) -> None:
     assert memory.store.facts(reader=Reader("Ｆi²")) == []
 
 
+@pytest.mark.long
 def test_a_key_of_a_name_has_itself_as_its_key() -> None:
     """Folding twice changes nothing, whatever the letter and its marks."""
-    for code in range(0x110000):
+    for code in range(0, 0x110000, 1 if LONG else 19):
         if not 0xD800 <= code < 0xE000:
             for name in (chr(code), f"a{chr(code)}\u0345"):
                 assert name_key(name_key(name)) == name_key(name)
