@@ -85,7 +85,7 @@ def worth_saying(recalled: Sequence[Recalled], floors: Floors, *, utterance: str
     turn that only asks answers nothing, and one that says again what the speaker has just said tells nothing.
     """
     least = least_scores(recalled, floors)
-    worth = [item for item in recalled if not only_asks(item) and item.score >= least.of(item)]
+    worth = [item for item in recalled if item.score >= least.of(item) and not only_asks(item)]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     others = [item for item in worth if item.kind not in VALUES]
     return settled + _each_once(

@@ -57,9 +57,14 @@ class Echoes:
         self._read = cache(read_utterance)
         self._is_echo = cache(partial(_is_echo, read_utterance(query.text).words, query.all_stems))
 
-    def among(self, items: Iterable[Recalled]) -> list[Recalled]:
-        """Return the messages that only ask what the question asks; they may add politeness and the name of whom they speak to."""
-        return [item for item in items if item.kind == "turn" and self._is_echo(item.text)]
+    def is_echo(self, item: Recalled) -> bool:
+        """Tell whether a message only asks what the question asks; it may add politeness and the name of whom it speaks to."""
+        return item.kind == "turn" and self._is_echo(item.text)
+
+    def wording(self, item: Recalled) -> str:
+        """Return what two items have in common of which one may be a copy of the other."""
+        may_repeat = item.kind == "turn" and len(item.text) <= MOST_CHARS
+        return self._read(item.text).words if may_repeat else name_of(item)
 
     def copies(self, items: Iterable[Recalled]) -> list[Recalled]:
         """Return the messages that say in the same words what a better message says.
@@ -69,8 +74,7 @@ class Echoes:
         """
         alike: defaultdict[str, list[Recalled]] = defaultdict(list)
         for item in items:
-            if item.kind == "turn" and len(item.text) <= MOST_CHARS:
-                alike[self._read(item.text).words].append(item)
+            alike[self.wording(item)].append(item)
         copies = []
         for same in alike.values():
             if len(same) > 1:
@@ -211,24 +215,26 @@ def _best_of_group(
 ) -> list[Recalled]:
     """Return the best items of some kinds; echoes and older copies have no say in the scores of the rest."""
     numbers = [number for number, kind in KINDS.items() if kind in chosen]
-    echoing = selection.echoes if "turn" in chosen else None
-    far = selection.k if echoing is None else max(selection.k, _LEAST)
+    echoes = selection.echoes if "turn" in chosen else None
+    far = selection.k if echoes is None else max(selection.k, _LEAST)
     while True:
-        hits = ranking.best(numbers, least=selection.least)
-        if selection.exclude:
-            hits = (hit for hit in hits if hit.name not in selection.exclude)
-        pairs = _read(hits, rows, far, selection.known)
-        echoes, copies = [], []
-        if echoing is not None:
-            echoes = _refs(echoing.among(item for hit, item in pairs if hit.score > 0))
-            copies = _refs(echoing.copies(item for _, item in pairs))
-        if echoes or copies:
-            ranking.leave_out(echoes, copies)  # others take their places among as many
-            continue
+        pairs = _read(_hits(ranking, numbers, selection), rows, far, selection.known, echoes)
+        if echoes is not None:
+            repeats = _refs(item for hit, item in pairs if hit.score > 0 and echoes.is_echo(item))
+            copies = _refs(echoes.copies(item for _, item in pairs))
+            if repeats or copies:
+                ranking.leave_out(repeats, copies)  # others take their places among as many
+                continue
         selected = _select(ranking, pairs, selection)
         if len(selected) >= min(selection.k, len(pairs)) or len(pairs) < far:
             return selected
         far *= _MORE
+
+
+def _hits(ranking: Ranking, numbers: Collection[int], selection: Selection) -> Iterator[Hit]:
+    for hit in ranking.best(numbers, least=selection.least):
+        if hit.name not in selection.exclude:
+            yield hit
 
 
 def _select(ranking: Ranking, pairs: Iterable[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:
@@ -262,17 +268,25 @@ def first_of(group: Iterable[Recalled], k: int, known: Collection[str]) -> Itera
         yield item
 
 
-def _read(hits: Iterator[Hit], rows: Rows, k: int, known: Collection[str]) -> list[tuple[Hit, Recalled]]:
-    """Return the k best hits that the truth still has, each with its item; known ones do not count."""
+def _read(
+    hits: Iterator[Hit], rows: Rows, k: int, known: Collection[str], echoes: Echoes | None
+) -> list[tuple[Hit, Recalled]]:
+    """Return the best hits that the truth still has, each with its item, until k of them say something of their own.
+
+    Known ones do not count, nor do echoes and copies, so that all of these are left out at once.
+    """
     pairs: list[tuple[Hit, Recalled]] = []
-    left = k
-    while left > 0 and (some := _take(hits, left, known)):
+    texts: set[str] = set()
+    while len(texts) < k and (some := _take(hits, k - len(texts), known)):
         items = rows.of([(hit.kind, hit.ref) for hit in some])
         for hit in some:
             item = items.get((hit.kind, hit.ref))
-            if item is not None:
-                left -= hit.name not in known
-                pairs.append((hit, item))
+            if item is None:
+                continue
+            pairs.append((hit, item))
+            if hit.name in known or (echoes is not None and hit.score > 0 and echoes.is_echo(item)):
+                continue
+            texts.add(hit.name if echoes is None else echoes.wording(item))
     return pairs
 
 
