@@ -146,6 +146,8 @@ class PromptSize:
         self._head: tuple[list[Message], Tools, int] | None = None
         """The same of instructions with a stand-in for a question."""
         self._markers: Markers | None = None
+        self._bounds: list[tuple[Message, int]] = []
+        """Messages of the newest prompt, each with the bound that its bytes give: a turn measures its own messages alone."""
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -163,7 +165,7 @@ class PromptSize:
         known = self._known(messages, tools)
         if known is None:
             return None
-        bound = self._with(*known, self.cache.upper_bound)
+        bound = known[0] + self._bound_by_bytes(known[1])
         # Bytes are about four times the tokens: fit to say that a prompt is small, and no more.
         if bound > _SMALL * limit:
             bound = self._with(*known, self.cache.count)
@@ -181,6 +183,7 @@ class PromptSize:
         if self._head is None or self._head[:2] != (system, tools):
             self._head = system, tools, self._tokenizer.count([*system, _USER], tools=tools)
         tokens, new = self._known(messages, tools) or (0, messages)
+        self._bounds.clear()  # of what is counted now, a smaller one is known
         # The size of each text is needed later, whatever stands before it then.
         bound = self._with(tokens, new, self.cache.count)
         near = bound > _FAR * limit or bound - tokens > _UNCOUNTED * limit
@@ -191,10 +194,12 @@ class PromptSize:
     def forget(self) -> None:
         """Keep nothing of texts that were measured ahead."""
         self.cache.forget()
+        self._bounds.clear()
 
     def _count(self, counted: Sequence[Message], messages: Sequence[Message], tools: Tools) -> int:
         tokens = self._tokenizer.count(counted, tools=tools)
         self.exact = True
+        self._bounds.clear()
         self._counted = list(messages), tools, tokens
         return tokens
 
@@ -211,6 +216,15 @@ class PromptSize:
         """Tell whether a prompt begins with the one that was counted last."""
         counted, with_tools, _ = self._counted
         return bool(counted) and tools == with_tools and list(messages[: len(counted)]) == counted
+
+    def _bound_by_bytes(self, messages: Sequence[Message]) -> int:
+        """Return tokens that messages do not exceed together, as their bytes tell."""
+        pairs = zip(self._bounds, messages, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], pairs))
+        self._bounds[same:] = [
+            (message, self._with(0, [message], self.cache.upper_bound)) for message in messages[same:]
+        ]
+        return sum(size for _, size in self._bounds)
 
     def _with(self, tokens: int, new: Sequence[Message], size: Callable[[str], int]) -> int:
         """Return a bound of tokens together with messages behind them."""

@@ -238,7 +238,8 @@ def asked_at_home(*, replaced):
     """Return a question that an old message answers, or a newer one in much the same words, beside one of another thing."""
     features = np.zeros((3, len(FEATURES)), np.float32)
     features[:, list(FEATURES).index("words")] = (0.9, 0.8, 0.7)
-    stems = frozenset({"key", "hook"}), frozenset({"key", "hook" if replaced else "car"}), frozenset({"key"})
+    newer = frozenset({"key", "hook" if replaced else "car"})
+    stems = np.array([frozenset({"key", "hook"}), newer, frozenset({"key"})], object)
     said = Contents(np.array([1, 1, 2]), np.zeros(3, bool), stems, stems, frozenset({"key"}))
     messages = Messages(features, np.array([0.0, 9.0, 5.0]) * 86400, "now", said)
     right = np.array([not replaced, replaced, False])

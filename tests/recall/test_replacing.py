@@ -33,7 +33,9 @@ both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
 def messages_of(*rows, tense="now", texts=TEXTS[:3], at=(0, 20, 10), who=(1, 1, 1)):
     """Return messages by their features, with the days on which they were said."""
     features = np.array([[row.get(name, 0.0) for name in FEATURES] for row in rows], np.float32)
-    stems, words = (tuple(frozenset(words_of(text)) for text in texts) for words_of in (terms, plain_words))
+    stems, words = (
+        np.array([frozenset(words_of(text)) for text in texts], object) for words_of in (terms, plain_words)
+    )
     asked = frozenset(terms("where is the spare key"))
     spoken = Contents(np.array(who), np.zeros(len(rows), bool), stems, words, asked)
     return Messages(features, np.array(at, float) * DAY, tense, spoken)

@@ -85,7 +85,7 @@ def test_what_the_gate_looks_at_is_the_best_that_is_left():
     ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 0, 0.1, 0.1))
     before = ranking.fit
     assert before.nearest == pytest.approx(0.9)
-    ranking.leave_out([1])
+    ranking.leave_out([0])
     assert ranking.fit.nearest == pytest.approx(0.1)
     assert refs(ranking, TURN) == [2, 1]
 
@@ -123,7 +123,7 @@ def test_reasons_are_those_of_the_score():
     ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 20 * DAY, 0.5, 0.5))
     (first, _) = ranking.best([TURN])
     assert (first.ref, "recent" in ranking.why(first)) == (2, True)
-    ranking.leave_out((), [1])
+    ranking.leave_out((), [0])
     (alone,) = ranking.best([TURN])
     assert (alone.ref, "recent" in ranking.why(alone)) == (2, False)
     ranking, _ = ranked((TURN, 1, 0, 0.9, None), (TURN, 2, 20 * DAY, 0.5, 0.5))

@@ -107,6 +107,9 @@ _MOST_CHARS = 2 * LINE_CHARS
 ASIDE = " / "
 """Between things that one person said."""
 
+_TOGETHER = 2
+"""Tokens that a block and what is added to it may take less together than apart."""
+
 FIRST = {"episode": 0.15}
 """Added to the score of an episode: it stands before a turn that scores a little more, since it is short and sure."""
 
@@ -142,12 +145,18 @@ def fitting(
     recalled = [items[line.id] for line in lines]
     asked = asked_for(question, recalled)
     kept: dict[int, Excerpt] = {}
+    taken = 0
 
     def fits(number: int, part: Excerpt) -> bool:
-        some = {**kept, number: part}
-        if len(part.text) > _MOST_CHARS or count(_rendered(lines, recalled, some, now)) > room:
+        nonlocal taken
+        before = words_of(kept[number].text) if number in kept else 0
+        if len(part.text) > _MOST_CHARS or taken + words_of(part.text) - before > room + _TOGETHER:
             return False
-        kept[number] = part
+        some = {**kept, number: part}
+        size = count(_rendered(lines, recalled, some, now))
+        if size > room:
+            return False
+        kept[number], taken = part, size
         return True
 
     for n, (line, item) in enumerate(zip(lines, recalled, strict=True)):
@@ -161,6 +170,11 @@ def fitting(
         while any(fits(n, longer) for longer in kept[n].longer()):
             pass
     return _rendered(lines, recalled, kept, now)
+
+
+def words_of(text: str) -> int:
+    """Return how many words a text has, between spaces; it has no fewer tokens, since none spans two words."""
+    return len(text.split())
 
 
 def as_text(lines: Iterable[BlockLine]) -> str:

@@ -22,6 +22,7 @@ from edgemem.context.block.render import (
     BlockLine,
     as_text,
     fitting,
+    words_of,
 )
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
@@ -234,6 +235,9 @@ def _size(
     if alone and len(lines) == 1:
         return count(fence(lines))
     text = as_text(shown)
+    least = spent + words_of(text)
+    if least > most:
+        return least
     # A short text fits for sure. Two lines may take a token less together, so a text that seems slightly too long is counted whole.
     if len(text) >= _CHARS_A_TOKEN * (most - spent):
         about = spent + sum(count(f"{line}\n") for line in lines) - len(lines)

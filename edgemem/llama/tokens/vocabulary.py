@@ -155,7 +155,10 @@ class FileVocabulary(Vocabulary):
         """Return the ids of each text without a beginning-of-sequence token; `special` parses special tokens."""
         with self._open():
             parts = (short_runs(text) if self.kind == _BPE and len(text) > _RUN else [text] for text in texts)
-            return [tuple(token for part in cut for token in self._tokenize(part, special)) for cut in parts]
+            return [
+                tuple(itertools.chain.from_iterable(self._tokenize(part, special) for part in cut))
+                for cut in parts
+            ]
 
     def piece(self, token: int) -> bytes:
         """Return its bytes."""

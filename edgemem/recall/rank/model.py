@@ -70,8 +70,11 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
 
     def parts(self, features: Sequence[float]) -> dict[str, float]:
         """Return what each reason adds to the log odds of one text, whatever replaces it."""
-        weights = {name: self.scale * weight for name, weight in self.weights.items()}
-        return _parts(features, FEATURES, weights)
+        return _parts(features, FEATURES, self._scaled)
+
+    @functools.cached_property
+    def _scaled(self) -> dict[str, float]:
+        return {name: self.scale * weight for name, weight in self.weights.items()}
 
 
 class FactModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

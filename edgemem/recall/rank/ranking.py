@@ -46,7 +46,6 @@ _PLACES = {name: place for place, name in enumerate(FEATURES)}
 _FACT_MEANING = list(FACT_FEATURES).index(MEANING)
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
 """The features that are a share of the best message's."""
-_NO_WORDS: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 _VALUES = (FACT, PREFERENCE)
 _OF_A_SUMMARY = 2 * log(0.5)
 """Is added to the log odds of a summary, which halves its score: the turns that it was made from say the same."""
@@ -171,7 +170,10 @@ class Ranking:
         docs: list[int] = rows["id"][slots].tolist()
         # Notes and episodes replace no message.
         known = words_of([docs[row] for row in np.unique(np.concatenate(order)).tolist() if row < self.turns])
-        stems, words = zip(*(known.get(doc, _NO_WORDS) for doc in docs), strict=True)
+        stems, words = np.full((2, len(docs)), frozenset(), object)
+        for row, doc in enumerate(docs):
+            if doc in known:
+                stems[row], words[row] = known[doc]
         return Contents(
             rows["who"][slots], (rows["marks"][slots] & COUNTS) > 0, stems, words, frozenset(question.terms)
         )
@@ -190,23 +192,22 @@ class Ranking:
         """Return how likely a fact or a preference answers, 0 to 1, whether anything is wanted or not; 0 for all else."""
         return float(self._likely[hit.row])
 
-    def leave_out(self, echoes: Collection[int], copies: Collection[int] = ()) -> None:
-        """Score messages as if some of them had not been found; of these, echoes score 0, and copies are no candidates any more.
+    def leave_out(self, echoes: Sequence[int], copies: Sequence[int] = ()) -> None:
+        """Score messages as if some rows had not been found; of these, echoes score 0, and copies are no candidates any more.
 
         They have no say in how sure it is that one answers, and a conversation is worth nothing for an echo. What was said next
         to one keeps what it has of that: the answer to a question that is asked again.
         """
         import numpy as np
 
-        scores, refs = self.scores[: self.turns], self.refs[: self.turns]
-        repeat = np.isin(refs, list(echoes))
-        scores[repeat] = 0.0
-        scores[np.isin(refs, list(copies))] = -1.0
+        repeats = np.array(echoes, np.intp)
+        self.scores[repeats] = 0.0
+        self.scores[np.array(copies, np.intp)] = -1.0
         kept = np.flatnonzero(self.scores[: self.texts] > 0)
         if not self.by_period:
             features = self._messages.features
-            if repeat.any():
-                self._weigh_sessions(kept[kept < self.turns], np.unique(self._sessions[: self.turns][repeat]))
+            if len(repeats):
+                self._weigh_sessions(kept[kept < self.turns], np.unique(self._sessions[repeats]))
             for name in _OF_THE_BEST:
                 column = features[kept, _PLACES[name]]
                 if column.max(initial=0.0) > 0:

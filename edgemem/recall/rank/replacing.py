@@ -53,20 +53,16 @@ class Contents(NamedTuple):
     """The code of the speaker; `NOBODY` is the robot, or an unknown voice."""
     numbers: NDArray[np.bool_]
     """Whether it holds a number."""
-    stems: tuple[frozenset[str], ...]
-    """Empty for a message that ranks too low to be compared."""
-    words: tuple[frozenset[str], ...]
+    stems: NDArray[np.object_]
+    """A `frozenset[str]` each; empty for a message that ranks too low to be compared."""
+    words: NDArray[np.object_]
     """All its words, "the" and "is" too."""
     asked: frozenset[str]
     """Stems of the question."""
 
     def some(self, rows: Rows) -> Contents:
         """Return the contents of some messages, by their rows."""
-        import numpy as np
-
-        kept = np.arange(len(self.who))[rows].tolist()
-        stems, words = (tuple(of[row] for row in kept) for of in (self.stems, self.words))
-        return Contents(self.who[rows], self.numbers[rows], stems, words, self.asked)
+        return Contents(self.who[rows], self.numbers[rows], self.stems[rows], self.words[rows], self.asked)
 
 
 class Messages(NamedTuple):

@@ -66,26 +66,27 @@ class Echoes:
         may_repeat = item.kind == "turn" and len(item.text) <= MOST_CHARS
         return self._read(item.text).words if may_repeat else name_of(item)
 
-    def copies(self, items: Iterable[Recalled]) -> list[Recalled]:
-        """Return the messages that say in the same words what a better message says.
+    def copies(self, pairs: Iterable[tuple[Hit, Recalled]]) -> list[Hit]:
+        """Return the hits of messages that say in the same words what a better message says.
 
         A text that says "I" is a copy only of the same speaker's. The newer message is the better one; where the question
         names a time, the one that ranks higher.
         """
-        alike: defaultdict[str, list[Recalled]] = defaultdict(list)
-        for item in items:
-            alike[self.wording(item)].append(item)
+        alike: defaultdict[str, list[tuple[Hit, Recalled]]] = defaultdict(list)
+        for hit, item in pairs:
+            alike[self.wording(item)].append((hit, item))
         copies = []
         for same in alike.values():
             if len(same) > 1:
-                words = all_words().get(language_in(same[0].text))
-                personal = words is None or words.speaks_of_itself(small(same[0].text))
+                text = same[0][1].text
+                words = all_words().get(language_in(text))
+                personal = words is None or words.speaks_of_itself(small(text))
                 if not self._timed:
-                    same.sort(key=lambda item: item.event_time or item.recorded_at, reverse=True)
+                    same.sort(key=lambda pair: pair[1].event_time or pair[1].recorded_at, reverse=True)
                 best: dict[str | None, Recalled] = {}
                 copies += [
-                    item
-                    for item in same
+                    hit
+                    for hit, item in same
                     if best.setdefault(item.speaker if personal else None, item) is not item
                 ]
         return copies
@@ -116,26 +117,28 @@ def only_asks(text: str) -> bool:
     """Tell whether all sentences of a text are questions; sentences of empty words do not count."""
     if len(text) > MOST_CHARS:
         return False
-    words = all_words().get(language_in(text))
     sentences = _sentences(text)
-    telling = [sentence for sentence in sentences if terms(sentence)] or sentences
-    return bool(telling) and all(_asks(sentence, words) for sentence in telling)
+    rest = [sentence for sentence in sentences if not _asks(sentence, text)]
+    if not rest:
+        return bool(sentences)
+    return not any(map(terms, rest)) and any(map(terms, sentences))
 
 
 def asks(text: str) -> bool:
     """Tell whether the last sentence of a text is a question."""
     sentences = _sentences(text[-MOST_CHARS:])
-    return bool(sentences) and _asks(sentences[-1], all_words().get(language_in(text)))
+    return bool(sentences) and _asks(sentences[-1], text)
 
 
 def _sentences(text: str) -> list[str]:
     return [stripped for sentence in _SENTENCE.findall(text) if (stripped := sentence.strip())]
 
 
-def _asks(sentence: str, words: Words | None) -> bool:
+def _asks(sentence: str, text: str) -> bool:
+    """Tell whether a sentence of a text is a question."""
     if sentence[-1] in _ASKS:
         return True
-    if words is None or sentence[-1] in _TELLS:
+    if sentence[-1] in _TELLS or (words := all_words().get(language_in(text))) is None:
         return False
     return any(
         hit.start() == 0 or hit.end() == len(form)
@@ -220,8 +223,8 @@ def _best_of_group(
     while True:
         pairs = _read(_hits(ranking, numbers, selection), rows, far, selection.known, echoes)
         if echoes is not None:
-            repeats = _refs(item for hit, item in pairs if hit.score > 0 and echoes.is_echo(item))
-            copies = _refs(echoes.copies(item for _, item in pairs))
+            repeats = [hit.row for hit, item in pairs if hit.score > 0 and echoes.is_echo(item)]
+            copies = [hit.row for hit in echoes.copies(pairs)]
             if repeats or copies:
                 ranking.leave_out(repeats, copies)  # others take their places among as many
                 continue
@@ -277,10 +280,12 @@ def _read(
     """
     pairs: list[tuple[Hit, Recalled]] = []
     texts: set[str] = set()
-    while len(texts) < k and (some := _take(hits, k - len(texts), known)):
+    while len(texts) < k and (some := _take(hits, k, known)):
         items = rows.of([(hit.kind, hit.ref) for hit in some])
         for hit in some:
             item = items.get((hit.kind, hit.ref))
+            if len(texts) == k:
+                break
             if item is None:
                 continue
             pairs.append((hit, item))
@@ -299,7 +304,3 @@ def _take(hits: Iterator[Hit], most: int, known: Collection[str]) -> list[Hit]:
         if not most:
             break
     return some
-
-
-def _refs(messages: Iterable[Recalled]) -> list[int]:
-    return [int(item.id) for item in messages]
