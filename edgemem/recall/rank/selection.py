@@ -118,10 +118,12 @@ def only_asks(text: str) -> bool:
     if len(text) > MOST_CHARS:
         return False
     sentences = _sentences(text)
-    rest = [sentence for sentence in sentences if not _asks(sentence, text)]
-    if not rest:
-        return bool(sentences)
-    return not any(map(terms, rest)) and any(map(terms, sentences))
+    asking = [sentence for sentence in sentences if _asks(sentence, text)]
+    if not asking or len(asking) == len(sentences):
+        return bool(asking)
+    return any(map(terms, asking)) and not any(
+        terms(sentence) for sentence in sentences if sentence not in asking
+    )
 
 
 def asks(text: str) -> bool:
