@@ -72,10 +72,11 @@ def edgevox(path: Path, home: Path, as_json: bool) -> None:
 
     Facts with their history, preferences, episodes, conversations and notes, from JSON and SQLite.
     """
-    from edgemem.takeover.edgevox import import_edgevox
+    from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
 
+    old = EdgevoxMemory(path)  # before a home is made for what may not be there
     with open_home(home) as memory:
-        report = import_edgevox(memory.database, memory.sessions, memory.notes, path)
+        report = import_edgevox(memory.database, memory.sessions, memory.notes, old)
         _index(memory)
     if as_json:
         print_json(report)

@@ -61,9 +61,10 @@ class EdgevoxReport(msgspec.Struct):
     """What was skipped or mended, and why."""
 
 
-def import_edgevox(db: Database, sessions: SQLiteSessionStore, notes: NotesFile, path: Path) -> EdgevoxReport:
-    """Take over a file of EdgeVox's, or the folder of its memory, which is only read."""
-    old = _Memory(path.expanduser())
+def import_edgevox(
+    db: Database, sessions: SQLiteSessionStore, notes: NotesFile, old: EdgevoxMemory
+) -> EdgevoxReport:
+    """Take over what was read of EdgeVox's memory."""
     known = ImportReport()
     fresh = [session for session in old.sessions if _is_new(session, sessions, known, old)]
     with tempfile.TemporaryDirectory(prefix=".edgevox-", dir=db.path.parent) as folder:
@@ -114,7 +115,9 @@ class _ThenClock(Clock):
         """Take no note: what it shows is the past."""
 
 
-def _is_new(session: _Session, sessions: SQLiteSessionStore, report: ImportReport, old: _Memory) -> bool:
+def _is_new(
+    session: _Session, sessions: SQLiteSessionStore, report: ImportReport, old: EdgevoxMemory
+) -> bool:
     """Tell whether a conversation is not here; one that has grown since it was taken over goes on here."""
     try:
         here = sessions.load(session.id)
@@ -158,8 +161,10 @@ class _Session(NamedTuple):
     updated_at: float
 
 
-class _Memory:
+class EdgevoxMemory:
     """Everything that a file, or each file in a folder of EdgeVox's memory, holds, in the order in which it was written.
+
+    The files are only read.
 
     Raises:
         InvalidInputError: there is nothing, or the one file holds nothing of EdgeVox's; in a folder such files are skipped.
@@ -175,6 +180,7 @@ class _Memory:
         self.files: dict[str, dict[str, int]] = {}
         self.remarks: list[str] = []
         """What was skipped or mended, and why: one sentence each."""
+        path = path.expanduser()
         if not path.exists():
             raise InvalidInputError(
                 f"There is nothing at {path}; EdgeVox keeps its memory in ~/.edgevox/memory."

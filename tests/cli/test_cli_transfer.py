@@ -102,10 +102,13 @@ def test_an_export_into_a_directory_that_is_not_there_is_refused(home, tmp_path)
 
 
 def test_what_cannot_be_imported_makes_no_home(tmp_path):
-    """A file that is not there, or a folder, is told before anything is made."""
-    other = tmp_path / "other"
+    """A file that is not there, a folder, or one that is another's is told before anything is made."""
+    other, export = tmp_path / "other", tmp_path / "kitchen.jsonl"
+    export.write_text('{"record":"edgemem","format":3}\n')
     assert "No such file" in refused(run("import", tmp_path / "none", "--home", other))
     assert "edgemem import edgevox" in refused(run("import", tmp_path, "--home", other))
+    assert "nothing at" in refused(run("import", "edgevox", tmp_path / "none", "--home", other))
+    assert "edgemem import" in refused(run("import", "edgevox", export, "--home", other))
     assert not other.exists()
 
 

@@ -427,3 +427,21 @@ def test_a_turn_is_kept_while_its_model_thinks(memory: Memory, way: str) -> None
     attached(way, agent, ctx, memory)
     agent.run("Good evening.", ctx)
     assert seen == [("alice", "open", [("user", "Good evening.")])]
+
+
+@pytest.mark.parametrize("call", [calls, calls_in_words])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_is_its_speakers_alone_while_a_tool_runs(memory: Memory, way: str, call: Any) -> None:
+    """What the tool will tell is not known yet, also where the model wrote its call as text; the end tells."""
+
+    def levels() -> list[tuple[str, str | None]]:
+        memory.database.flush()
+        return [(turn.level, turn.owner) for turn in memory.sessions.journal.read_turns("kitchen")]
+
+    seen = []
+    shelf = tool("look", lambda: seen.extend(levels()) or "a red cup")
+    agent, _ = make_agent(call("look"), "A red cup.", tools=[shelf])
+    ctx = new_context()
+    attached(way, agent, ctx, memory)
+    agent.run("What is on the shelf?", ctx)
+    assert (seen, levels()) == ([("private", "alice")], [("household", "alice")])

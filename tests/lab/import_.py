@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import edgemem
 from edgemem.bench.ground import quiet, scratch
 from edgemem.bench.report import Bar, at_most, median, report, say
-from edgemem.takeover.edgevox import import_edgevox
+from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
 from lab.edgevox_home import AGENTS, EdgevoxHome, edgevox_home
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _taken(home: Path, source: Path, old: EdgevoxHome) -> dict[str, Any]:
 
 def _import(memory: Memory, source: Path) -> tuple[float, EdgevoxReport]:
     started = perf_counter()
-    done = import_edgevox(memory.database, memory.sessions, memory.notes, source)
+    done = import_edgevox(memory.database, memory.sessions, memory.notes, EdgevoxMemory(source))
     return perf_counter() - started, done
 
 

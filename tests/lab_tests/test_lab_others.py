@@ -15,7 +15,7 @@ from edgemem.bench.model import write_model
 from edgemem.errors import InvalidInputError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.models.catalog import find_model
-from edgemem.takeover.edgevox import import_edgevox
+from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
 from lab import compaction, edgevox, estimate, facts, import_, languages, tokens, warm
 from lab.answers import Listener, is_right
 from lab.edgevox_home import edgevox_home
@@ -104,7 +104,7 @@ def test_a_row_that_went_wrong_is_told(tmp_path: Path) -> None:
     old = edgevox_home(**SIZES)
     old.write_json(tmp_path / "json")
     with edgemem.open(tmp_path / "home", profile=quiet(), worker=False) as memory:
-        import_edgevox(memory.database, memory.sessions, memory.notes, tmp_path / "json")
+        import_edgevox(memory.database, memory.sessions, memory.notes, EdgevoxMemory(tmp_path / "json"))
         assert import_._compare(memory, old)[1] == []
         before = import_._digests(memory)
         newest = max(episode.id for episode in memory.store.recent_episodes(1))

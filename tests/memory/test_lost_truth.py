@@ -379,6 +379,19 @@ def test_beginning_anew_by_hand(home: Path) -> None:
         assert memory.store.get_fact("tea") == "black"
 
 
+def test_a_memory_begun_anew_is_not_given_what_stood_before(home: Path) -> None:
+    """Whose robot it was stays unknown to whoever it belongs to now, also where that memory is lost in its turn."""
+    assert run("restore", "--empty", "--yes", "--home", home).exit_code == 0
+    with opened(home) as memory:
+        memory.store.add_fact("coffee", "mine")
+    cut(home)
+    with pytest.raises(CorruptError, match="no good backup"):
+        opened(home)
+    with opened(home, restore="newest") as memory:
+        assert memory.store.facts() == []
+        assert "began empty" in losses(memory).detail
+
+
 @pytest.mark.parametrize("command", [("backup",), ("restore", "--yes"), ("restore", "--empty", "--yes")])
 def test_nothing_is_replaced_while_a_robot_has_the_home_open(home: Path, command: tuple[str, ...]) -> None:
     """One sentence says so, also where the truth was deleted under the robot."""

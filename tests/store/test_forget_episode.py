@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from hash_embedder import HashEmbedder
-from test_tools import Robot, of
+from tool_robot import Robot, of
 
 import edgemem
 from edgemem.cli import main

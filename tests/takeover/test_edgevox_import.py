@@ -15,7 +15,7 @@ import pytest
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.takeover.edgevox import import_edgevox
+from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
 
 START = 1_750_000_000.25
 
@@ -99,7 +99,7 @@ def memory(tmp_path):
 
 def take(memory, path):
     """Import, and return the report."""
-    return import_edgevox(memory.database, memory.sessions, memory.notes, path)
+    return import_edgevox(memory.database, memory.sessions, memory.notes, EdgevoxMemory(path))
 
 
 @pytest.mark.parametrize("write", [write_json, write_sqlite])
