@@ -59,13 +59,9 @@ def _growth(tokenizer: Tokenizer) -> tuple[str, bool] | None:
     except ServerError as error:
         return f"exact; its chat template could not be looked at: {str(error).rstrip('.')}", False
     if not growth:
-        return (
-            f"{growth.reason}: about {growth.tokens} tokens are read again each turn (measured over ten turns)",
-            True,
-        )
+        return f"{growth.reason}: what changes is read again each turn", True
     if growth.reason:
-        spared = f"about {growth.own_tokens} tokens a turn are spared (measured over ten turns)"
-        return f"exact; {growth.reason}, and is kept from it: {spared}", False
+        return f"exact; {growth.reason}, and is kept from it", False
     return f"exact; the chat template only appends{_in_one_piece(tokenizer)}", False
 
 

@@ -116,7 +116,7 @@ def test_check_tells_what_the_template_of_the_model_costs(memory: Memory, models
         hooks = memory.hooks(session_id="s", model=chat)
         found = told(memory, "tokenizer")
         assert found.state == "warn"
-        assert "tokens are read again each turn (measured over ten turns)" in found.detail
+        assert "is read again each turn" in found.detail
     assert told(memory, "tokenizer").detail.startswith("none of its own")
     del hooks
     with LlamaChat(models[APPENDS], n_ctx=1024, threads=1) as chat:
@@ -201,7 +201,7 @@ def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> N
         one["name"]: one
         for one in json.loads(run("check", "--llm", models[REWRITES], "--json", "--home", home).stdout)
     }
-    assert "tokens are read again each turn" in lines["tokenizer"]["detail"]
+    assert "is read again each turn" in lines["tokenizer"]["detail"]
     assert "the model's has 2,048 tokens and the profile says 4,096" in lines["window"]["detail"]
     nowhere = json.loads(
         run("check", "--llm", models[REWRITES], "--json", "--home", tmp_path / "none").stdout

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from edgemem.errors import TemplateError
 from edgemem.llama.replies import opened_thought
-from edgemem.llama.template.append_only import Increments, conversation, scenes
+from edgemem.llama.template.append_only import Increments, scenes
 from edgemem.llama.template.chat_template import CHATML, ChatTemplate
 from edgemem.records import Message
 
@@ -34,8 +34,8 @@ def test_the_same_as_the_template_where_it_only_appends(vocabularies: Path) -> N
         if template.habits.rewrites:
             continue
         stepwise = Increments(template._render)
-        for scene in [*scenes(), conversation()]:
-            for messages in scene.asked():
+        for scene in scenes():
+            for messages in scene.asked:
                 fitted = template.manners.fit(messages)
                 text = stepwise.text(fitted, scene.tools, True, None)
                 # Kimi numbers calls: through the whole conversation by itself, within a turn here
@@ -127,7 +127,7 @@ def test_a_thought_is_closed_once(vocabularies: Path) -> None:
     scene = next(scene for scene in scenes() if scene.when == "when a tool is called")
     closed = 0
     for name, template in templates(vocabularies / "templates").items():
-        shorter, longer = scene.asked()[:2]
+        shorter, longer = scene.asked[:2]
         if template.habits.increments is None or not opened_thought(
             template.render(shorter, tools=scene.tools)
         ):

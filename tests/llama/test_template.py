@@ -190,37 +190,21 @@ def test_rewriting_templates(vocabularies: Path, small: LlamaTokenizer, name: st
     found = growth(small, source(vocabularies, name))
     assert found
     assert when in found.reason
-    assert found.tokens <= 2
-
-
-@pytest.mark.parametrize(
-    ("name", "tokens"),
-    [("CohereForAI-c4ai-command-r-plus-tool_use", range(100, 500)), ("openai-gpt-oss-120b", range(15, 40))],
-)
-def test_what_cannot_be_kept(vocabularies: Path, small: LlamaTokenizer, name: str, tokens: range) -> None:
-    """Where a template puts text behind the newest message, or before each reply, its cost is measured."""
-    found = growth(small, source(vocabularies, name))
-    assert not found
-    assert found.tokens in tokens
-    assert found.own_tokens == found.tokens
 
 
 @pytest.mark.parametrize(
     ("name", "state", "said"),
     [
         ("Qwen-Qwen2.5-7B-Instruct", "ok", "only appends"),
-        (
-            "mistralai-Mistral-Nemo-Instruct-2407",
-            "ok",
-            r"is kept from it: about \d\d+ tokens a turn are spared",
-        ),
-        ("CohereForAI-c4ai-command-r-plus-tool_use", "warn", r"about \d\d+ tokens are read again each turn"),
+        ("mistralai-Mistral-Nemo-Instruct-2407", "ok", "when the conversation grows, and is kept from it"),
+        ("CohereForAI-c4ai-command-r-plus-tool_use", "warn", "is read again each turn"),
+        ("openai-gpt-oss-120b", "warn", "is read again each turn"),
     ],
 )
 def test_check_says_what_a_template_costs(
     tmp_path: Path, vocabularies: Path, small: LlamaTokenizer, name: str, state: str, said: str
 ) -> None:
-    """`edgemem check` tells whether history is rewritten, and what that costs in tokens a turn."""
+    """`edgemem check` tells whether history is rewritten, and whether that is read again."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')

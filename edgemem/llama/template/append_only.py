@@ -7,7 +7,6 @@ the template itself, within its own turn, and what stands before the reply is cu
 from __future__ import annotations
 
 import itertools
-import operator
 import re
 from collections import OrderedDict
 from contextlib import suppress
@@ -17,6 +16,7 @@ import msgspec
 
 from edgemem.errors import TemplateError
 from edgemem.llama.template.limits import PROBE_TOOL
+from edgemem.llama.tokens.log import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,14 +130,9 @@ def _turn_before(messages: Sequence[Message], start: int) -> int:
     return n
 
 
-def _same(items: Sequence[object], other: Sequence[object]) -> int:
-    """Return how many items two sequences begin with in common."""
-    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, items, other)))
-
-
 def _shared(text: str, other: str) -> int:
     """Return how much two texts begin with alike, up to the end of a marker or a line."""
-    n = _same(text, other)
+    n = common_prefix(text, other)
     while 0 < n < len(text) and text[n - 1] not in ">]\n":
         n -= 1
     return n
@@ -167,8 +162,7 @@ def _closing(opening: str, content: str) -> str:
 
 
 _SYSTEM: Message = {"role": "system", "content": "Be kind and tell where the cups are."}
-_TURNS = 10
-_TOLD = PROBE_TOOL["function"]["description"]
+_DESCRIPTION = PROBE_TOOL["function"]["description"]
 
 
 class Habits(msgspec.Struct, frozen=True):
@@ -186,57 +180,45 @@ class Growth(msgspec.Struct, frozen=True):
     appends: bool
     reason: str = ""
     """What the template does by itself, also where it is kept from it."""
-    tokens: int = 0
-    """Tokens that are evaluated again each turn, as prompts are rendered; measured over ten turns."""
-    own_tokens: int = 0
-    """How many it would be if the template had its way."""
 
     def __bool__(self) -> bool:
         return self.appends
 
 
-class Scene(msgspec.Struct, frozen=True):
+class Scene:
     """A conversation to try a template with."""
 
-    when: str
-    messages: list[Message]
-    tools: list[dict[str, Any]] | None = None
-
-    def asked(self) -> list[list[Message]]:
-        """Return the conversation as it is at each point where the model is asked."""
-        return [
-            [_SYSTEM, *self.messages[:n]]
-            for n, message in enumerate(self.messages, 1)
+    def __init__(self, when: str, messages: list[Message], *, tools: bool = False) -> None:
+        self.when = when
+        self.tools = [PROBE_TOOL] if tools else None
+        self.asked = [
+            [_SYSTEM, *messages[:n]]
+            for n, message in enumerate(messages, 1)
             if message["role"] in ("user", "tool")
         ]
+        """The conversation as it is at each point where the model is asked."""
 
 
 def scenes() -> list[Scene]:
     """Return the conversations that templates are tried with; no two messages are alike, because templates compare them."""
-    users: list[Message] = [{"role": "user", "content": f"Where is cup {n}?"} for n in "123"]
-    replies: list[Message] = [{"role": "assistant", "content": f"On table {n}."} for n in "123"]
-    thoughts = [_thought(reply) for reply in replies]
-    called = [*_called("a1b2c3d4e", "needle"), replies[2]]
-    return [
-        Scene("when the conversation grows", [users[0], replies[0], users[1], replies[1], users[2]]),
-        Scene("when tools are offered", [users[0], replies[0], users[1], replies[1], users[2]], [PROBE_TOOL]),
-        Scene("when a tool is called", [users[0], *called, users[1], replies[1], users[2]], [PROBE_TOOL]),
-        Scene("when a reply contains its thinking", [users[0], thoughts[0], users[1], thoughts[1], users[2]]),
+    users: list[Message] = [{"role": "user", "content": f"Where is cup {n}?"} for n in "1234"]
+    replies: list[Message] = [{"role": "assistant", "content": f"On table {n}."} for n in "1234"]
+    thoughts = [
+        {**reply, "content": f"<think>\nIt was there.\n</think>\n\n{reply['content']}"} for reply in replies
     ]
-
-
-def conversation() -> Scene:
-    """Return the conversation that costs are measured on: ten turns, three with a tool, all with thinking."""
-    messages: list[Message] = []
-    for n in range(_TURNS):
-        messages.append(
-            {"role": "user", "content": f"Where did I put cup number {n}, and who had it before me?"}
-        )
-        if n % 3 == 1:
-            messages += _called(f"a1b2c3d{n:02}", f"cup {n}")
-        reply = f"Cup number {n} stands on table {n + 20}, and Alice had it before you, on Monday."
-        messages.append(_thought({"role": "assistant", "content": reply}))
-    return Scene("in a conversation", messages, [PROBE_TOOL])
+    plain = [users[0], replies[0], users[1], replies[1], users[2]]
+    first, second = _called("a1b2c3d4e", "needle"), _called("a1b2c3d4f", "thread")
+    return [
+        Scene("when the conversation grows", plain),
+        Scene("when tools are offered", plain, tools=True),
+        Scene("when a tool is called", [users[0], *first, replies[2], users[1], replies[1], users[2]], tools=True),
+        Scene("when a reply contains its thinking", [users[0], thoughts[0], users[1], thoughts[1], users[2]]),
+        Scene(
+            "when a tool is called between thoughts",
+            [users[0], thoughts[0], users[1], *first, thoughts[1], users[2], *second, thoughts[2], users[3]],
+            tools=True,
+        ),
+    ]
 
 
 def find_habits(fit: Fit, render: Render) -> Habits:
@@ -244,12 +226,10 @@ def find_habits(fit: Fit, render: Render) -> Habits:
 
     `fit` makes messages fit the template, `render` renders those that do.
     """
-    rewrites = next((scene.when for scene in scenes() if not _grows(_texts(fit, render, scene), scene)), "")
-    if not rewrites:
-        return Habits()
-    for system, tools in ((True, True), (True, False), (False, True), (False, False)):
+    rewrites = _rewrites(fit, render)
+    for system, tools in ((True, True), (True, False), (False, True), (False, False)) if rewrites else ():
         tried = Increments(render, with_system=system, with_tools=tools)
-        if all(_safe(fit, render, tried, scene) for scene in [*scenes(), conversation()]):
+        if all(_safe(fit, render, tried, scene) for scene in scenes()):
             return Habits(rewrites, tried)
     return Habits(rewrites)
 
@@ -260,39 +240,37 @@ def grows_by_appending(tokenizer: Tokenizer) -> Growth:
     def show(messages: Sequence[Message], tools: Tools | None, generates: bool, now: float | None) -> str:
         return tokenizer.render(messages, tools=tools, add_generation_prompt=generates, now=now).text
 
-    rewrites = next((scene.when for scene in scenes() if not _grows(_texts(list, show, scene), scene)), "")
+    rewrites = _rewrites(list, show)
     template = getattr(tokenizer, "template", None)  # an estimate has none
     rewritten = rewrites or (template.habits.rewrites if template is not None else "")
-    if not rewritten:
-        return Growth(True)
-    reason = f"the chat template renders earlier messages differently {rewritten}"
-    tokens = _cost(tokenizer, lambda messages, tools: tokenizer.render(messages, tools=tools).text)
-    own = _cost(tokenizer, template.own) if template is not None else tokens
-    return Growth(not rewrites, reason, tokens, own)
+    reason = f"the chat template renders earlier messages differently {rewritten}" if rewritten else ""
+    return Growth(not rewrites, reason)
+
+
+def _rewrites(fit: Fit, render: Render) -> str:
+    """Return when a prompt does not begin with the one before it and the reply to that, white space apart."""
+    for scene in scenes():
+        texts = _texts(fit, render, scene)
+        for text, longer, messages, grown in zip(texts, texts[1:], scene.asked, scene.asked[1:], strict=False):
+            reply = grown[len(messages)]
+            generated = "" if reply.get("tool_calls") else as_generated(text, str(reply["content"]))
+            if not longer.startswith(text) or not longer[len(text) :].lstrip().startswith(generated):
+                return scene.when
+    return ""
 
 
 def _texts(fit: Fit, render: Render, scene: Scene) -> list[str]:
     """Return the prompts of a scene; none from where on the template refuses it."""
     texts: list[str] = []
     with suppress(TemplateError):  # what was rendered before stays in the list
-        texts.extend(render(fit(messages), scene.tools, True, None) for messages in scene.asked())
+        texts.extend(render(fit(messages), scene.tools, True, None) for messages in scene.asked)
     return texts
-
-
-def _grows(texts: Sequence[str], scene: Scene) -> bool:
-    """Tell whether each prompt begins with the one before it and the reply to that, white space apart."""
-    for (n, text), longer in zip(enumerate(texts), texts[1:], strict=False):
-        reply = scene.asked()[n + 1][len(scene.asked()[n])]
-        generated = "" if reply.get("tool_calls") else as_generated(text, str(reply["content"]))
-        if not longer.startswith(text) or not longer[len(text) :].lstrip().startswith(generated):
-            return False
-    return True
 
 
 def _safe(fit: Fit, render: Render, tried: Increments, scene: Scene) -> bool:
     """Tell whether prompts rendered by increment only grow, lose and repeat nothing, and end as the template's own."""
     own = _texts(fit, render, scene)
-    asked = scene.asked()[: len(own)]
+    asked = scene.asked[: len(own)]
     try:
         texts = [tried.text(fit(messages), scene.tools, True, None) for messages in asked]
     except TemplateError:
@@ -303,42 +281,12 @@ def _safe(fit: Fit, render: Render, tried: Increments, scene: Scene) -> bool:
     return (
         all(longer.startswith(shorter) for shorter, longer in itertools.pairwise(texts))
         and all(
-            _behind(text, messages) == _behind(theirs, messages)
-            for text, theirs, messages in zip(texts, own, asked, strict=True)
+            text.rpartition(newest)[2] == theirs.rpartition(newest)[2]
+            for text, theirs, newest in zip(texts, own, (str(m[-1]["content"]) for m in asked), strict=True)
         )
         and all(texts[-1].count(text) == 1 for text in once)
-        and texts[-1].count(_TOLD) == texts[0].count(_TOLD)
+        and texts[-1].count(_DESCRIPTION) == texts[0].count(_DESCRIPTION)
     )
-
-
-def _behind(text: str, messages: Sequence[Message]) -> str:
-    """Return what stands behind the newest message."""
-    return text.rpartition(str(messages[-1]["content"]))[2]
-
-
-def _cost(tokenizer: Tokenizer, show: Callable[[Sequence[Message], Tools | None], str]) -> int:
-    """Return how many tokens that the model has seen the next prompt does not begin with, on average over ten turns."""
-    scene = conversation()
-    asked = [messages for messages in scene.asked() if messages[-1]["role"] == "user"]
-    try:
-        texts = [show(messages, scene.tools) for messages in asked]
-    except TemplateError:
-        return 0
-    lost = 0
-    for (n, text), longer in zip(enumerate(texts), texts[1:], strict=False):
-        reply = asked[n + 1][len(asked[n])]
-        seen = text
-        if not reply.get("tool_calls"):
-            behind = longer[len(text) :] if longer.startswith(text) else ""
-            space = behind[: len(behind) - len(behind.lstrip())]
-            seen += space + as_generated(text, str(reply["content"]))
-        before, after = (tokenizer.encode(prompt, special=True) for prompt in (seen, longer))
-        lost += len(before) - _same(before, after)
-    return round(lost / (len(texts) - 1))
-
-
-def _thought(reply: Message) -> Message:
-    return {**reply, "content": f"<think>\nIt was there.\n</think>\n\n{reply['content']}"}
 
 
 def _called(name: str, value: str) -> list[Message]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MOST_STEPS = 50_000
 """Turns of loops and calls of macros in one rendering, which take 2 µs each on a desktop; tools take up to 500 each."""
@@ -47,8 +50,26 @@ def refuse(message: object) -> None:
 
 
 def compiled(source: str) -> Any:
-    """Compile a template that counts its steps; `run` is to render it."""
-    return _environment().from_string(_counted(source))
+    """Compile a template so that it counts its steps and the text that it makes; `run` is to render it."""
+    from jinja2 import nodes
+    from jinja2.visitor import NodeTransformer
+
+    class Counting(NodeTransformer):
+        def visit_For(self, node: Any) -> Any:  # noqa: N802
+            self.generic_visit(node)
+            step = nodes.Call(nodes.Name("step_", "load"), [], [], None, None)
+            node.body.insert(0, nodes.ExprStmt(step, lineno=node.lineno))
+            return node
+
+        visit_Macro = visit_For  # noqa: N815
+
+        def visit_Concat(self, node: Any) -> Any:  # noqa: N802
+            self.generic_visit(node)
+            return nodes.Call(nodes.Name("joined_", "load"), node.nodes, [], None, None)
+
+    environment = _environment()
+    tree = Counting().visit(environment.parse(source))
+    return environment.from_string(tree.set_environment(environment))
 
 
 def run(template: Any, messages: int, variables: dict[str, Any]) -> str:
@@ -63,7 +84,7 @@ def run(template: Any, messages: int, variables: dict[str, Any]) -> str:
 
     parts: list[str] = []
     size = 0
-    for part in template.generate(**variables, step_=step, joined_=_joined, added_=_added):
+    for part in template.generate(**variables, step_=step, joined_=_joined):
         parts.append(part)
         size += len(part)
         _check(size)
@@ -78,103 +99,35 @@ def to_json(
     sort_keys: bool = False,
 ) -> str:
     """Print JSON as Hugging Face's `tojson` does, without escaping for HTML."""
+
+    def listed(item: Any) -> list[Any]:
+        if isinstance(item, Iterator):  # what a filter such as `map` yields
+            return list(item)
+        raise TypeError(f"{type(item).__name__} is no JSON")
+
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
         indent=indent,
         separators=separators,
         sort_keys=sort_keys,
-        default=_listed,
+        default=listed,
     )
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return what a filter such as `map` yields: templates print it as a list."""
-    if isinstance(value, Iterator):
-        return list(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
-
-
 def _joined(*values: Any) -> str:
-    text = "".join(map(str, values))
-    _check(len(text))
-    return text
+    return _concat(list(map(str, values)))
+
+
+def _concat(parts: Iterable[str]) -> str:
+    parts = list(parts)
+    _check(sum(map(len, parts)))
+    return "".join(parts)
 
 
 def _check(size: int) -> None:
     if size > MOST_CHARACTERS:
         raise UnboundedError(f"it makes more than {MOST_CHARACTERS >> 20} million characters")
-
-
-def _added(left: Any, right: Any) -> Any:
-    if isinstance(left, (str, list)) and isinstance(right, (str, list)):
-        _check(len(left) + len(right))
-    return left + right
-
-
-def _counted(source: str) -> Any:
-    """Parse a template, with a step at the head of every loop and macro, and a bound wherever text can pile up.
-
-    What is only printed is not bounded piece by piece, which would make rendering twice as slow: `run` does that.
-    """
-    from jinja2 import nodes
-    from jinja2.visitor import NodeTransformer
-
-    def call(name: str, *arguments: Any) -> Any:
-        return nodes.Call(nodes.Name(name, "load"), list(arguments), [], None, None)
-
-    class Counting(NodeTransformer):
-        printed = False
-        """Whether the expression goes straight to the output."""
-        collected = False
-        """Whether the output goes into a variable."""
-
-        def within(self, node: Any, **flags: bool) -> Any:
-            before = self.printed, self.collected
-            for flag, value in flags.items():
-                setattr(self, flag, value)
-            self.generic_visit(node)
-            self.printed, self.collected = before
-            return node
-
-        def visit_For(self, node: Any) -> Any:  # noqa: N802
-            return self.stepping(self.within(node))
-
-        def visit_Macro(self, node: Any) -> Any:  # noqa: N802
-            return self.stepping(self.within(node, collected=True))
-
-        def stepping(self, node: Any) -> Any:
-            node.body.insert(0, nodes.ExprStmt(call("step_"), lineno=node.lineno))
-            return node
-
-        def visit_AssignBlock(self, node: Any) -> Any:  # noqa: N802
-            return self.within(node, collected=True)
-
-        visit_CallBlock = visit_FilterBlock = visit_AssignBlock  # noqa: N815
-
-        def visit_Output(self, node: Any) -> Any:  # noqa: N802
-            self.within(node, printed=True)
-            if self.collected:
-                node.nodes = [
-                    part if isinstance(part, nodes.TemplateData) else call("joined_", part)
-                    for part in node.nodes
-                ]
-            return node
-
-        def visit_Call(self, node: Any) -> Any:  # noqa: N802
-            return self.within(node, printed=False)
-
-        def visit_Concat(self, node: Any) -> Any:  # noqa: N802
-            self.generic_visit(node)
-            return node if self.printed else call("joined_", *node.nodes)
-
-        def visit_Add(self, node: Any) -> Any:  # noqa: N802
-            self.generic_visit(node)
-            return node if self.printed else call("added_", node.left, node.right)
-
-    environment = _environment()
-    tree = Counting().visit(environment.parse(source))
-    return tree.set_environment(environment)
 
 
 @functools.cache
@@ -193,7 +146,8 @@ def _environment() -> Any:
             return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
     class Sandbox(ImmutableSandboxedEnvironment):
-        intercepted_binops = frozenset(("*", "**"))
+        concat = staticmethod(_concat)  # of what macros and blocks collect
+        intercepted_binops = frozenset(("+", "*", "**"))
 
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
             # Some templates collect messages in lists of their own.
@@ -202,6 +156,10 @@ def _environment() -> Any:
             return super().is_safe_attribute(obj, attr, value)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+            if operator == "+":
+                if isinstance(left, (str, list)) and isinstance(right, (str, list)):
+                    _check(len(left) + len(right))
+                return left + right
             sizes = [len(side) if isinstance(side, (str, list, tuple)) else side for side in (left, right)]
             if operator == "*" and (left, right) != tuple(sizes):
                 _check(sizes[0] * sizes[1])

@@ -182,9 +182,9 @@ def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
     return "".join(texts), len(texts)
 
 
-def common_prefix(tokens: Sequence[int], other: Sequence[int]) -> int:
-    """Return how many ids two lists begin with in common."""
-    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, tokens, other)))
+def common_prefix(items: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many items, such as token ids, two sequences begin with in common."""
+    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, items, other)))
 
 
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:
