@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -24,7 +24,6 @@ from tiny_bert import WIDTH, write_tiny_bert
 from edgemem.errors import DiskFullError, DownloadError, ModelError
 from edgemem.llama.models.catalog import ModelEntry, Web, check_file, read_pin, sha256_of, state_of
 from edgemem.llama.models.convert import convert_bert
-from edgemem.llama.models.download import Begun, Part
 from edgemem.llama.models.fetch import fetch_model
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -161,26 +160,6 @@ def test_what_a_pulled_plug_left_behind_the_last_mark_is_not_trusted(
     assert served.asked == ["", "bytes=70000-", ""]
 
 
-def test_what_was_marked_survives_a_process_that_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every so many bytes the beginning is on the disk and noted, without anybody saying goodbye."""
-    monkeypatch.setattr("edgemem.llama.models.download.MARK_EVERY", 10)
-    begun = Begun(url="u", etag="e", length=100, kept=0)
-    with closing(Part(tmp_path / "m.gguf.part")) as part:
-        part.start(begun)
-        for _ in range(6):
-            part.add(b"1234")
-    with closing(Part(tmp_path / "m.gguf.part")) as again:
-        found = again.find("u")
-        assert found is not None
-        assert found.kept == 24
-        again.start(found)
-        assert again.digest() == hashlib.sha256(b"1234" * 6).hexdigest()
-        assert again.find("another") is None
-    assert names(tmp_path) == []
-
-
 @pytest.mark.parametrize("if_range", [True, False])
 @pytest.mark.parametrize("etag", ['"second"', 'W/"second"', ""])
 def test_a_file_that_changes_in_between_is_never_mixed(
@@ -212,22 +191,6 @@ def test_where_the_rest_cannot_be_had_it_begins_anew(
         else:
             setattr(served, name, value)
     assert fetch_model(entry, folder).read_bytes() == served.content
-
-
-def test_without_an_etag_only_a_known_checksum_lets_it_go_on(
-    entry: ModelEntry, pinned: ModelEntry, folder: Path, served: Served
-) -> None:
-    """Nothing else tells whether the rest belongs to the beginning."""
-    served.etag, served.cut = "", 50_000
-    for each, asked in ((entry, ["", ""]), (pinned, ["", "bytes=50000-"])):
-        served.asked.clear()
-        refused(each, folder, "broke off")
-        served.cut = None
-        assert fetch_model(each, folder).read_bytes() == served.content
-        assert served.asked == asked
-        for path in list(folder.iterdir()):
-            path.unlink()
-        served.cut = 50_000
 
 
 def test_a_part_that_is_whole_is_checked_without_the_server(
@@ -348,20 +311,18 @@ def test_https_needs_a_server_that_proves_who_it_is(
         assert fetch_model(entry, folder).read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    "page", [b"<html>Please log in</html>" * 9000, b"<", b"GGUX" * 9, b"GGUF", b"GG", b""]
-)
+@pytest.mark.parametrize("page", [b"<html>Please log in</html>" * 9000, b"GGUX" * 9, b"GGUF"])
 def test_what_is_no_gguf_is_refused(entry: ModelEntry, folder: Path, served: Served, page: bytes) -> None:
-    """A page to log in is told by its first bytes, before all of it has come."""
+    """A page to log in replaces nothing, and nothing of it is kept."""
     served.content = page
-    refused(entry, folder, "not a GGUF")
+    refused(entry, folder, "wrong file.*not a GGUF")
     assert names(folder) == []
 
 
 @pytest.mark.parametrize(
     ("status", "words"),
     [(404, "is not there"), (401, "to everybody"), (403, "to everybody"), (500, "try again later"),
-     (429, "try again later"), (416, "try again later"), (206, "nobody had asked for")],
+     (429, "try again later"), (416, "try again later"), (206, "try again later")],
 )  # fmt: skip
 def test_what_the_server_refuses_is_told(
     entry: ModelEntry, folder: Path, served: Served, status: int, words: str
@@ -474,15 +435,21 @@ def test_a_disk_that_becomes_full_keeps_a_beginning_and_says_so(
     assert names(folder) == []
 
 
-def test_sigterm_keeps_the_beginning(entry: ModelEntry, folder: Path, served: Served) -> None:
-    """A process that is ended in the middle of a file leaves what the next one goes on with."""
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_process_that_is_ended_keeps_the_beginning(
+    entry: ModelEntry, folder: Path, served: Served, end: signal.Signals
+) -> None:
+    """Ended in the middle of a file, politely or not, it leaves what the next one goes on with."""
     folder.mkdir()
     script = f"""
 import sys, time, msgspec
 from pathlib import Path
 from edgemem.cli.models import _ended_by_sigterm
 from edgemem.llama.models.catalog import ModelEntry
+from edgemem.llama.models import download
 from edgemem.llama.models.fetch import fetch_model
+
+download.MARK_EVERY = 10
 
 def tell(stage, done, of):
     print(done, flush=True)
@@ -497,8 +464,8 @@ with _ended_by_sigterm():
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=TESTS.parent) as process:
         assert process.stdout is not None
         done = int(process.stdout.readline())
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        process.send_signal(end)
+        assert process.wait(30) == (128 + end if end == signal.SIGTERM else -end)
     fetch_model(entry, folder)
     assert served.asked == ["", f"bytes={done}-"]
     assert (folder / entry.file).read_bytes() == served.content

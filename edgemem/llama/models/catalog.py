@@ -12,7 +12,7 @@ import msgspec
 from edgemem.config.faults import nearest
 from edgemem.errors import ModelError
 from edgemem.llama.models.gguf import Description, Shape, describe
-from edgemem.store.db.files import sync
+from edgemem.store.db.files import write_private
 
 _MIB = 1 << 20
 
@@ -50,12 +50,8 @@ def read_pin(path: Path) -> Pin | None:
 
 def write_pin(path: Path, pin: Pin) -> None:
     """Put the pin of a model's file beside it, whole or not at all."""
-    place = pin_path(path)
-    part = place.with_name(f"{place.name}.part")
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(pin), indent=2) + b"\n")
-    sync(part)
-    part.replace(place)
-    sync(place.parent)
+    data = msgspec.json.format(msgspec.json.encode(pin), indent=2) + b"\n"
+    write_private(pin_path(path), data, mode=0o644)
 
 
 def sha256_of(path: Path) -> str:

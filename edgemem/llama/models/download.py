@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import os
-import re
 import shutil
 import ssl
 import urllib.request
@@ -19,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from edgemem.errors import DiskFullError, DownloadError
+from edgemem.llama.models.catalog import sha256_of
 from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     url: str
     etag: str
-    """By which the server tells versions of the file apart; empty if it does not."""
+    """By which the server tells versions of the file apart; empty if it does not, byte for byte."""
     length: int
     """Bytes of the whole file; 0 if the server did not say."""
     kept: int
@@ -100,41 +99,30 @@ class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Part:
-    """The file of a download, whose name ends in `.part`, and its note; a context that closes it."""
+    """The file of a download from one URL, whose name ends in `.part`, and its note; a context that closes it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, url: str) -> None:
         self.path = path
         # the ending is one that .gitignore knows
         self._note = path.with_name(f"{path.name.removesuffix('.part')}.json.part")
         self._file = -1
-        self.begun: Begun | None = None
         self.count = 0
-
-    @property
-    def length(self) -> int:
-        """Return the bytes of the whole file; 0 if nobody knows."""
-        return self.begun.length if self.begun is not None else 0
-
-    def find(self, url: str) -> Begun | None:
-        """Return how far an earlier download from this URL came; anything else that lies here is removed."""
+        self.begun = Begun(url=url, etag="", length=0, kept=0)
         try:
             begun = msgspec.json.decode(self._note.read_bytes(), type=Begun)
-            if begun.url == url and 0 < begun.kept <= self.path.stat().st_size:
-                return begun
         except (FileNotFoundError, msgspec.DecodeError):
-            pass
-        self.drop()
-        return None
+            begun = self.begun
+        # without an ETag nothing tells whether the rest would be of the same file
+        if begun.url == url and begun.etag and path.exists() and 0 < begun.kept <= path.stat().st_size:
+            self.begun = begun
+        else:
+            self.drop()
 
     def start(self, begun: Begun) -> None:
-        """Open for writing behind the bytes that are kept; what stands after them goes, and so does everything for 0."""
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        """Open for writing behind the bytes that are kept; what stands after them goes."""
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         os.ftruncate(self._file, begun.kept)
-        os.lseek(self._file, 0, os.SEEK_SET)
-        self.count = begun.kept
-        self._digest = hashlib.sha256()
-        while chunk := os.read(self._file, _MIB):
-            self._digest.update(chunk)
+        self.count = os.lseek(self._file, 0, os.SEEK_END)
         self._write_note(begun)
 
     def add(self, chunk: bytes) -> None:
@@ -142,29 +130,25 @@ class Part:
         rest = memoryview(chunk)
         while rest:
             rest = rest[os.write(self._file, rest) :]
-        self._digest.update(chunk)
         self.count += len(chunk)
-        if self.begun is not None and self.count - self.begun.kept >= MARK_EVERY:
+        if self.count - self.begun.kept >= MARK_EVERY:
             self.mark()
 
     def mark(self) -> None:
         """Make sure that what was written is on the disk, and note how much it is."""
-        if self.begun is not None:
-            os.fsync(self._file)
-            self._write_note(msgspec.structs.replace(self.begun, kept=self.count))
-
-    def digest(self) -> str:
-        """Return the sha256 of everything that stands in the file."""
-        return self._digest.hexdigest()
+        os.fsync(self._file)
+        self._write_note(msgspec.structs.replace(self.begun, kept=self.count))
 
     def drop(self) -> None:
         """Remove the file and its note."""
         self.close()
         self._note.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
+        self.begun = msgspec.structs.replace(self.begun, etag="", length=0, kept=0)
 
-    def finish(self) -> None:
-        """Remove the note of a file that has got its name."""
+    def place(self, target: Path) -> None:
+        """Give the finished file its name."""
+        put_in_place(self.path, target)
         self._note.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -188,13 +172,12 @@ class Part:
 TIMEOUT_S = 30.0
 """Seconds of silence after which a server is given up."""
 _CHUNK = 1 << 16  # small enough that the bar moves on a slow line
-_BEGINNINGS = (b"GGUF", b"GGU", b"GG", b"G")  # the first piece may be a short one
 _RESERVE = 16_000_000  # bytes that a download leaves free: the memory itself writes to the same disk
 _HERE = ("127.0.0.1", "::1", "localhost")
 _BY_HAND = "bring the file yourself and type: edgemem models add FILE"
 
 
-def download(url: str, part: Part, *, tell: Progress, sha256: str, size: int, advice: str) -> str:
+def download(part: Part, *, tell: Progress, sha256: str, size: int, advice: str) -> str:
     """Bring a GGUF to the part's file and return its sha256.
 
     What breaks off is kept for the next call. What is wrong is removed. Plain http goes no further than this machine.
@@ -205,24 +188,21 @@ def download(url: str, part: Part, *, tell: Progress, sha256: str, size: int, ad
         size: bytes that the file must have; 0 if nobody knows.
         advice: what to do when the server has another file than the known one.
     """
+    url = part.begun.url
     loopback = urlsplit(url).hostname in _HERE
     _check_url(url, loopback)
-    opener = urllib.request.build_opener(_Redirects(loopback), *([_NO_PROXY] if loopback else []))
-    begun = part.find(url)
-    if begun is not None and not (begun.etag or sha256):
-        begun = None  # nothing would tell whether the rest is of the same file
-    if begun is not None and begun.kept == begun.length:
-        part.start(begun)
-    else:
-        answer = _ask(opener, url, begun)
-        if answer.status == 206 and begun is not None and not _goes_on(answer, begun, pinned=bool(sha256)):
+    if not part.begun.kept or part.begun.kept != part.begun.length:
+        opener = urllib.request.build_opener(
+            _Redirects(loopback), *([urllib.request.ProxyHandler({})] if loopback else [])
+        )
+        answer = _ask(opener, part.begun)
+        if answer.status == 206 and not _goes_on(answer, part.begun):
             answer.close()
-            answer = _ask(opener, url, begun := None)
+            part.drop()
+            answer = _ask(opener, part.begun)
         with answer:
-            _take(answer, part, _begin(answer, begun, url), size, advice, tell)
-    if part.length and part.count != part.length:
-        raise _broken_off(part, "the connection was closed")
-    digest = part.digest()
+            _take(answer, part, size, advice, tell)
+    digest = sha256_of(part.path)
     if sha256 and digest != sha256:
         part.drop()
         raise DownloadError(
@@ -254,9 +234,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-_NO_PROXY = urllib.request.ProxyHandler({})
-
-
 def _check_url(url: str, loopback: bool) -> None:
     where = urlsplit(url)
     if where.scheme != "https" and not (loopback and where.scheme == "http" and where.hostname in _HERE):
@@ -265,49 +242,42 @@ def _check_url(url: str, loopback: bool) -> None:
         )
 
 
-def _ask(opener: urllib.request.OpenerDirector, url: str, begun: Begun | None) -> HTTPResponse:
+def _ask(opener: urllib.request.OpenerDirector, begun: Begun) -> HTTPResponse:
     """Ask for the file, or for what is missing of it."""
+    url = begun.url
     request = urllib.request.Request(url, headers={"User-Agent": "edgemem", "Accept-Encoding": "identity"})  # noqa: S310  (https was checked)
-    if begun is not None:
+    if begun.kept:
         request.add_header("Range", f"bytes={begun.kept}-")
-        if begun.etag and not begun.etag.startswith("W/"):
-            request.add_header("If-Range", begun.etag)
+        request.add_header("If-Range", begun.etag)
     try:
         answer: HTTPResponse = opener.open(request, timeout=TIMEOUT_S)
     except HTTPError as error:
         with error:
-            if error.code == 416 and begun is not None:  # it has become shorter: another file
-                return _ask(opener, url, None)
-            raise DownloadError(_refused(error, url, _host(url))) from error
+            if error.code == 416 and begun.kept:  # it has become shorter: another file
+                return _ask(opener, msgspec.structs.replace(begun, kept=0))
+            raise DownloadError(_refused(error.code, url)) from error
     except (OSError, HTTPException, ValueError) as error:
-        raise DownloadError(_unreachable(error, url, _host(url))) from error
+        raise DownloadError(_unreachable(error, url)) from error
+    if answer.status == 206 and not begun.kept:
+        answer.close()
+        raise DownloadError(_refused(206, url))
     return answer
 
 
-def _goes_on(answer: HTTPResponse, begun: Begun, *, pinned: bool) -> bool:
-    """Tell whether a partial answer is the rest of what has begun."""
-    content_range = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
-    etag = answer.headers.get("ETag", "")
-    return (
-        content_range is not None
-        and int(content_range[1]) == begun.kept
-        and content_range[2] in ("*", str(begun.length))
-        and (etag == begun.etag or (pinned and not etag))
-    )
+def _goes_on(answer: HTTPResponse, begun: Begun) -> bool:
+    """Tell whether a partial answer is the rest of what has begun: not every server looks at If-Range."""
+    begins = answer.headers.get("Content-Range", "").startswith(f"bytes {begun.kept}-")
+    return begins and bool(answer.headers.get("ETag") == begun.etag)
 
 
-def _begin(answer: HTTPResponse, begun: Begun | None, url: str) -> Begun:
-    """Return what the answer is the whole, or the rest, of."""
+def _take(answer: HTTPResponse, part: Part, size: int, advice: str, tell: Progress) -> None:
+    """Write what comes behind what is there; whatever happens, what came before it is kept."""
+    begun = part.begun
     if answer.status != 206:
         # also where the rest was asked for: the server cannot begin in the middle, or has a newer file
-        return Begun(url=url, etag=answer.headers.get("ETag", ""), length=answer.length or 0, kept=0)
-    if begun is None:
-        raise DownloadError(f"{_host(url)} sent a part of {url} that nobody had asked for; try again later")
-    return begun
-
-
-def _take(answer: HTTPResponse, part: Part, begun: Begun, size: int, advice: str, tell: Progress) -> None:
-    """Write what comes behind what is there; whatever happens, what came before it is kept."""
+        etag = answer.headers.get("ETag", "")
+        etag = "" if etag.startswith("W/") else etag
+        begun = Begun(url=begun.url, etag=etag, length=answer.length or 0, kept=0)
     if size and begun.length and begun.length != size:
         part.drop()
         raise DownloadError(
@@ -318,11 +288,6 @@ def _take(answer: HTTPResponse, part: Part, begun: Begun, size: int, advice: str
         part.start(begun)
         try:
             for chunk in _chunks(answer, part):
-                if part.count == 0 and chunk[:4] not in _BEGINNINGS:
-                    raise DownloadError(
-                        f"What {begun.url} sent is not a GGUF file (a page to log in, perhaps); nothing was kept. "
-                        f"Try again later, or {_BY_HAND}"
-                    )
                 part.add(chunk)
                 tell("downloading", part.count, begun.length or part.count)
         finally:
@@ -331,12 +296,14 @@ def _take(answer: HTTPResponse, part: Part, begun: Begun, size: int, advice: str
                 part.drop()
     except OSError as error:
         raise _unwritten(error, part) from error
+    if part.count == 0 or begun.length not in (0, part.count):
+        raise _broken_off(part, "the connection was closed")
 
 
 def _chunks(answer: HTTPResponse, part: Part) -> Iterator[bytes]:
-    """Yield what a server sends; an answer without any byte is yielded too."""
+    """Yield what a server sends."""
     try:
-        while (chunk := answer.read(_CHUNK)) or not (part.count or part.length):
+        while chunk := answer.read(_CHUNK):
             yield chunk
     except (OSError, HTTPException) as error:
         raise _broken_off(part, _reason(error)) from error
@@ -344,7 +311,7 @@ def _chunks(answer: HTTPResponse, part: Part) -> Iterator[bytes]:
 
 def _unwritten(error: OSError, part: Part) -> Exception:
     """Word what the disk refused; what it had taken before stays, and is gone on with."""
-    kept = part.begun.kept if part.begun is not None else 0
+    kept = part.begun.kept
     if not kept:
         with suppress(OSError):  # a disk that takes nothing away either is told about by the first error
             part.drop()
@@ -359,25 +326,25 @@ def _unwritten(error: OSError, part: Part) -> Exception:
 def _broken_off(part: Part, reason: str) -> DownloadError:
     if not part.count:
         return DownloadError(f"The download broke off before its first byte ({reason}); try again")
-    came = f"{part.count:,} of {part.length:,} bytes" if part.length else f"{part.count:,} bytes"
+    of = f" of {part.begun.length:,}" if part.begun.length else ""
     return DownloadError(
-        f"The download broke off after {came} ({reason}); they are kept, type the same command to go on"
+        f"The download broke off after {part.count:,}{of} bytes ({reason}); they are kept, type the same command to go on"
     )
 
 
-def _refused(error: HTTPError, url: str, host: str) -> str:
-    if error.code in (404, 410):
-        return f"{url} is not there ({error.code}); perhaps it was moved: update edgemem, or {_BY_HAND}"
-    if error.code in (401, 403):
-        return (
-            f"{host} does not give {url} to everybody ({error.code}); get it with a browser, then {_BY_HAND}"
-        )
-    if 300 <= error.code < 400:
+def _refused(code: int, url: str) -> str:
+    host = urlsplit(url).hostname
+    if code in (404, 410):
+        return f"{url} is not there ({code}); perhaps it was moved: update edgemem, or {_BY_HAND}"
+    if code in (401, 403):
+        return f"{host} does not give {url} to everybody ({code}); get it with a browser, then {_BY_HAND}"
+    if 300 <= code < 400:
         return f"{host} sends on to where nothing may be fetched from; {_BY_HAND}"
-    return f"{host} answered {error.code} {error.reason}; try again later"
+    return f"{host} answered {code}; try again later"
 
 
-def _unreachable(error: Exception, url: str, host: str) -> str:
+def _unreachable(error: Exception, url: str) -> str:
+    host = urlsplit(url).hostname
     reason = error.reason if isinstance(error, URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
         return (
@@ -395,7 +362,3 @@ def _reason(error: object) -> str:
         return "it fell silent"
     text = error.strerror if isinstance(error, OSError) else None
     return str(text or error) or type(error).__name__
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).hostname or url

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,9 +83,8 @@ def is_right(entry: ModelEntry, path: Path) -> bool:
 def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
     target = folder / entry.file
     size, known = expected(entry, target) or (0, "")
-    with closing(Part(folder / f"{entry.file}.part")) as part:
+    with closing(Part(folder / f"{entry.file}.part", url)) as part:
         sha256 = download(
-            url,
             part,
             tell=tell,
             sha256=known,
@@ -106,9 +106,8 @@ def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
         put_in_place(notice, folder / f"NOTICE-{entry.name}.txt")
         # then the pin: a file that is there without one would be taken for one that was carried over
         if read_pin(target) is None and not entry.sha256:
-            write_pin(target, Pin(sha256=sha256, bytes=part.count, origin=url))
-        put_in_place(part.path, target)
-        part.finish()
+            write_pin(target, Pin(sha256=sha256, bytes=part.path.stat().st_size, origin=url))
+        part.place(target)
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -215,10 +214,7 @@ def _link_or_copy(file: Path, target: Path, sha256: str, tell: Progress) -> None
         return
     size = file.stat().st_size
     check_space(f"A copy of {file}", target.parent, size + _MIB)
-    with file.open("rb") as source, target.open("wb") as copy:
-        done = 0
-        while chunk := source.read(_MIB):
-            copy.write(chunk)
-            done += len(chunk)
-            tell("copying", done, size)
+    tell("copying", 0, 1)
+    shutil.copyfile(file, target)
+    tell("copying", 1, 1)
     compare(target, size=size, sha256=sha256, advice="the file changed while it was copied; try again")

@@ -211,7 +211,11 @@ def scenes() -> list[Scene]:
     return [
         Scene("when the conversation grows", plain),
         Scene("when tools are offered", plain, tools=True),
-        Scene("when a tool is called", [users[0], *first, replies[2], users[1], replies[1], users[2]], tools=True),
+        Scene(
+            "when a tool is called",
+            [users[0], *first, replies[2], users[1], replies[1], users[2]],
+            tools=True,
+        ),
         Scene("when a reply contains its thinking", [users[0], thoughts[0], users[1], thoughts[1], users[2]]),
         Scene(
             "when a tool is called between thoughts",
@@ -251,7 +255,9 @@ def _rewrites(fit: Fit, render: Render) -> str:
     """Return when a prompt does not begin with the one before it and the reply to that, white space apart."""
     for scene in scenes():
         texts = _texts(fit, render, scene)
-        for text, longer, messages, grown in zip(texts, texts[1:], scene.asked, scene.asked[1:], strict=False):
+        for text, longer, messages, grown in zip(
+            texts, texts[1:], scene.asked, scene.asked[1:], strict=False
+        ):
             reply = grown[len(messages)]
             generated = "" if reply.get("tool_calls") else as_generated(text, str(reply["content"]))
             if not longer.startswith(text) or not longer[len(text) :].lstrip().startswith(generated):
