@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.forward import CHARS_A_TOKEN, Forward
+from edgemem.llama.forward import Forward
 from edgemem.llama.models.catalog import find_entry, find_model, load_catalogue, read_pin
 from edgemem.llama.models.gguf import read_header
 from edgemem.llama.protocols import Embedder
-from edgemem.llama.thread import Computing, Job, ModelHandle
+from edgemem.llama.thread import Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,18 +33,16 @@ if TYPE_CHECKING:
 _POOLING_MEAN, _POOLING_RANK = 1, 4
 
 
-class Encoder(Computing):
+class Encoder:
     """Loads an embedding model and encodes one text at a time; not thread-safe."""
 
     def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
         """Load the model; `n_ctx` is in tokens and must not exceed what the model was trained for."""
-        has_pooling = f"{header.architecture}.pooling_type" in header.metadata
-        pooling = None if has_pooling else _POOLING_MEAN
+        pooling = None if f"{header.architecture}.pooling_type" in header.metadata else _POOLING_MEAN
         self.forward = forward = Forward(
             path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=pooling
         )
         api, vocabulary = forward.api, forward.vocabulary
-        self._n_ctx = n_ctx
         self.dimensions = int(api.llama_model_n_embd_out(forward.model))
         fault = ""
         if not _POOLING_MEAN <= forward.pooling < _POOLING_RANK:
@@ -52,32 +50,33 @@ class Encoder(Computing):
         elif self.dimensions != _dimensions(header):
             fault = f"announces {_dimensions(header)} dimensions but gives {self.dimensions}"
         if fault:
-            self.close()
+            forward.close()
             raise ModelError(f"{path} {fault}")
         self._ends = {api.llama_vocab_eos(vocabulary), api.llama_vocab_sep(vocabulary)}
 
     def tokenize(self, text: str) -> list[int]:
-        """Return at most `n_ctx` ids, the end token included; text that looks like a special token stays text."""
-        ids = self._ids(text)
-        cut = ids[: self._n_ctx]
-        if len(ids) > self._n_ctx and ids[-1] in self._ends:
-            cut[-1] = ids[-1]
-        return cut
+        """Return the ids of a text, also beyond `n_ctx`, with those that the model puts around it.
+
+        Text that looks like a special token stays text.
+        """
+        return self.forward.tokenize(text.strip(), around=True)
 
     def count(self, text: str) -> int:
-        """Return how many ids a text has, also beyond `n_ctx`, with those that the model puts around it."""
-        return len(self._ids(text))
+        """Return how many ids a text has."""
+        return len(self.tokenize(text))
 
     def encode(self, text: str) -> NDArray[np.float32] | None:
-        """Return the unit vector of a text, or None if the interrupt was raised meanwhile.
+        """Return the unit vector of a text, cut at `n_ctx` ids, or None if the interrupt was raised meanwhile.
 
         A text of which no token is left gets the zero vector: equally far from everything.
         """
         import numpy as np
 
-        ids = self.tokenize(text)
+        ids, most = self.tokenize(text), self.forward.n_ctx
         if not ids:
             return np.zeros(self.dimensions, dtype=np.float32)
+        if len(ids) > most:
+            ids = [*ids[: most - 1], ids[-1] if ids[-1] in self._ends else ids[most - 1]]
         if not self.forward.run(ids):
             return None
         vector = self.forward.result(self.dimensions)
@@ -88,9 +87,6 @@ class Encoder(Computing):
             )
         vector /= np.float32(norm)
         return vector
-
-    def _ids(self, text: str) -> list[int]:
-        return self.forward.tokenize(text.strip()[: self._n_ctx * CHARS_A_TOKEN], around=True)
 
 
 _MIB = 1 << 20
@@ -158,7 +154,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
             if text in self._remembered:
                 self._remembered.move_to_end(text)
                 return self._remembered[text]
-        job = Job([self._prefixes[0] + text])
+        job = Job(Encoder.encode, [self._prefixes[0] + text])
         self._worker.put(job, query=True)
         vector: Vector
         try:
@@ -177,7 +173,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
         """Embed text to be stored, one row each; queries go first."""
         import numpy as np
 
-        rows = self._stored(texts)
+        rows = self._stored(Encoder.encode, texts)
         return np.stack(rows) if rows else np.empty((0, self.dimensions), dtype=np.float32)
 
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
@@ -185,31 +181,28 @@ class LlamaEmbedder(ModelHandle, Embedder):
 
         It is asked before each text; `give_way` also stops the one that is computed.
         """
-        return self._stored(texts, stop)
+        return self._stored(Encoder.encode, texts, stop)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return how many tokens each stored text takes, with its prefix and what the model puts around it.
-
-        Queries go first; what is counted is not cut.
-        """
-        return self._stored(texts, counts=True)
+        """Return how many tokens each stored text takes, with its prefix and what the model puts around it, uncut."""
+        return self._stored(Encoder.count, texts)
 
     def _stored(
-        self, texts: Sequence[str], stop: Callable[[], bool] | None = None, *, counts: bool = False
+        self,
+        compute: Callable[[Encoder, str], Any],
+        texts: Sequence[str],
+        stop: Callable[[], bool] | None = None,
     ) -> list[Any]:
         self._check_open()
         if not texts:
             return []
-        job = Job([self._prefixes[1] + text for text in texts], stop, counts=counts)
+        job = Job(compute, [self._prefixes[1] + text for text in texts], stop)
         self._worker.put(job, query=False)
         return self._worker.wait(job, None)
 
     def give_way(self) -> None:
         """Stop at once what `embed_until` computes, wherever its `stop()` is true by now: somebody speaks."""
         self._worker.give_way()
-
-    def __repr__(self) -> str:
-        return f"<LlamaEmbedder {self.path.name}, {self.dimensions} dimensions{', closed' if self.closed else ''}>"
 
 
 def open_embedder(

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-CHARS_A_TOKEN = 64
-"""Of a very long text, more characters than this a token cannot matter."""
+_CHARS_A_TOKEN = 64  # of a very long text, more characters than this a token cannot matter
 
 
 class Interrupt:
@@ -97,7 +96,7 @@ class Forward:
         self.pooling = int(api.llama_pooling_type(self._context))
         self._memory = api.llama_get_memory(self._context)
         self.vocabulary = api.llama_model_get_vocab(self.model)
-        self._ids = (api.llama_token * (n_ctx * CHARS_A_TOKEN))()
+        self._ids = (api.llama_token * (n_ctx * _CHARS_A_TOKEN))()
         self._batch = api.llama_batch_init(n_ctx, 0, 1)
         self._held: list[int] = []
         """What a decoder's cache holds."""
@@ -109,7 +108,7 @@ class Forward:
 
         `around` adds those that the model puts around a text; with `special`, text may become special tokens.
         """
-        data = text[: self.n_ctx * CHARS_A_TOKEN].encode("utf-8", "replace").replace(b"\0", b" ")
+        data = text[: self.n_ctx * _CHARS_A_TOKEN].encode("utf-8", "replace").replace(b"\0", b" ")
         while True:
             count = self.api.llama_tokenize(
                 self.vocabulary, data, len(data), self._ids, len(self._ids), around, special

@@ -8,14 +8,14 @@ import re
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama.forward import Forward
 from edgemem.llama.models.catalog import find_entry, find_model
 from edgemem.llama.models.gguf import read_header
 from edgemem.llama.protocols import Reranker
-from edgemem.llama.thread import Computing, Job, ModelHandle
+from edgemem.llama.thread import Job, ModelHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,19 +30,8 @@ _QUERY, _TEXT = "{query}", "{document}"
 _LEAST = 32  # tokens that a window must leave for a pair: a short question and a sentence
 
 
-class _Template(NamedTuple):
-    """A template, cut where questions and texts stand in it."""
-
-    before: list[int]
-    query: str
-    """What stands before the question, in one piece with it."""
-    text: str
-    """What stands between the question and the text."""
-    after: list[int]
-
-
 class Pairing:
-    """Lays out pairs for one model.
+    """Lays out pairs for one model: its template's text, or the tokens of its kind, stand around them and between.
 
     Text that looks like a special token stays text. Of a pair that is too long, the end of the text is left out; of a
     question that takes more than half of the room, its beginning.
@@ -51,17 +40,35 @@ class Pairing:
     def __init__(self, forward: Forward) -> None:
         """Look at how the model wants it; raise ModelError where its window is too small for it."""
         self._forward = forward
-        api, vocabulary = forward.api, forward.vocabulary
-        begin, end, separator = (
-            [token] if (token := int(ask(vocabulary))) >= 0 else []
-            for ask in (api.llama_vocab_bos, api.llama_vocab_eos, api.llama_vocab_sep)
-        )
-        end, separator = end or separator, separator or end
-        wordpiece = api.llama_vocab_type(vocabulary) == _WPM
-        self._begin = begin
-        self._between = separator if wordpiece else [*end, *separator]
-        self._end = separator if wordpiece else end
-        self._template = self._read_template()
+        api, vocabulary, tokenize = forward.api, forward.vocabulary, forward.tokenize
+        self._ahead = self._between = ""  # what a template has before the question, and before the text
+        raw = api.llama_model_chat_template(forward.model, b"rerank")
+        if raw:
+            head, asks, rest = raw.decode("utf-8", "replace").partition(_QUERY)
+            self._between, tells, tail = rest.partition(_TEXT)
+            if not (asks and tells):
+                raise ModelError(
+                    f"{forward.path.name} has a template without a place for question and text; name another reranker"
+                )
+            cut = max((marker.end() for marker in _MARKER.finditer(head)), default=0)
+            self._ahead = head[cut:]
+            self._begin, self._end = tokenize(head[:cut], special=True), tokenize(tail, special=True)
+            self._middle: list[int] = []
+            taken = len(tokenize(self._ahead + self._between))
+        else:
+            self._begin, end, separator = (
+                [token] if (token := int(ask(vocabulary))) >= 0 else []
+                for ask in (api.llama_vocab_bos, api.llama_vocab_eos, api.llama_vocab_sep)
+            )
+            end, separator = end or separator, separator or end
+            wordpiece = api.llama_vocab_type(vocabulary) == _WPM
+            self._middle = separator if wordpiece else [*end, *separator]
+            self._end = separator if wordpiece else end
+            taken = len(self._middle)
+        self._has_template = bool(raw)
+        self._most = forward.n_ctx - len(self._begin) - len(self._end)
+        self._room = self._most - taken
+        """Tokens that question and text may take together."""
         if self._room < _LEAST:
             raise ModelError(
                 f"{forward.path.name} puts so much around a pair that {forward.n_ctx} tokens leave no room for it; "
@@ -70,47 +77,17 @@ class Pairing:
 
     def ids(self, query: str, text: str) -> list[int]:
         """Return the ids of a pair, at most as many as the window holds."""
-        tokenize, room = self._forward.tokenize, self._room
-        query, text = query.strip(), text.strip()
+        tokenize, query, text = self._forward.tokenize, query.strip(), text.strip()
         query_ids, text_ids = tokenize(query), tokenize(text)
-        most = max(room // 2, room - len(text_ids))
-        if self._template is None:
-            query_ids = query_ids[-most:]
-            return [*self._begin, *query_ids, *self._between, *text_ids[: room - len(query_ids)], *self._end]
-        before, ahead, between, after = self._template
-        if len(query_ids) > most:
-            query = self._spell(query_ids[-most:])
-        # In one piece: at its ends, a text may share a token with what stands beside it.
-        pair = tokenize(f"{ahead}{query}{between}{text}")
-        return [*before, *pair[: self._forward.n_ctx - len(before) - len(after)], *after]
-
-    @property
-    def _room(self) -> int:
-        """Tokens that question and text may take together."""
-        if self._template is None:
-            around = len(self._begin) + len(self._between) + len(self._end)
+        most = max(self._room // 2, self._room - len(text_ids))
+        if self._has_template:
+            if len(query_ids) > most:
+                query = self._spell(query_ids[-most:])
+            # In one piece: at its ends, a text may share a token with what stands beside it.
+            pair = tokenize(f"{self._ahead}{query}{self._between}{text}")
         else:
-            before, ahead, between, after = self._template
-            around = len(before) + len(self._forward.tokenize(ahead + between)) + len(after)
-        return self._forward.n_ctx - around
-
-    def _read_template(self) -> _Template | None:
-        raw = self._forward.api.llama_model_chat_template(self._forward.model, b"rerank")
-        template = raw.decode("utf-8", "replace") if raw else ""
-        head, asks, rest = template.partition(_QUERY)
-        between, tells, tail = rest.partition(_TEXT)
-        if not template:
-            return None
-        if not (asks and tells):
-            raise ModelError(
-                f"{self._forward.path.name} has a template without a place for question and text; name another reranker"
-            )
-        ends = [marker.end() for marker in _MARKER.finditer(head)]
-        cut = ends[-1] if ends else 0
-        tokenize = self._forward.tokenize
-        return _Template(
-            tokenize(head[:cut], special=True), head[cut:], between, tokenize(tail, special=True)
-        )
+            pair = [*query_ids[-most:], *self._middle, *text_ids]
+        return [*self._begin, *pair[: self._most], *self._end]
 
     def _spell(self, ids: list[int]) -> str:
         """Return the text of some ids."""
@@ -133,7 +110,7 @@ _LEAST_SHARE = 1e-12
 _MOST_BENT = 1 - 1e-7
 
 
-class Ranker(Computing):
+class Ranker:
     """Loads a model that ranks and reads one pair at a time; not thread-safe."""
 
     def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
@@ -166,10 +143,6 @@ class Ranker(Computing):
             return math.atanh(max(-_MOST_BENT, min(outs[0], _MOST_BENT)))
         return float(outs[0])
 
-    def count(self, pair: tuple[str, str]) -> int:
-        """Return how many ids a pair has."""
-        return len(self._pairing.ids(*pair))
-
     def _find_yes(self) -> int:
         """Return which of the head's numbers speaks for a text, or refuse a head that tells something else."""
         api, model = self.forward.api, self.forward.model
@@ -188,8 +161,6 @@ class LlamaReranker(ModelHandle, Reranker):
     Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A newer question interrupts an
     older one, which goes on behind it for as long as somebody waits: what was asked last is what is spoken now.
     """
-
-    _nothing = ("", "")
 
     def __init__(self, path: str | Path, *, n_ctx: int = 256, threads: int = 1) -> None:
         """Check the file, without loading it yet; of a pair longer than `n_ctx` tokens the text's end is left out."""
@@ -222,7 +193,7 @@ class LlamaReranker(ModelHandle, Reranker):
         self._check_open()
         if not texts:
             return []
-        job = Job([(query, text) for text in texts], stop)
+        job = Job(Ranker.encode, [(query, text) for text in texts], stop)
         self._worker.put(job, query=True)
         try:
             return self._worker.wait(job, timeout_s) or None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from abc import ABC, abstractmethod
 from collections import deque
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError
-from edgemem.llama.forward import Forward, Interrupt
+from edgemem.llama.forward import Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,53 +20,35 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Computing(ABC):
-    """What the thread runs: a loaded model."""
-
-    forward: Forward
-
-    @abstractmethod
-    def encode(self, item: Any) -> Any:
-        """Return what the model makes of an item, or None if the interrupt was raised meanwhile."""
-
-    @abstractmethod
-    def count(self, item: Any) -> int:
-        """Return how many tokens an item takes, with those that the model puts around it."""
-
-    def close(self) -> None:
-        """Free the model; a second call does nothing."""
-        self.forward.close()
-
-
 class Job:
-    """Items on their way through the worker; `rows` grows, so an interrupted job goes on where it was.
+    """Items on their way through the thread; `rows` grows, so an interrupted job goes on where it was.
 
-    Once `stop()` is true nobody waits for the rest; with `counts` the rows are how many tokens each item takes.
+    `compute` makes a row of the loaded model and an item, or None if it was interrupted. Once `stop()` is true nobody
+    waits for the rest.
     """
 
     def __init__(
-        self, items: list[Any], stop: Callable[[], bool] | None = None, *, counts: bool = False
+        self, compute: Callable[[Any, Any], Any], items: list[Any], stop: Callable[[], bool] | None = None
     ) -> None:
+        self.compute = compute
         self.items = items
         self.stop = stop
-        self.counts = counts
         self.rows: list[Any] = []
         self.done: Future[list[Any]] = Future()
 
 
 class ModelWorker:
-    """The thread that loads, uses and frees a model, with a lane for queries and one for stored text.
+    """The thread that loads, uses and frees a model: the newest query first, and stored text behind all queries.
 
     `load` makes the model, which has to obey the `interrupt` that it is given; `what` is its kind.
     """
 
-    def __init__(self, what: str, load: Callable[..., Computing]) -> None:
+    def __init__(self, what: str, load: Callable[..., Any]) -> None:
         self._load, self._what = load, what
         self._interrupt = Interrupt()
         self._changed = threading.Condition()
-        self._queries: deque[Job] = deque()
-        self._background: deque[Job] = deque()
-        self._running: Job | None = None  # it stays at the head of its lane until it is done
+        self._jobs: deque[Job] = deque()
+        self._running: Job | None = None  # it stays at its place until it is done
         self._thread: threading.Thread | None = None
         self.closed = False
 
@@ -81,34 +62,28 @@ class ModelWorker:
                 self._thread = threading.Thread(target=self._run, name=f"edgemem-{self._what}", daemon=True)
                 self._thread.start()
             if query:
-                self._queries.appendleft(job)
+                self._jobs.appendleft(job)
                 if self._running is not None:
                     self._interrupt.ask()
             else:
-                self._background.append(job)
+                self._jobs.append(job)
             self._changed.notify()
 
     def wait(self, job: Job, timeout_s: float | None) -> list[Any]:
         """Return what was made of a job, or drop it and raise `TimeoutError` when `timeout_s` seconds were not enough."""
         try:
             return job.done.result(timeout_s)
-        except WaitTimeoutError:
-            if self.drop(job):
-                raise
-            return job.done.result()  # done in the last moment
-        except KeyboardInterrupt:
-            self.drop(job)
+        except (WaitTimeoutError, KeyboardInterrupt) as error:
+            with self._changed:
+                done = job.done.done()
+                if not done:
+                    self._jobs.remove(job)
+                    if self._running is job:
+                        self._interrupt.ask()
+                    job.done.cancel()
+            if done and isinstance(error, WaitTimeoutError):
+                return job.done.result()  # done in the last moment
             raise
-
-    def drop(self, job: Job) -> bool:
-        """Forget a job that nobody waits for any more, also while it is computed; False if it is done already."""
-        with self._changed:
-            if job.done.done():
-                return False
-            self._leave(job)
-            if self._running is job:
-                self._interrupt.ask()
-            return job.done.cancel()
 
     def give_way(self) -> None:
         """End the jobs whose `stop()` is true, also the one that is computed at this moment, with what they have."""
@@ -117,7 +92,7 @@ class ModelWorker:
                 if job is self._running:
                     self._interrupt.ask()
                 else:
-                    self._finish(job, None)
+                    self._finish(job)
 
     def close(self) -> None:
         """End the thread; jobs that are not done get ClosedError."""
@@ -133,53 +108,52 @@ class ModelWorker:
         return ClosedError(f"The {self._what} was closed; open it again")
 
     def _run(self) -> None:
-        encoder: Computing | None = None
+        model: Any = None
         try:
             while (job := self._next()) is not None:
-                encoder = self._step(encoder, job)
+                model = self._step(model, job)
         finally:
-            if encoder is not None:
-                encoder.close()
-            for job in (*self._queries, *self._background):
+            if model is not None:
+                model.forward.close()
+            for job in list(self._jobs):
                 self._finish(job, self.closed_error())
 
+    def _step(self, model: Any, job: Job) -> Any:
+        """Compute one item of a job; interrupted, it is simply tried again when its turn comes."""
+        try:
+            model = model or self._load(interrupt=self._interrupt)
+            if len(job.rows) < len(job.items):
+                row = job.compute(model, job.items[len(job.rows)])
+                job.rows += [] if row is None else [row]
+        except Exception as error:  # noqa: BLE001  (it is raised where the job is waited for)
+            self._finish(job, error)
+        else:
+            if len(job.rows) == len(job.items):
+                self._finish(job)
+        return model
+
     def _next(self) -> Job | None:
-        """Wait for work and mark it as running; None once the embedder is closed."""
+        """Wait for work and mark it as running; None once the model is closed."""
         with self._changed:
             self._running = None
             while True:
                 # Before each item: a query may have come in between, and its turn may still run.
                 for job in self._stopped():
-                    self._finish(job, None)
+                    self._finish(job)
                 if self.closed:
                     return None
-                if self._queries or self._background:
+                if self._jobs:
                     break
                 self._changed.wait()
             self._interrupt.reset()
-            self._running = (self._queries or self._background)[0]
+            self._running = self._jobs[0]
             return self._running
 
-    def _step(self, encoder: Computing | None, job: Job) -> Computing | None:
-        """Compute one item of a job; interrupted, it is simply tried again when its turn comes."""
-        try:
-            encoder = encoder or self._load(interrupt=self._interrupt)
-            item = job.items[len(job.rows)]
-            row = encoder.count(item) if job.counts else encoder.encode(item)
-        except Exception as error:  # noqa: BLE001  (it is raised where the job is waited for)
-            self._finish(job, error)
-            return encoder
-        if row is not None:
-            job.rows.append(row)
-            if len(job.rows) == len(job.items):
-                self._finish(job, None)
-        return encoder
-
-    def _finish(self, job: Job, error: Exception | None) -> None:
+    def _finish(self, job: Job, error: Exception | None = None) -> None:
         with self._changed:
-            self._leave(job)
             if job.done.cancelled():
                 return
+            self._jobs.remove(job)
             if error is None:
                 job.done.set_result(job.rows)
             else:
@@ -187,23 +161,16 @@ class ModelWorker:
 
     def _stopped(self) -> list[Job]:
         """Return the jobs for whose rest nobody waits any more."""
-        return [job for job in (*self._queries, *self._background) if job.stop is not None and job.stop()]
-
-    def _leave(self, job: Job) -> None:
-        for lane in (self._queries, self._background):
-            if job in lane:
-                lane.remove(job)
+        return [job for job in self._jobs if job.stop is not None and job.stop()]
 
 
 class ModelHandle:
     """A model that any thread may use; it is loaded when first needed, and whoever drops it unclosed is warned."""
 
-    _nothing: Any = ""
-    """What the model may be loaded with that costs nothing."""
     _close: weakref.finalize[..., ModelHandle] | None = None
     """Where the file was refused there is nothing to close."""
 
-    def __init__(self, path: Path, what: str, load: Callable[..., Computing]) -> None:
+    def __init__(self, path: Path, what: str, load: Callable[..., Any]) -> None:
         """Take a model's file, without loading it yet; `load` does that, in the thread, with an `interrupt` to obey."""
         self.path = path
         self._worker = ModelWorker(what, load)
@@ -217,7 +184,7 @@ class ModelHandle:
 
     def warm(self) -> None:
         """Begin to load the model and return at once; an error shows at the next call."""
-        self._worker.put(Job([self._nothing]), query=True)
+        self._worker.put(Job(lambda *_: None, []), query=True)
 
     def close(self) -> None:
         """Free the model; whoever waits for it gets ClosedError. A second call does nothing."""

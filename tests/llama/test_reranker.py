@@ -240,27 +240,6 @@ def test_a_head_or_a_template_of_another_kind_is_refused(
                 reranker.score(ASKED, TEXTS)
 
 
-def test_a_decoder_goes_on_where_pairs_begin_to_differ(files: dict[str, Path]) -> None:
-    """What it reads of a further pair gives what all of it gives, also after an interrupt."""
-    interrupt = Interrupt()
-    forward = Forward(files["qwen3"], n_ctx=128, threads=1, interrupt=interrupt, pooling=RANK)
-    pairing = Pairing(forward)
-    first, second = pairing.ids(ASKED, TEXTS[0]), pairing.ids(ASKED, TEXTS[1])
-    try:
-        assert forward.run(second)
-        whole = forward.result(2)
-        for ids in (first, second, second):
-            assert forward.run(ids, reuse=True)
-        assert forward.result(2) == pytest.approx(whole, abs=0.01)
-        interrupt.ask()
-        assert not forward.run(first, reuse=True)
-        interrupt.reset()
-        assert forward.run(second, reuse=True)
-        assert forward.result(2).tolist() == whole.tolist()
-    finally:
-        forward.close()
-
-
 @pytest.mark.parametrize("architecture", ["bert", "jina-bert-v2"])
 @pytest.mark.parametrize("says", [-3.0, 0.0, 2.5])
 def test_what_the_head_says_is_the_logit(
