@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from edgemem.context.prompt.log import PromptLog
     from edgemem.hooks.registry import HookFailure
+    from edgemem.llama.second_context import WarmPrefix
     from edgemem.llama.state import KeptState
-    from edgemem.llama.warm_prefix import WarmPrefix
     from edgemem.records import Epoch
 
 

@@ -12,10 +12,9 @@ from edgemem.llama import backend
 from edgemem.llama.conversation import Conversation, Reply
 from edgemem.llama.forward import Interrupt, watching
 from edgemem.llama.models.gguf import read_header
-from edgemem.llama.second_context import SideChat
+from edgemem.llama.second_context import SideChat, WarmPrefix
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.llama.warm_prefix import WarmPrefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

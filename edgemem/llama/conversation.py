@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,11 +12,10 @@ from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
 from edgemem.llama.protocols import Generation
 from edgemem.llama.replies import opened_thought
 from edgemem.llama.tokens.log import SPARE, TokenLog
+from edgemem.store.db.files import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
-
-    from typing_extensions import Self
 
     from edgemem.llama.protocols import Prompt
     from edgemem.llama.tokens.log import Taken
@@ -57,7 +56,7 @@ class Reply:
         return Generation(self.text, tuple(self.ids), prompt_tokens, evaluated_tokens, self.stopped)
 
 
-class Closing(ABC):
+class OneCaller(Closing):
     """What computes for one caller at a time, and may be closed from any thread."""
 
     def __init__(self) -> None:
@@ -65,22 +64,12 @@ class Closing(ABC):
         self._lock = threading.Lock()
         self._closing = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @abstractmethod
-    def close(self) -> None:
-        """Stop what is being written, and free what it takes; a second call does nothing."""
-
     def _check_open(self) -> None:
         if self._closing:
             raise ClosedError("The chat model was closed; open it again")
 
 
-class Conversation(Closing):
+class Conversation(OneCaller):
     """One conversation with one model.
 
     A reply that is streaming holds the model: another thread waits for it, the same thread is told to end it
@@ -226,7 +215,7 @@ class Conversation(Closing):
         )
 
 
-class SinglePrompts(Closing):
+class SinglePrompts(OneCaller):
     """Answers single prompts beside a conversation, the likeliest token each time; safe to close from another thread."""
 
     n_ctx: int

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError
 from edgemem.llama.forward import Interrupt
+from edgemem.store.db.files import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from typing_extensions import Self
 
 
 class Job:
@@ -164,7 +163,7 @@ class ModelWorker:
         return [job for job in self._jobs if job.stop is not None and job.stop()]
 
 
-class ModelHandle:
+class ModelHandle(Closing):
     """A model that any thread may use; it is loaded when first needed, and whoever drops it unclosed is warned."""
 
     _close: weakref.finalize[..., ModelHandle] | None = None
@@ -194,12 +193,6 @@ class ModelHandle:
     def _check_open(self) -> None:
         if self.closed:
             raise self._worker.closed_error()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if self._close is not None and self._close.alive:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.hooks.compaction import ContextCompactionHook
+    from edgemem.llama.second_context import WarmPrefix
     from edgemem.llama.state import KeptState
-    from edgemem.llama.warm_prefix import WarmPrefix
     from edgemem.memory.idle import IdleFailure, IdleWorker
     from edgemem.recall.rank.gate import Fit, Utterance
     from edgemem.recall.rank.replacing import Messages

@@ -26,10 +26,9 @@ from edgemem.errors import ClosedError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.second_context import SideContext
+from edgemem.llama.second_context import BATCH, SideContext
 from edgemem.llama.sequence import held_by
 from edgemem.llama.tokens.log import common_prefix
-from edgemem.llama.warm_prefix import BATCH
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
@@ -151,8 +150,8 @@ class Kitchen:
 
     def read_some(self, batches: int) -> None:
         """Read so many batches ahead."""
-        wanted = self.prefix.counts.tokens + batches * BATCH
-        while self.prefix.counts.tokens < wanted:
+        wanted = self.prefix.tokens_read + batches * BATCH
+        while self.prefix.tokens_read < wanted:
             assert self.hook.warm(stop=never)
 
     def read_all(self) -> int:
@@ -203,13 +202,12 @@ def test_head_is_not_read_again(memory: Memory, chat: LlamaChat) -> None:
     steps = kitchen.read_all()
     with chat.if_quiet() as llama:
         after = held_by(llama)
-    counts = kitchen.prefix.counts
+    prefix = kitchen.prefix
     shared = common_prefix(before, after)
     assert shared > 60
-    assert counts.tokens == len(after) - shared
-    assert steps == -(-counts.tokens // BATCH) + 3  # the context, the head, and the move
-    assert (counts.moved, counts.stopped) == (1, 0)
-    assert counts.moved_bytes > len(after) * 2 * 2 * 32 * 2
+    assert prefix.tokens_read == len(after) - shared
+    assert steps == -(-prefix.tokens_read // BATCH) + 3  # the context, the head, and the move
+    assert prefix.moved == 1
     assert kitchen.layout.epoch is not epoch  # it begins with the next turn
 
 
@@ -223,13 +221,13 @@ def test_speech_in_the_middle_goes_on_with_the_old_epoch(file: Path, memory: Mem
         assert not kitchen.hook.warm(stop=lambda: True)
         kitchen.turn()  # which checks what was read
         assert kitchen.layout.epoch is old
-    assert kitchen.prefix.counts.tokens == 2 * BATCH
+    assert kitchen.prefix.tokens_read == 2 * BATCH
     with chat.if_quiet() as llama:
         before = held_by(llama)
     kitchen.read_all()
     with chat.if_quiet() as llama:
         after = held_by(llama)
-    assert kitchen.prefix.counts.tokens == len(after) - common_prefix(before, after)
+    assert kitchen.prefix.tokens_read == len(after) - common_prefix(before, after)
     handed = kitchen.turn().handed[0]
     assert kitchen.layout.epoch.reason == "high water, read ahead"
     assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
@@ -286,7 +284,7 @@ def test_the_first_sound_stops_the_batch(
     assert gave_way
     kitchen.turn()
     kitchen.read_all()
-    assert kitchen.prefix.counts.moved == 1
+    assert kitchen.prefix.moved == 1
 
 
 def test_who_speaks_while_it_is_moved_finds_the_old_epoch(memory: Memory, chat: LlamaChat) -> None:
@@ -304,7 +302,7 @@ def test_who_speaks_while_it_is_moved_finds_the_old_epoch(memory: Memory, chat: 
     while kitchen.prefix._side is None or kitchen.prefix._side.held != kitchen.prefix._ids:
         assert kitchen.hook.warm(stop=never)
     assert not kitchen.hook.warm(stop=speaks_at_the_end)
-    assert kitchen.prefix.counts.moved == 0
+    assert kitchen.prefix.moved == 0
     kitchen.turn()
     assert kitchen.layout.epoch is old
     with chat.if_quiet() as llama:
@@ -312,8 +310,8 @@ def test_who_speaks_while_it_is_moved_finds_the_old_epoch(memory: Memory, chat: 
     kitchen.read_all()
     with chat.if_quiet() as llama:
         after = held_by(llama)
-    assert kitchen.prefix.counts.moved == 1
-    assert kitchen.prefix.counts.tokens == len(after) - common_prefix(before, after)  # nothing twice
+    assert kitchen.prefix.moved == 1
+    assert kitchen.prefix.tokens_read == len(after) - common_prefix(before, after)  # nothing twice
 
 
 def test_more_is_said_than_there_was_room_for(file: Path, memory: Memory, chat: LlamaChat) -> None:
@@ -333,7 +331,7 @@ def test_more_is_said_than_there_was_room_for(file: Path, memory: Memory, chat: 
     with chat.if_quiet() as llama:
         after = held_by(llama)
     assert len(after) > room
-    assert kitchen.prefix.counts.tokens == len(after) - common_prefix(before, after)  # nothing twice
+    assert kitchen.prefix.tokens_read == len(after) - common_prefix(before, after)  # nothing twice
     handed = kitchen.turn().handed[0]
     assert kitchen.layout.epoch.reason == "high water, read ahead"
     assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
@@ -354,7 +352,7 @@ def test_forgetting_throws_away_what_was_read(memory: Memory, chat: LlamaChat) -
     with chat.if_quiet() as llama:
         shared = common_prefix(before, held_by(llama))
         whole = len(held_by(llama)) - shared
-    assert kitchen.prefix.counts.tokens == 3 * BATCH + whole
+    assert kitchen.prefix.tokens_read == 3 * BATCH + whole
     handed = kitchen.turn().handed[0]
     assert kitchen.layout.epoch.reason == "high water, read ahead"
     assert kitchen.layout.epoch.summary == "A cup."
@@ -368,7 +366,7 @@ def test_forgetting_after_the_move_is_obeyed(memory: Memory, chat: LlamaChat) ->
     epoch = kitchen.until_prepared()
     kitchen.hook._prepared = msgspec.structs.replace(epoch, summary="recall_fact -> pin = 4711\nA cup.")
     kitchen.read_all()
-    assert kitchen.prefix.counts.moved == 1
+    assert kitchen.prefix.moved == 1
     memory.forget("pin", scope="household")
     handed = kitchen.turn().handed[0]
     assert kitchen.layout.epoch.first_turn == epoch.first_turn
@@ -404,8 +402,8 @@ def test_a_full_window_forces_the_switch(file: Path, memory: Memory, chat: Llama
         if kitchen.layout.epoch.first_turn == epoch.first_turn:
             break
     assert kitchen.in_epoch(epoch)
-    new = chat.last.prompt_tokens - kitchen.prefix.counts.tokens
-    assert kitchen.prefix.counts.moved == bool(batches)
+    new = chat.last.prompt_tokens - kitchen.prefix.tokens_read
+    assert kitchen.prefix.moved == bool(batches)
     assert new - 110 < chat.last.evaluated_tokens < new
     assert kitchen.same_as_cold(file, handed)
     assert not kitchen.hook.warm(stop=never)
@@ -482,7 +480,7 @@ def test_a_lent_model_is_touched_only_in_the_turn(file: Path, memory: Memory) ->
         before = held_by(lent)
         kitchen.read_all()
         assert held_by(lent) == before
-        assert kitchen.prefix.counts.moved == 0
+        assert kitchen.prefix.moved == 0
         handed = kitchen.turn().handed[0]
         assert kitchen.layout.epoch.reason == "high water, read ahead"
         assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
@@ -590,7 +588,7 @@ def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
         worker.hold(kitchen)
         kitchen.until_prepared()
         worker.release(kitchen)
-        while kitchen.prefix.counts.tokens == 0:
+        while kitchen.prefix.tokens_read == 0:
             time.sleep(0.001)
         (chat if first == "chat" else memory).close()
         assert memory.closed or not memory.diagnostics.idle_failures()
@@ -667,7 +665,7 @@ def test_killed_in_the_middle(file: Path, tmp_path: Path, chat: LlamaChat) -> No
         assert len(kitchen.layout.turns) == turns + 1
         kitchen.until_prepared()
         assert kitchen.read_all()
-        assert kitchen.prefix.counts.moved == 1
+        assert kitchen.prefix.moved == 1
 
 
 def test_looking_ahead_changes_nothing() -> None:

@@ -29,7 +29,7 @@ from edgemem.loop.replies import ChatReplies
 
 if TYPE_CHECKING:
     from edgemem.context.prompt.log import PromptLog
-    from edgemem.llama.warm_prefix import WarmPrefix
+    from edgemem.llama.second_context import WarmPrefix
     from edgemem.loop.loop import TurnResult
     from edgemem.memory import Memory
 
@@ -242,12 +242,9 @@ def _talk(
             ][1:],
         }
         if timed is not None:
-            counts = timed.counts
             figures |= {
-                "tokens_read_ahead": counts.tokens,
-                "stopped_in_a_batch": counts.stopped,
-                "moved": counts.moved,
-                "moved_bytes": round(counts.moved_bytes / max(1, counts.moved)),
+                "tokens_read_ahead": timed.tokens_read,
+                "moved": timed.moved,
                 "taken_out_ms": median(timed.out_ms),
                 "put_in_ms": median(timed.in_ms),
                 "put_in_most_ms": round(max(timed.in_ms), 2),

@@ -14,11 +14,10 @@ from edgemem.errors import ClosedError, TemplateError
 from edgemem.llama.protocols import Prompt, Segment, Tokenizer
 from edgemem.llama.template.chat_template import ChatTemplate, neutralise
 from edgemem.llama.tokens.vocabulary import FileVocabulary, ServerVocabulary, Vocabulary
+from edgemem.store.db.files import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from typing_extensions import Self
 
     from edgemem.llama.server.client import LlamaServer
     from edgemem.records import Message
@@ -45,7 +44,7 @@ class _Known:
         return ChatTemplate(self.source, bos=self.vocabulary.bos_text, eos=self.vocabulary.eos_text)
 
 
-class LlamaTokenizer(Tokenizer):
+class LlamaTokenizer(Closing, Tokenizer):
     """Counts exactly what a model will be shown; loaded when first used, safe from several threads.
 
     Text in user, assistant and tool messages cannot become a control token: `<|im_end|>` said aloud is
@@ -87,12 +86,6 @@ class LlamaTokenizer(Tokenizer):
         self.n_ctx: int | None = None
         """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
         self.tokenised_bytes = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Free the vocabulary; a second call does nothing."""
