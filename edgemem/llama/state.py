@@ -31,7 +31,7 @@ from edgemem.llama.tokens.log import common_prefix
 from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -46,7 +46,6 @@ _LENGTH = struct.Struct("<I")
 _DIGEST = 32
 _BEGIN = len(_MAGIC) + _DIGEST + _LENGTH.size
 _CHUNK = 1 << 20
-_GLOB = "state-*.bin"
 
 
 class StateHeader(msgspec.Struct, frozen=True):
@@ -102,20 +101,20 @@ def read_state(path: Path, *, max_bytes: int) -> tuple[StateHeader, memoryview]:
         raise CorruptError(f"{path.name} is larger than [chat] keep_state_mb allows")
     # Read, not mapped: a mapped file that is cut short kills the process.
     raw = memoryview(path.read_bytes())
-    begin = len(_MAGIC) + _DIGEST
-    if bytes(raw[: len(_MAGIC)]) != _MAGIC:
-        raise CorruptError(f"{path.name} is no kept state")
-    if hashlib.sha256(raw[begin:]).digest() != bytes(raw[len(_MAGIC) : begin]):
-        raise CorruptError(f"{path.name} is damaged or cut short")
     header, end = _header(path, raw)
-    if len(raw) - end != header.size:
-        raise CorruptError(f"{path.name} holds {len(raw) - end} bytes of state and promises {header.size}")
+    begin = len(_MAGIC) + _DIGEST
+    if hashlib.sha256(raw[begin:]).digest() != raw[len(_MAGIC) : begin] or len(raw) - end != header.size:
+        raise CorruptError(f"{path.name} is damaged or cut short")
     return header, raw[end:]
 
 
-def headers_in(folder: Path) -> list[tuple[Path, StateHeader]]:
+def headers_in(folder: Path, glob: str = "state-*.bin") -> list[tuple[Path, StateHeader]]:
     """Return the files of kept states that say what they are, without a look at their data."""
-    return _headers(sorted(folder.glob(_GLOB)))
+    headers = []
+    for path in sorted(folder.glob(glob)):
+        with suppress(OSError, CorruptError), path.open("rb") as file:
+            headers.append((path, _header(path, memoryview(file.read(_CHUNK)))[0]))
+    return headers
 
 
 def remove_states(folder: Path, *, before: int | None = None) -> None:
@@ -124,11 +123,10 @@ def remove_states(folder: Path, *, before: int | None = None) -> None:
     Args:
         before: only what was made before something was forgotten at this tick; None: all.
     """
-    paths = [*folder.glob(_GLOB), *folder.glob("state-*.part")]
-    newer = {path for path, header in _headers(paths) if before is not None and header.forgotten >= before}
-    for path in paths:
-        if path not in newer:
-            path.unlink(missing_ok=True)
+    headers = [] if before is None else headers_in(folder, "state-*")
+    newer = {path for path, header in headers if before is not None and header.forgotten >= before}
+    for path in set(folder.glob("state-*")) - newer:
+        path.unlink(missing_ok=True)
 
 
 def _make_room(newest: Path, *, max_bytes: int) -> None:
@@ -141,26 +139,15 @@ def _make_room(newest: Path, *, max_bytes: int) -> None:
             path.unlink(missing_ok=True)
 
 
-def _headers(paths: Iterable[Path]) -> list[tuple[Path, StateHeader]]:
-    """Return those files that say what they are, in the order given."""
-    headers = []
-    for path in paths:
-        with suppress(OSError, CorruptError), path.open("rb") as file:
-            begin = file.read(_BEGIN)
-            length = _LENGTH.unpack(begin[-_LENGTH.size :])[0] if len(begin) == _BEGIN else 0
-            headers.append((path, _header(path, memoryview(begin + file.read(min(length, _CHUNK))))[0]))
-    return headers
-
-
 def _header(path: Path, raw: memoryview) -> tuple[StateHeader, int]:
     """Return the header and where it ends."""
-    if len(raw) < _BEGIN:
-        raise CorruptError(f"{path.name} is cut short")
+    if len(raw) < _BEGIN or raw[: len(_MAGIC)] != _MAGIC:
+        raise CorruptError(f"{path.name} is no kept state")
     end = _BEGIN + _LENGTH.unpack_from(raw, _BEGIN - _LENGTH.size)[0]
     try:
         header = msgspec.msgpack.decode(raw[_BEGIN:end], type=StateHeader)
-    except msgspec.DecodeError as error:
-        raise CorruptError(f"{path.name} has no header that this edgemem reads") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CorruptError(f"{path.name} is damaged or cut short") from error
     if header.format != FORMAT:
         raise CorruptError(f"{path.name} has format {header.format}, and this edgemem reads {FORMAT}")
     return header, end
@@ -310,14 +297,12 @@ class KeptState:
 
     def _check(self, header: StateHeader) -> None:
         """Refuse a state that llama.cpp must not be handed: of another model, or another context."""
-        name, window = self.path.name, self._chat.n_ctx
-        differs = [what for what, value in self._stamp.items() if header.stamp.get(what) != value]
-        if differs:
-            raise CorruptError(f"{name} was made with another {differs[0]}")
-        if not 0 < len(header.ids) < window:
-            raise CorruptError(f"{name} holds {len(header.ids)} tokens, the window {window}")
-        if not all(0 <= token < self._chat.vocabulary.size for token in header.ids):
-            raise CorruptError(f"{name} holds tokens that the vocabulary does not")
+        for what, value in self._stamp.items():
+            if header.stamp.get(what) != value:
+                raise CorruptError(f"{self.path.name} was made with another {what}")
+        known = range(self._chat.vocabulary.size)
+        if not 0 < len(header.ids) < self._chat.n_ctx or not all(token in known for token in header.ids):
+            raise CorruptError(f"{self.path.name} holds tokens for which the model has no place")
 
     def _put_in(self, header: StateHeader, data: memoryview) -> int:
         import numpy as np
@@ -362,17 +347,9 @@ class KeptState:
     def _start(self, kind: Literal["prefix", "whole"], ids: list[int], data: NDArray[np.uint8]) -> None:
         at = self._now()
         self._not_before = at + self.every_s
-        header = StateHeader(
-            kind,
-            self._stamp,
-            ids,
-            self._chat.log.dump() if kind == "whole" else b"",
-            # The instructions alone hold nothing of what was said.
-            self._since if kind == "whole" else self._forgotten(),
-            at,
-            data.size,
-            self._name,
-        )
+        # The instructions alone hold nothing of what was said.
+        log, since = (self._chat.log.dump(), self._since) if kind == "whole" else (b"", self._forgotten())
+        header = StateHeader(kind, self._stamp, ids, log, since, at, data.size, self._name)
         self._writer = threading.Thread(
             target=self._write, args=(header, data, self._removed), name="edgemem-state", daemon=True
         )
