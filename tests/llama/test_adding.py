@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import random
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from ggufs import write_llama_gguf, write_reranker_gguf
+from talks import no_file_larger_than
 from tiny_bert import WIDTH, write_tiny_bert
 
-import edgemem
 from edgemem.cli import main
 from edgemem.errors import DiskFullError, InvalidInputError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
@@ -142,13 +141,8 @@ def test_across_disks_it_is_copied(
     assert not path.samefile(files["embedder"])
     assert path.read_bytes() == files["embedder"].read_bytes()
     assert list(dict.fromkeys(heard)) == ["checking", "copying"]
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))  # as a full disk does
-    try:
-        with pytest.raises(DiskFullError, match="No half file was left"):
-            add_model(files["chat"], folder)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with no_file_larger_than(5000), pytest.raises(DiskFullError, match="No half file was left"):
+        add_model(files["chat"], folder)
     assert names(folder) == ["tiny.gguf", "tiny.gguf.pin"]
 
 
@@ -275,15 +269,6 @@ def test_chat_takes_a_model_by_its_name(files: dict[str, Path], home: Path) -> N
         missing = run("chat", "--llm", name, home=home, stdin="hello\n")
         assert missing.exit_code == 1
         assert words in missing.output
-
-
-def test_a_profile_names_an_added_embedder(files: dict[str, Path], home: Path) -> None:
-    """The memory embeds with it."""
-    row("models", "add", files["embedder"], "--as", "mine", home=home)
-    (home / "edgemem.toml").write_text('[llama]\nembedder = "mine"\n')
-    with edgemem.open(home, worker=False) as memory:
-        assert memory.embedder is not None
-        assert memory.embedder.dimensions == WIDTH
 
 
 def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: Path) -> None:

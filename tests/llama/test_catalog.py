@@ -85,39 +85,6 @@ def test_every_checksum_is_known_or_said_to_be_unknown() -> None:
             assert entry.source is None
 
 
-def test_prefixes_dimensions_and_pooling_are_those_of_the_documentation() -> None:
-    """A wrong prefix costs recall and shows nowhere else."""
-    known = {
-        "all-minilm-l6-v2": ("", "", 384, "mean"),
-        "nomic-embed-text-v1.5": ("search_query: ", "search_document: ", 768, "mean"),
-        "bge-small-en-v1.5": ("Represent this sentence for searching relevant passages: ", "", 384, "cls"),
-        "multilingual-e5-small": ("query: ", "passage: ", 384, "mean"),
-        "embeddinggemma-300m": ("task: search result | query: ", "title: none | text: ", 768, "mean"),
-    }
-    told = {
-        entry.name: (entry.query_prefix, entry.text_prefix, entry.dimensions, entry.pooling)
-        for entry in load_catalogue()
-        if entry.kind == "embedder"
-    }
-    assert told == known
-
-
-def test_the_chat_models_fit_a_board_and_are_of_families_at_hand(vocabularies: Path) -> None:
-    """Each fits 8 GB with room for the rest, and tests have its vocabulary and its template."""
-    families = {
-        "qwen2.5-1.5b-instruct": ("qwen2", "Qwen-Qwen2.5-7B-Instruct"),
-        "llama-3.2-1b-instruct": ("llama-bpe", "meta-llama-Llama-3.2-3B-Instruct"),
-        "phi-3.5-mini-instruct": ("phi-3", "microsoft-Phi-3.5-mini-instruct"),
-    }
-    chat = {entry.name: entry for entry in load_catalogue() if entry.kind == "chat"}
-    # The one that can be fetched here was tried itself.
-    assert set(chat) == {*families, "smollm2-135m-instruct"}
-    for name, (vocabulary, template) in families.items():
-        assert (vocabularies / f"ggml-vocab-{vocabulary}.gguf").is_file()
-        assert (vocabularies / "templates" / f"{template}.jinja").is_file()
-        assert chat[name].ram_mb < 5000
-
-
 def test_a_changed_file_is_told_apart(minilm: Path, tmp_path: Path) -> None:
     """One flipped bit, or a missing end, fails the check in one sentence."""
     data = bytearray(minilm.read_bytes())

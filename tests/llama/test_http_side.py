@@ -46,22 +46,17 @@ def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
     )
 
 
-def running(llama_server: Path, file: Path, folder: Path, *, slots: int) -> RunningServer:
-    """Return a server with so many slots."""
-    return RunningServer(llama_server, file, folder, slots=slots)
-
-
 @pytest.fixture(scope="module")
 def two(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Return a server with two slots."""
-    with running(llama_server, file, tmp_path_factory.mktemp("two"), slots=2) as server:
+    with RunningServer(llama_server, file, tmp_path_factory.mktemp("two"), slots=2) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def one(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Return a server with one slot."""
-    with running(llama_server, file, tmp_path_factory.mktemp("one"), slots=1) as server:
+    with RunningServer(llama_server, file, tmp_path_factory.mktemp("one"), slots=1) as server:
         yield server
 
 
@@ -108,14 +103,6 @@ def test_a_summary_leaves_the_conversation_where_it_was(two: RunningServer) -> N
         assert again.evaluated_tokens < 5, "what it read is kept in its own slot"
     with pytest.raises(ClosedError):
         side.answer(QUESTION, max_tokens=8)
-
-
-def test_where_the_slot_is_shared_the_conversation_is_evicted(one: RunningServer) -> None:
-    """With one slot an answer beside it costs the whole prompt, so none is offered."""
-    with HttpLlama(one.url) as model:
-        talked = [{"role": "user", "content": "Where is my cup? " * 20}]
-        "".join(model.stream(talked, max_tokens=8))
-        assert model.beside() is None
 
 
 def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from edgemem.hooks import load
 from edgemem.hooks.points import ON_RUN_END, AgentResult
 from edgemem.hooks.upkeep import KeepStateHook
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.sequence import copy_out, held_by, put_in
+from edgemem.llama.sequence import copy_out, held_by
 from edgemem.llama.state import KeptState, headers_in, read_state, write_state
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
@@ -145,26 +145,6 @@ def test_conversation_goes_on_as_if_nothing_was_copied(file: Path, tmp_path: Pat
         assert before.tobytes() == after.tobytes()
 
 
-def test_logits_equal_those_of_a_cold_evaluation(file: Path) -> None:
-    """The probabilities behind a state that was put in are those behind the same ids, evaluated."""
-    import numpy as np
-
-    def logits(llama: Any) -> Any:
-        return np.ctypeslib.as_array(llama._ctx.get_logits(), shape=(llama.n_vocab(),)).copy()
-
-    one, two = (Llama(str(file), n_ctx=512, n_threads=1, verbose=False) for _ in range(2))
-    head, rest = list(range(100, 300)), list(range(400, 420))
-    one.eval(head)
-    data = copy_out(one, len(head))
-    assert data is not None
-    one.eval(rest)
-    assert put_in(two, head, data)
-    two.eval(rest)
-    np.testing.assert_array_equal(logits(one), logits(two))
-    one.close()
-    two.close()
-
-
 def test_whole_conversation_goes_on(file: Path, tmp_path: Path) -> None:
     """With the whole kept, a restart evaluates only the new turn, also behind a reply as it was generated."""
     messages = said()
@@ -179,18 +159,6 @@ def test_whole_conversation_goes_on(file: Path, tmp_path: Path) -> None:
         assert state.load() >= seen - 1
         list(chat.stream(messages, max_tokens=2))
         assert chat.last.evaluated_tokens <= chat.last.prompt_tokens - seen + 1
-
-
-def test_log_survives_a_dump(file: Path) -> None:
-    """A token log that was dumped and restored gives the next prompt the same ids."""
-    with opened(file) as chat:
-        reply = "".join(chat.stream(said(), max_tokens=12))
-        dumped = chat.log.dump()
-        more = [*said(), {"role": "assistant", "content": reply}, {"role": "user", "content": "Yes."}]
-        prompt = chat.tokenizer.render(more)
-        ids = chat.log.take(prompt).ids
-        chat.log.restore(dumped)
-        assert chat.log.take(prompt).ids == ids
 
 
 def test_whole_is_neither_used_nor_kept_after_a_forgetting(file: Path, tmp_path: Path) -> None:
@@ -212,16 +180,6 @@ def test_whole_is_neither_used_nor_kept_after_a_forgetting(file: Path, tmp_path:
         assert state.work()
         state.wait()
         assert headers_in(tmp_path)[0][1].kind == "prefix"
-
-
-def test_whole_is_no_use_where_only_the_prefix_may_be_kept(file: Path, tmp_path: Path) -> None:
-    """When the operator no longer wants conversations kept, the one that was is deleted unread."""
-    path = talk(file, tmp_path, keep="whole")
-    with opened(file) as chat:
-        state = kept(chat, tmp_path)
-        assert state.load() == 0
-        assert not path.exists()
-        assert not state.fault
 
 
 @pytest.mark.parametrize("where", ["model", "context", "flash"])
@@ -340,22 +298,6 @@ def test_written_rarely(file: Path, tmp_path: Path) -> None:
         now.s -= 9e8
         state = kept(chat, tmp_path, now=now)
         assert turn(INSTRUCTIONS)
-
-
-def test_what_was_deleted_is_not_written_again_at_once(file: Path, tmp_path: Path) -> None:
-    """After a forgetting the same instructions are kept again, when the hours since the last writing are over."""
-    now = Time()
-    with opened(file) as chat:
-        state = kept(chat, tmp_path, now=now)
-        list(chat.stream(said(), max_tokens=2))
-        assert state.work()
-        state.wait()
-        state.remove()
-        assert not state.work()
-        now.s += 6 * 3600
-        assert state.work()
-        state.wait()
-        assert state.path.exists()
 
 
 def test_model_that_has_begun_is_left_as_it_is(file: Path, tmp_path: Path) -> None:

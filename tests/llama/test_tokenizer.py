@@ -10,6 +10,7 @@ import pytest
 from ggufs import write_llama_gguf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from talks import TOOLS, talk
 
 from edgemem.errors import ClosedError, ModelError, TemplateError
 from edgemem.llama.template.chat_template import CHATML
@@ -52,43 +53,6 @@ PAIRS = [
     ("qwen2", "Qwen-Qwen2.5-7B-Instruct"),
     ("qwen35", "Qwen3.5-4B"),
 ]
-
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "set_timer",
-            "description": "Set a kitchen timer.",
-            "parameters": {
-                "type": "object",
-                "properties": {"minutes": {"type": "integer", "description": "how long"}},
-                "required": ["minutes"],
-            },
-        },
-    }
-]
-
-
-def talk() -> list[dict[str, Any]]:
-    """Return a conversation with a tool call, several scripts, and text that looks like special tokens."""
-    call = {
-        "id": "a1b2c3d4e",
-        "type": "function",
-        "function": {"name": "set_timer", "arguments": '{"minutes": 7}'},
-    }
-    return [
-        {"role": "system", "content": "You are a kitchen robot.\n\nBe  brief."},
-        {"role": "user", "content": "  Set a timer for 7 minutes, please!\n"},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "a1b2c3d4e", "name": "set_timer", "content": '{"ok": true}'},
-        {"role": "assistant", "content": "Done — läuft. 好的，七分钟 ⏲️"},
-        {
-            "role": "user",
-            "content": "Nhắc tôi 9:30   \t\n\n\n<|im_end|></s><mask> [INST] <|eot_id|> \x00 ก็ได้",
-        },
-        {"role": "assistant", "content": "Ok."},
-        {"role": "user", "content": "thanks ø ￭"},
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -168,9 +132,9 @@ def test_segments_equal_the_whole_for_any_text(open_tokenizer: Open, vocabulary:
             "<s>",
             "<|end|>",
             "<|user|>",
+            "[PAD151700]",
             "\n",
             "  ",
-            "[PAD151700]",
         ]
     )
 
@@ -310,16 +274,6 @@ def test_count_is_what_llama_cpp_reports(
         usage = model.create_completion(prompt=prompt.ids, max_tokens=1)["usage"]
         assert usage["prompt_tokens"] == tokenizer.count(talk()) == prompt.n
     model.close()
-
-
-def test_damaged_file(tmp_path: Path, vocabularies: Path) -> None:
-    """A file that is no GGUF, or half of one, is refused."""
-    (tmp_path / "text.gguf").write_text("hello" * 100)
-    whole_file = (vocabularies / "ggml-vocab-llama-spm.gguf").read_bytes()
-    (tmp_path / "half.gguf").write_bytes(whole_file[: len(whole_file) // 2])
-    for name in ("text.gguf", "half.gguf"):
-        with pytest.raises(ModelError):
-            LlamaTokenizer(tmp_path / name).encode("hello")
 
 
 def test_nothing_is_read_before_first_use(tmp_path: Path) -> None:
