@@ -100,10 +100,22 @@ def find_no_slot(settings: ChatSettings) -> str:
         server.close()
 
 
-def _request(ids: list[int], budget: int, slot: int, **sampling: Any) -> dict[str, Any]:
-    """Return what a server is asked to go on with."""
+def _steps(
+    server: LlamaServer, ids: list[int], budget: int, slot: int, stop: Stop, **sampling: Any
+) -> Generator[Step]:
+    """Ask a server to go on behind some ids, and yield its steps until the reply ends or `stop()` is true."""
     fixed = {"repeat_penalty": 1.0, "id_slot": slot, "cache_prompt": True}
-    return {"prompt": ids, "n_predict": budget, **sampling, **fixed}
+    steps = server.steps({"prompt": ids, "n_predict": budget, **sampling, **fixed})
+    try:
+        if stop is not None and stop():
+            return
+        with watching(stop, server.talking.cut):
+            for step in steps:
+                yield step
+                if step.stop or (stop is not None and stop()):
+                    return
+    finally:
+        steps.close()
 
 
 class HttpSide(SinglePrompts):
@@ -132,16 +144,9 @@ class HttpSide(SinglePrompts):
         log = TokenLog(vocabulary.continue_text)
         reply = ServerReply(log, vocabulary, opened=opened_thought(prompt.text))
         evaluated = 0
-        steps = self._server.steps(_request(log.take(prompt).ids, budget, self._slot(), temperature=0.0))
-        try:
-            with watching(stop, self._server.talking.cut):
-                for n, step in enumerate(steps if stop is None or not stop() else ()):
-                    evaluated = evaluated if n else step.timings.prompt_n
-                    reply.take(step)
-                    if step.stop or (stop is not None and stop()):
-                        break
-        finally:
-            steps.close()
+        for step in _steps(self._server, log.take(prompt).ids, budget, self._slot(), stop, temperature=0.0):
+            evaluated = evaluated or step.timings.prompt_n
+            reply.take(step)
         reply.text = reply.text.strip()
         return reply.generation(prompt.n, evaluated)
 
@@ -248,20 +253,17 @@ class HttpLlama(Conversation):
         evaluated = self.lost_tokens = 0
         reply = ServerReply(self.log, cast("ServerVocabulary", self.tokenizer.vocabulary), opened=opened)
         sampling = {"temperature": temperature, "seed": seed & 0xFFFFFFFF, **_LIKE_LLAMA_CHAT}
-        steps = self._server.steps(_request(taken.ids, budget, self._slot, **sampling))
+        steps = _steps(self._server, taken.ids, budget, self._slot, stop, **sampling)
         try:
-            if stop is None or not stop():
-                with watching(stop, self._interrupt):
-                    step = next(steps, None)
-                    if step is not None:
-                        evaluated = step.timings.prompt_n
-                        self._note_loss(known, step.timings.cache_n)
-                    while step is not None:
-                        text = reply.take(step)
-                        if text:
-                            yield text
-                        done = step.stop or self._closing or (stop is not None and stop())
-                        step = None if done else next(steps, None)
+            for step in steps:
+                if not evaluated:
+                    evaluated = step.timings.prompt_n
+                    self._note_loss(known, step.timings.cache_n)
+                text = reply.take(step)
+                if text:
+                    yield text
+                if self._closing:
+                    break
         finally:
             steps.close()
             if reply.ids:

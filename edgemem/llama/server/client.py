@@ -167,7 +167,9 @@ class Connection:
                 *lines, waiting = (waiting + data).split(b"\n")
                 for line in lines:
                     if line.startswith((b"data:", b"error:")) and not line.endswith(b"[DONE]"):
-                        timeout_s = self._wait_at_most(between_s)
+                        timeout_s = between_s
+                        if self._http is not None and self._http.sock is not None:
+                            self._http.sock.settimeout(timeout_s)
                         yield self._event(line)
                 if not data:
                     ended = True
@@ -191,11 +193,6 @@ class Connection:
         if refusal is not None:
             raise self._refusal(refusal)
         return event
-
-    def _wait_at_most(self, seconds: float) -> float:
-        if self._http is not None and self._http.sock is not None:
-            self._http.sock.settimeout(seconds)
-        return seconds
 
     def _whole(self, response: http.client.HTTPResponse, timeout_s: float) -> bytes:
         try:

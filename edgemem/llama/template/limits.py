@@ -235,92 +235,68 @@ _MORE: Message = {"role": "system", "content": "Be brief."}
 
 def find_manners(show: Show) -> Manners:
     """Find out what a template can take; `show` renders messages and tools as the template itself does."""
-    probe = _Probe(show)
-    return probe.of_calls(probe.of_talk())
 
-
-class _Probe:
-    """Tries one template."""
-
-    def __init__(self, show: Show) -> None:
-        self._show = show
-
-    def of_talk(self) -> Manners:
-        """Return what it takes of instructions, and of who speaks after whom."""
-        better = self._better
-        manners = better(Manners(), [_ONE], "First question.", lists_tools=True)
-        manners = better(manners, [_ORDERS, _ONE], "Be kind.", "First question.", no_system=True)
-        manners = better(
-            manners, [_ORDERS, _MORE, _ONE], "Be kind.", "Be brief.", "First question.", one_system=True
-        )
-        for messages in ([_ONE, _TWO], [_REPLY, _ONE], [_ONE, _REPLY, _OTHER, _TWO]):
-            texts = [message["content"] for message in messages]
-            manners = better(manners, messages, *texts, alternates=True)
-        # A later system message has its place, and displaces nothing that the template says by itself.
-        opening = ""
-        if self._shows(manners, [_ONE]):
-            text = self._show(manners.fit([_ONE]), [] if manners.lists_tools else None)
-            opening = text.partition("First question.")[0]
-        late = (opening, "First answer.", "Be brief.", "Second question.")
-        return better(manners, [_ONE, _REPLY, _MORE, _TWO], *late, early_system=True)
-
-    def of_calls(self, manners: Manners) -> Manners:
-        """Return what it takes of tools that were called, beside what is found already."""
-
-        def takes(changes: dict[str, bool], *, never: str = "\0") -> bool:
-            changed = msgspec.structs.replace(manners, **changes)
-            return self._shows(
-                changed, _called("needle"), "needle", "Found number 0.", tools=True, never=never
-            )
-
-        # What is wrong with calls can be several things at once, so they are tried together, the mildest first.
-        choices: list[dict[str, bool]] = [{}, {"short_ids": True}]
-        # Python's quotes tell that an object was glued to text.
-        if not any(takes(choice, never="'needle'") for choice in choices):
-            quoted = [{**choice, "text_arguments": True} for choice in choices]
-            if any(takes(choice) for choice in quoted):
-                choices = quoted
-        choices += [{"no_calls": True}, {"no_calls": True, "no_results": True}]
-        chosen = next((choice for choice in choices if takes(choice)), {})
-        return self._better(
-            msgspec.structs.replace(manners, **chosen),
-            _called("needle", "thread"),
-            *("needle", "thread", "Found number 0.", "Found number 1."),
-            tools=True,
-            one_call=True,
-        )
-
-    def _shows(
-        self,
-        manners: Manners,
-        messages: Sequence[Message],
-        *needles: str,
-        tools: bool = False,
-        never: str = "\0",
-    ) -> bool:
-        """Tell whether all that was said is there, in its order where no tool is called."""
+    def rendered(manners: Manners, messages: Sequence[Message], *, tools: bool = False) -> str | None:
         try:
             offered = [PROBE_TOOL] if tools else ([] if manners.lists_tools else None)
-            text = self._show(manners.fit(messages), offered)
-        except TemplateError as error:
-            if isinstance(error, UnboundedError):
-                raise  # each further try would take as long
-            return False
+            return show(manners.fit(messages), offered)
+        except UnboundedError:
+            raise  # each further try would take as long
+        except TemplateError:
+            return None
+
+    def shows(manners: Manners, messages: Sequence[Message], *needles: str, tools: bool = False) -> bool:
+        """Tell whether all that was said is there, in its order where no tool is called."""
+        text = rendered(manners, messages, tools=tools)
         at = 0
         for needle in needles:
-            at = text.find(needle, 0 if tools else at)  # calls may come one by one
+            at = -1 if text is None else text.find(needle, 0 if tools else at)  # calls may come one by one
             if at < 0:
                 return False
-        return never not in text
+        return True
 
-    def _better(
-        self, manners: Manners, messages: list[Message], *needles: str, tools: bool = False, **more: bool
+    def better(
+        manners: Manners, messages: list[Message], *needles: str, tools: bool = False, **more: bool
     ) -> Manners:
         """Take to other manners where, without them, something would not be shown."""
-        if self._shows(manners, messages, *needles, tools=tools):
+        if shows(manners, messages, *needles, tools=tools):
             return manners
         changed = msgspec.structs.replace(manners, **more)
-        return changed if self._shows(changed, messages, *needles, tools=tools) else manners
+        return changed if shows(changed, messages, *needles, tools=tools) else manners
+
+    manners = better(Manners(), [_ONE], "First question.", lists_tools=True)
+    manners = better(manners, [_ORDERS, _ONE], "Be kind.", "First question.", no_system=True)
+    manners = better(
+        manners, [_ORDERS, _MORE, _ONE], "Be kind.", "Be brief.", "First question.", one_system=True
+    )
+    for messages in ([_ONE, _TWO], [_REPLY, _ONE], [_ONE, _REPLY, _OTHER, _TWO]):
+        manners = better(manners, messages, *(message["content"] for message in messages), alternates=True)
+    # A later system message has its place, and displaces nothing that the template says by itself.
+    opening = (rendered(manners, [_ONE]) or "").partition("First question.")
+    late = (opening[0] if opening[1] else "", "First answer.", "Be brief.", "Second question.")
+    manners = better(manners, [_ONE, _REPLY, _MORE, _TWO], *late, early_system=True)
+
+    def takes(changes: dict[str, bool], *, never: str = "\0") -> bool:
+        changed = msgspec.structs.replace(manners, **changes)
+        text = rendered(changed, _called("needle"), tools=True) or never
+        return "needle" in text and "Found number 0." in text and never not in text
+
+    # What is wrong with calls can be several things at once, so they are tried together, the mildest first.
+    choices: list[dict[str, bool]] = [{}, {"short_ids": True}]
+    # Python's quotes tell that an object was glued to text.
+    if not any(takes(choice, never="'needle'") for choice in choices):
+        quoted = [{**choice, "text_arguments": True} for choice in choices]
+        if any(takes(choice) for choice in quoted):
+            choices = quoted
+    choices += [{"no_calls": True}, {"no_calls": True, "no_results": True}]
+    chosen = next((choice for choice in choices if takes(choice)), {})
+    return better(
+        msgspec.structs.replace(manners, **chosen),
+        _called("needle", "thread"),
+        *("needle", "thread", "Found number 0.", "Found number 1."),
+        tools=True,
+        one_call=True,
+    )
 
 
 def _called(*values: str) -> list[Message]:
