@@ -19,7 +19,12 @@ def llama() -> Any:
     try:
         import llama_cpp
     except (ImportError, OSError, RuntimeError) as error:  # it turns the OSError of a library into the last
-        raise ModelError(_not_loadable(str(error))) from error
+        advice = (
+            "type: sudo apt install libgomp1 libstdc++6"
+            if "cannot open shared object file" in str(error)
+            else "build llama-cpp-python on this machine, or on one of its kind"
+        )
+        raise ModelError(f"llama.cpp cannot be loaded ({error}); {advice}") from error
 
     def listen(level: int, text: bytes, _data: object) -> None:
         line = text.decode("utf-8", "replace").strip()
@@ -42,13 +47,3 @@ def last_complaint() -> str:
     """Return the most telling of llama.cpp's last error lines, without its function name; empty if it said nothing."""
     # the first complaint names the cause, those behind it only that loading failed
     return _complaints[0].partition(": ")[2] or _complaints[0] if _complaints else ""
-
-
-def _not_loadable(output: str) -> str:
-    """Return what to do where llama.cpp's library is not for this machine, or lacks another."""
-    advice = (
-        "type: sudo apt install libgomp1 libstdc++6"
-        if "cannot open shared object file" in output
-        else "build llama-cpp-python on this machine, or on one of its kind"
-    )
-    return f"llama.cpp cannot be loaded ({output}); {advice}"

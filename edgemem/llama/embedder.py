@@ -267,7 +267,10 @@ class LlamaEmbed:
     def __init__(self, llm: Any, query_prefix: str, text_prefix: str) -> None:
         self._llm = llm
         self._prefixes = query_prefix, text_prefix
-        self._most_tokens = _most_tokens(llm)
+        # a longer batch, or a position without a row, would end the process
+        trained = llm.metadata.get(f"{llm.metadata.get('general.architecture', '')}.context_length")
+        sizes = (llm.n_ctx(), llm.n_batch, llm.context_params.n_ubatch, trained)
+        self._most_tokens = min(int(size) for size in sizes if size)
         self._pooling = llm.pooling_type()
         self.dimensions = int(llm.n_embd())
         """The length of a vector."""
@@ -336,24 +339,12 @@ def llama_embed(llm: Any, *, query_prefix: str | None = None, text_prefix: str |
         raise ModelError("This Llama was opened for chatting; open one with embedding=True")
     if llm.pooling_type() in (_NONE, _RANK):
         raise ModelError("This model gives no vector of a whole text; open an embedding model")
-    query, text = _prefixes_of(Path(llm.model_path).name)
+    # in whichever quantisation
+    named = (entry for entry in load_catalogue() if Path(llm.model_path).name.lower().startswith(entry.name))
+    entry = next(named, None)
+    query, text = (entry.query_prefix, entry.text_prefix) if entry is not None else ("", "")
     return LlamaEmbed(
         llm,
         query if query_prefix is None else query_prefix,
         text if text_prefix is None else text_prefix,
     )
-
-
-def _prefixes_of(file: str) -> tuple[str, str]:
-    """Return the prefixes of the model that a file is named after, in whichever quantisation."""
-    for entry in load_catalogue():
-        if file.lower().startswith(entry.name):
-            return entry.query_prefix, entry.text_prefix
-    return "", ""
-
-
-def _most_tokens(llm: Any) -> int:
-    """Return how many tokens of a text are safe: a longer batch, or a position without a row, ends the process."""
-    sizes = [llm.n_ctx(), llm.n_batch, llm.context_params.n_ubatch]
-    trained = llm.metadata.get(f"{llm.metadata.get('general.architecture', '')}.context_length")
-    return min(int(size) for size in (*sizes, trained) if size)

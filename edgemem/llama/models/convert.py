@@ -140,20 +140,18 @@ def _add_metadata(
     writer.add_tokenizer_model("bert")
     writer.add_tokenizer_pre("bert-bge")
     # llama.cpp writes a word's beginning as U+2581 and its continuation bare; WordPiece does it the other way round
-    special = {vocabulary.index(token) for token in _SPECIAL.values()}
-    writer.add_token_list([_phantom_space(t) if i not in special else t for i, t in enumerate(vocabulary)])
-    writer.add_token_types(
-        [3 if i in special else 1 for i in range(len(vocabulary))]
-    )  # 3: control, 1: normal
+    bare = [token[2:] if token.startswith("##") else "\u2581" + token for token in vocabulary]
+    types = [1] * len(vocabulary)  # normal
+    for token in _SPECIAL.values():
+        at = vocabulary.index(token)
+        bare[at], types[at] = token, 3  # control
+    writer.add_token_list(bare)
+    writer.add_token_types(types)
     writer.add_token_type_count(config["type_vocab_size"])  # without it llama.cpp refuses to load
     for role, token in _SPECIAL.items():
         writer.add_uint32(f"tokenizer.ggml.{role}_token_id", vocabulary.index(token))
     writer.add_add_bos_token(True)
     writer.add_add_eos_token(True)
-
-
-def _phantom_space(token: str) -> str:
-    return token[2:] if token.startswith("##") else "\u2581" + token
 
 
 def _plan(weights: Any, layers: int, source: Path) -> Iterator[tuple[str, str]]:
@@ -163,17 +161,12 @@ def _plan(weights: Any, layers: int, source: Path) -> Iterator[tuple[str, str]]:
     for layer in range(layers):
         names |= {f"encoder.layer.{layer}.{old}": f"blk.{layer}.{new}" for old, new in _LAYER.items()}
     for old, new in names.items():
-        pairs = (
-            [(old, new)]
-            if old.endswith(".weight")
-            else [(f"{old}.{x}", f"{new}.{x}") for x in ("weight", "bias")]
-        )
-        for pair in pairs:
-            if pair[0] not in available:
+        for end in ("",) if old.endswith(".weight") else (".weight", ".bias"):
+            if old + end not in available:
                 raise ModelError(
-                    f"{source / 'model.safetensors'} lacks {pair[0]}; it is no BERT encoder of {layers} layers"
+                    f"{source / 'model.safetensors'} lacks {old + end}; it is no BERT encoder of {layers} layers"
                 )
-            yield pair
+            yield old + end, new + end
 
 
 def _is_quantised(name: str, shape: tuple[int, ...]) -> bool:
@@ -265,10 +258,9 @@ def _download(entry: ModelEntry, source: Source, scratch: Path, tell: Progress) 
 
 def _bytes_in(folder: Path) -> int:
     total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):  # pip was quicker
-                total += (Path(place) / name).stat().st_size
+    with suppress(FileNotFoundError):  # pip was quicker
+        for path in folder.rglob("*"):
+            total += path.lstat().st_size
     return total
 
 

@@ -130,7 +130,10 @@ def add_model(
     None takes the file's own name. The prefixes are what an embedder outside of the catalogue wants before a question,
     and before what is stored.
     """
-    name = _name_of(file) if name is None else name
+    if name is None:
+        known = (entry.name for entry in load_catalogue() if entry.file == file.name)
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", file.name.removesuffix(".gguf")).strip("-.")[:100]
+        name = next(known, plain)
     file = (
         file.expanduser().resolve()
     )  # behind its name: a hub's cache holds links to files named by checksum
@@ -163,14 +166,6 @@ def remove_model(path: Path) -> bool:
     for file in present:
         file.unlink(missing_ok=True)
     return bool(present)
-
-
-def _name_of(file: Path) -> str:
-    """Return the name of the catalogue's model whose file is called like this, or one made of the file's own name."""
-    for entry in load_catalogue():
-        if entry.file == file.name:
-            return entry.name
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", file.name.removesuffix(".gguf")).strip("-.")[:100]
 
 
 def _take(

@@ -267,7 +267,7 @@ def describe(path: Path) -> Description:
     header = read_header(path)
     _check_usable(header, path)
     ranks = header.classifies and header.number("pooling_type") not in _POOLINGS
-    embeds = not ranks and _embeds(header)
+    embeds = not ranks and (header.number("pooling_type") in _POOLINGS or _encodes(header))
     template = "tokenizer.chat_template" in header.metadata
     shape, words = shape_of(header), header.arrays.get("tokenizer.ggml.tokens", 0)
     if embeds:
@@ -289,10 +289,6 @@ def describe(path: Path) -> Description:
         ram_mb=ram_mb,
         licence=str(header.metadata.get("general.license", "")),
     )
-
-
-def _embeds(header: Header) -> bool:
-    return header.number("pooling_type") in _POOLINGS or _encodes(header)
 
 
 def _encodes(header: Header) -> bool:
