@@ -141,7 +141,7 @@ def test_calls_as_templates_print_them(vocabularies: Path) -> None:
     read, spoken = 0, set()
     for file in sorted((vocabularies / "templates").glob("*.jinja")):
         template = ChatTemplate(file.read_text(), bos="<s>", eos="</s>")
-        before, behind = scene.asked()[:2]
+        before, behind = scene.asked[:2]
         try:
             prompt = template.render(before, tools=[PROBE_TOOL])
             longer = template.render(behind, tools=[PROBE_TOOL])
