@@ -15,7 +15,6 @@ from edgemem.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
 
 T = TypeVar("T")
@@ -82,15 +81,13 @@ def _run(jobs: queue.SimpleQueue[_Job | None]) -> None:
         del job
 
 
-class Reader:
+class _Reader:
     """The connection of one thread; the lock lets close() wait for a running query."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.lock = threading.Lock()
         self.thread = threading.current_thread()
-        self.version = -1
-        """`data_version` when its owner last looked for ticks of other processes."""
 
 
 class Readers:
@@ -100,63 +97,52 @@ class Readers:
         self._connect = connect
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._all: list[Reader] = []
-        self._shared: Reader | None = None
+        self._all: list[_Reader] = []
+        self._shared: _Reader | None = None
         self._closed = False
 
     def query(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a statement, asked with this thread's connection."""
-        reader = self._own()
-        with reader.lock:  # not `mine`: some twenty questions a turn, and each would pay for the context
+        reader: _Reader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = _Reader(self._connect())
+            self._add(reader)
+        with reader.lock:
             self._check_open()
             rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
             return rows
 
-    def mine(self) -> AbstractContextManager[Reader]:
-        """Lend this thread its connection."""
-        return self._lent(self._own())
-
-    def shared(self) -> AbstractContextManager[Reader]:
+    @contextmanager
+    def shared(self) -> Iterator[Any]:
         """Lend a connection that is no thread's own, for what SQLite counts for each connection apart."""
         with self._lock:
             if self._shared is None:
                 self._check_open()
-                self._shared = Reader(self._connect())
-            return self._lent(self._shared)
+                self._shared = _Reader(self._connect())
+            reader = self._shared
+        with reader.lock:
+            self._check_open()
+            yield reader.connection
 
     def close(self) -> None:
         """Close every connection, each once its query has ended."""
         with self._lock:
             self._closed = True
-            readers, self._all = self._all, []
-            readers += [self._shared] if self._shared is not None else []
+            readers = [*self._all, *([self._shared] if self._shared is not None else [])]
+            self._all = []
         for reader in readers:
             with reader.lock:
                 reader.connection.close()
-
-    @contextmanager
-    def _lent(self, reader: Reader) -> Iterator[Reader]:
-        with reader.lock:
-            self._check_open()
-            yield reader
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("The database was closed; open it again.")
 
-    def _own(self) -> Reader:
-        reader: Reader | None = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = self._add(Reader(self._connect()))
-        return reader
-
-    def _add(self, reader: Reader) -> Reader:
+    def _add(self, reader: _Reader) -> None:
         with self._lock:
             if self._closed:
                 reader.connection.close()
-            gone = [other for other in self._all if not other.thread.is_alive()]
-            for other in gone:
+            for other in [other for other in self._all if not other.thread.is_alive()]:
                 other.connection.close()
                 self._all.remove(other)
             self._all.append(reader)
-        return reader
