@@ -65,10 +65,6 @@ class Record(NamedTuple):
     begin: int
     text: bytes
 
-    def erase(self) -> None:
-        """Zero it."""
-        self.spool.erase(self)
-
 
 class Spool:
     """One such file, owned by this process until it is closed; used by one thread at a time."""
@@ -263,12 +259,10 @@ class Spools:
     def adopt(self, left: Iterable[Spool]) -> None:
         """Use one of the files that were taken over and read, if there is none of our own."""
         self.own = self.own or next((spool for spool in left if spool.reusable), None)
-        self._witness()
 
     def reserve(self) -> Spool:
         """Return the spool of this process, with its room as far as the disk has it; raise StoreError or OSError."""
         if self.own is None:
-            self._witness()
             self.own = Spool.create(self._database.path, self.room)
             self.held.append(self.own)
         self.own.reserve(self.room)
@@ -310,11 +304,6 @@ class Spools:
         for spool in self.held:
             spool.close()
         self.held = []
-
-    def _witness(self) -> None:
-        """Have the clock know all that was ever put into a spool, so that what is put from now on is newer."""
-        sql = "select coalesce(max(value), 0) from meta where key >= 'spool:' and key < 'spool;'"
-        self._database.clock.witness(int(self._database.query(sql)[0][0]))
 
 
 def spool_paths(database: Path) -> list[Path]:

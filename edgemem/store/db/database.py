@@ -129,7 +129,7 @@ class Database(Closing):
         self._log = WriteAheadLog(
             self._connection, self._file, exclusively=self._exclusively, limit_mb=wal_limit_mb
         )
-        self._writer = Writer(f"edgemem {self.path.name}")
+        self._writer = Writer(f"edgemem {self.path.name}", self._log.tidy)
         self.closed = False
 
     # Reading
@@ -199,7 +199,7 @@ class Database(Closing):
         """
         self._check_open()
         if not self._writer.here:
-            return self._queue(lambda: self._transact(work, durable=durable), afterwards=self._log.tidy)
+            return self._queue(lambda: self._transact(work, durable=durable))
         future: Future[T] = Future()
         if self._running is None:  # called when a future was done
             future.set_result(self._transact(work, durable=durable))
@@ -215,7 +215,7 @@ class Database(Closing):
             behind: put it behind what waits also when this is the writer thread, which else does it at once.
         """
         if behind or not self._writer.here:
-            return self._queue(job, afterwards=self._log.tidy)
+            return self._queue(job)
         future: Future[T] = Future()
         future.set_result(job())
         return future
@@ -242,16 +242,17 @@ class Database(Closing):
             sleep(_AGAIN_S)
         return True
 
-    def wipe_slack(self, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Overwrite the copies of erased rows that SQLite left between the cells of its pages, see `slack`.
+    def wipe(self, *, wait_s: float | None = None, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Empty the log, and overwrite the copies of erased rows that SQLite left between the cells of its pages.
 
         Args:
+            wait_s: as for `checkpoint`.
             stop: asked every few milliseconds; once it is true, the result is False.
 
         Returns:
             whether all of the file was looked through; not where a reader keeps the log from being emptied.
         """
-        begin: int | None = 0
+        begin: int | None = 0 if self.checkpoint(wait_s=wait_s) else -1
         while begin is not None and begin >= 0 and not stop():
             begin = self._run(partial(self._log.wipe_slack, self._raw, begin))
         return begin is None
@@ -402,12 +403,9 @@ class Database(Closing):
             raise StoreError("A write cannot wait for its own end; flush or checkpoint after it.")
         return job()
 
-    def _queue(self, job: Callable[[], T], *, afterwards: Callable[[], None] | None = None) -> Future[T]:
+    def _queue(self, job: Callable[[], T]) -> Future[T]:
         self._check_open()
-        future = self._writer.submit(job, afterwards=afterwards)
-        if future is None:
-            raise ClosedError(f"{self.path.name} was closed; open it again.")
-        return future
+        return self._writer.submit(job)
 
     def _check_open(self) -> None:
         if self.closed:

@@ -9,35 +9,31 @@ import queue
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    _Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
+
 
 T = TypeVar("T")
 
 
-class _Job(NamedTuple):
-    work: Callable[[], Any]
-    future: Future[Any]
-    afterwards: Callable[[], None] | None
-
-
 class Writer:
-    """Run jobs on one thread; `afterwards` of a job runs only when no other job waits.
+    """Run jobs on one thread, and `idle` behind a job when no other waits.
 
     The thread keeps no reference to an owner between jobs, so that one that was forgotten can be collected and
     say so. It is a daemon: a program that ends without close() does not hang.
     """
 
-    def __init__(self, name: str) -> None:
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+    def __init__(self, name: str, idle: Callable[[], None]) -> None:
+        self._jobs: _Jobs = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._stopped = False
-        self._thread = threading.Thread(target=_run, args=(self._jobs,), name=name, daemon=True)
+        self._thread = threading.Thread(target=_run, args=(self._jobs, idle), name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -45,15 +41,13 @@ class Writer:
         """Tell whether the caller runs on this thread."""
         return threading.current_thread() is self._thread
 
-    def submit(
-        self, work: Callable[[], T], *, afterwards: Callable[[], None] | None = None
-    ) -> Future[T] | None:
-        """Queue a job; return None if the writer has been stopped."""
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Queue a job."""
         future: Future[T] = Future()
         with self._lock:
             if self._stopped:
-                return None
-            self._jobs.put(_Job(work, future, afterwards))
+                raise ClosedError("The database was closed; open it again.")
+            self._jobs.put((work, future))
         return future
 
     def stop(self) -> None:
@@ -66,19 +60,20 @@ class Writer:
             self._thread.join()
 
 
-def _run(jobs: queue.SimpleQueue[_Job | None]) -> None:
+def _run(jobs: _Jobs, idle: Callable[[], None]) -> None:
     while (job := jobs.get()) is not None:
-        if job.future.set_running_or_notify_cancel():
+        work, future = job
+        if future.set_running_or_notify_cancel():
             try:
-                result = job.work()
+                result = work()
             except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-                job.future.set_exception(error)
+                future.set_exception(error)
             else:
-                job.future.set_result(result)
+                future.set_result(result)
                 del result
-            if job.afterwards is not None and jobs.empty():
-                job.afterwards()
-        del job
+            if jobs.empty():
+                idle()
+        del job, work, future
 
 
 class _Reader:
