@@ -35,7 +35,7 @@ from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import meaning_of
-from edgemem.store.spool import LATER, REFUSED, ROOM, Record, Spool, Spools, look_into
+from edgemem.store.spool import LATER, REFUSED, Record, Spool, Spools, look_into
 from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, Line, Step, line_of
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class TurnJournal:
         self.database = database
         self.most = 500
         """How many turns may wait; a further one is refused, and lost."""
-        self.spools = Spools(database, ROOM)
+        self.spools = Spools(database)
         self.fault: StoreError | None = None
         """Why what waits could not be written; None: nothing waits, or it was not tried yet."""
         self._queue: deque[Entry] = deque()

@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def spool(path: Path) -> Iterator[Spool]:
     """Return an empty spool."""
-    opened = Spool.create(path, ROOM)
+    opened = Spool.create(path)
     yield opened
     opened.close()
 
@@ -38,7 +38,7 @@ orders = st.lists(
 @given(orders)
 def test_records_come_and_go_in_any_order(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
     """The file holds what was put and not erased, no record runs into another, and its size stays."""
-    spool = Spool.create(tmp_path_factory.getbasetemp() / "records.db", ROOM)
+    spool = Spool.create(tmp_path_factory.getbasetemp() / "records.db")
     records: list[Record] = []
     try:
         for step in steps:
@@ -53,13 +53,13 @@ def test_records_come_and_go_in_any_order(tmp_path_factory: pytest.TempPathFacto
             assert spool.path.stat().st_size == ROOM
         assert not spool.damaged
     finally:
-        spool.remove(spool.path)
+        spool.path.unlink()
         spool.close()
 
 
 def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     """Nobody else takes it over before; afterwards one does, once, with what stands in it."""
-    spool = Spool.create(path, ROOM)
+    spool = Spool.create(path)
     spool.put(b"one")
     assert spool.path.stat().st_mode & 0o777 == 0o600
     assert Spool.left(path) == []
@@ -68,7 +68,7 @@ def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     (taken,) = Spool.left(path)
     assert Spool.left(path) == []
     assert [record.text for record in taken.read()] == [b"one"]
-    second = Spool.create(path, ROOM)
+    second = Spool.create(path)
     assert spool_paths(path) == [taken.path, second.path]
     for each in (taken, second):
         each.close()
@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_written_is_left_alone(
     path: Path, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a disk that is mounted read-only nothing is taken over, and nothing fails; what waits there can be counted."""
-    spool = Spool.create(path, ROOM)
+    spool = Spool.create(path)
     spool.put(b"one")
     spool.close()
     plain = os.open
@@ -175,4 +175,4 @@ def test_a_file_that_cannot_be_written_is_left_alone(
     assert Spool.left(path) == []
     assert look_into(spool.path) == ([b"one"], 0)
     with pytest.raises(OSError, match=os.strerror(code)):
-        Spool.create(path, ROOM)
+        Spool.create(path)
