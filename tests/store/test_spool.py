@@ -111,40 +111,6 @@ def test_what_does_not_fit_leaves_the_rest_as_it_was(spool: Spool) -> None:
     assert b"x" not in spool.path.read_bytes()
 
 
-def test_more_than_the_room_is_given_back(spool: Spool) -> None:
-    """The file grows where the disk lets it, and is cut when the last record goes."""
-    long, short = spool.put(b"x" * 2 * ROOM), spool.put(b"y")
-    assert spool.path.stat().st_size > 2 * ROOM
-    spool.erase(long)
-    spool.erase(short)
-    assert spool.path.stat().st_size == ROOM
-
-
-def test_a_cut_record_is_zeroed(spool: Spool, path: Path) -> None:
-    """Half a record was promised to nobody, and nothing of it stays."""
-    spool.put(b"one")
-    place = spool.put(b"zebra").begin
-    spool.close()
-    with spool.path.open("r+b") as file:
-        file.seek(place + 12)
-        file.write(bytes(20))
-    (taken,) = Spool.left(path)
-    assert [record.text for record in taken.read()] == [b"one"]
-    assert not taken.damaged
-    assert b"ze" not in spool.path.read_bytes()
-    taken.close()
-
-
-def test_others_read_how_many_turns_are_only_in_memory(spool: Spool) -> None:
-    """A number at the head of the file, that outlives its process."""
-    spool.put(b"one")
-    spool.note(7)
-    assert look_into(spool.path) == ([b"one"], 7)
-    spool.note(0)
-    assert look_into(spool.path) == ([b"one"], 0)
-    assert look_into(spool.path.with_name("none")) == ([], 0)
-
-
 def test_a_child_that_was_forked_lets_the_file_be(spool: Spool, path: Path) -> None:
     """What it closes is its own handle; the parent still owns the file."""
     child = os.fork()
