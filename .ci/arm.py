@@ -49,7 +49,7 @@ TESTS = (
     "tests/llama/test_embedder.py::test_an_interrupted_computation_returns_nothing_and_can_be_repeated",
     "tests/test_clock.py",
     "tests/test_fence.py",
-    "tests/crash/test_session_kill.py",
+    "tests/crash/test_spool_kill.py",
 )
 # Thousands of examples or every vocabulary: minutes here, with nothing in them that a processor could change.
 TOO_LONG = (

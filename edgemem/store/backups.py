@@ -56,12 +56,11 @@ class Backups:
         """
         if self._database.read_only:
             return False
-        replaced = self.replace_all(stop)
         # What a process that was killed had begun.
         late = int((self._database.now() - _AGAIN_S) * 1e6)
         self._remove([path for path in self._begun() if stamp_of(path) < late])
-        if replaced or stop() or not self._due():
-            return replaced
+        if stop() or not self._due():
+            return False
         # Set first: whatever goes wrong below must not be repeated after each turn.
         before, self._not_before = self._not_before, self._database.now() + _AGAIN_S
         done = self._make(stop)
@@ -86,8 +85,8 @@ class Backups:
             self._thin_out()
         return path
 
-    def replace_all(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Replace the backups that may hold what was forgotten by a fresh one; return whether there were any.
+    def erase(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Replace the backups that may hold what was forgotten by a fresh one; return whether none of them is left.
 
         The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says
         that there is none. Where `stop` says that somebody speaks, all stays as it is until the next call.
@@ -95,9 +94,10 @@ class Backups:
         Raises:
             StoreError: one cannot be removed.
         """
-        older = self._older()
+        forgotten = last_forgotten(self._database)
+        older = [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]
         if not older:
-            return False
+            return True
         try:
             if not self._make(stop):
                 return False
@@ -105,11 +105,6 @@ class Backups:
             _log.warning("Backups that may hold what was forgotten go, and there is no fresh one: %s", error)
         self._remove(older)
         return True
-
-    def erase(self, stop: Callable[[], bool]) -> bool:
-        """Replace the backups that may hold what was forgotten; return whether none of them is left."""
-        self.replace_all(stop)
-        return not self._older()
 
     def newest(self) -> Path | None:
         """Return the newest backup of this truth; it was found good when it was made."""
@@ -135,11 +130,6 @@ class Backups:
             raise StoreError(
                 f"{self.folder} {what}, so no backup can be made; make it a folder that only its owner may open."
             )
-
-    def _older(self) -> list[Path]:
-        """Return the backups that are older than the newest forgetting."""
-        forgotten = last_forgotten(self._database)
-        return [path for path in (*backup_paths(self.folder), *self._begun()) if stamp_of(path) <= forgotten]
 
     def _begun(self) -> list[Path]:
         return list(self.folder.glob(".memory-*.part")) if self.folder.is_dir() else []

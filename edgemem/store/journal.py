@@ -23,7 +23,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, get_args
@@ -35,7 +35,7 @@ from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import meaning_of
-from edgemem.store.spool import LATER, REFUSED, ROOM, Record, Spool, Spools, look_into
+from edgemem.store.spool import LATER, REFUSED, Record, Spool, Spools, look_into
 from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, Line, Step, line_of
 
 if TYPE_CHECKING:
@@ -89,32 +89,39 @@ class OpenTurn:
     def erase(self) -> None:
         """Take it out of the spool."""
         if self.record is not None:
-            self.record.erase()
+            self.record.spool.erase(self.record)
             self.record = None
 
 
 class Result(Future[Any]):
     """What a step will give, and the tick of its turn."""
 
-    tick: int | None = None
+    def __init__(self, tick: int | None) -> None:
+        super().__init__()
+        self.tick = tick
+        self.set_running_or_notify_cancel()
 
 
-@dataclass(eq=False)
 class Entry:
-    """A step on its way."""
+    """A step on its way.
 
-    step: Step
-    also: tuple[Also, ...] = ()
-    """Further writes for the same transaction."""
-    open: OpenTurn | None = None
-    """The turn that it ends, or stores as an open one."""
-    id: int = 0
-    record: Record | None = None
-    future: Result = field(default_factory=Result)
+    Args:
+        also: further writes for the same transaction.
+        open: the turn that it ends, or stores as an open one.
+    """
 
-    def __post_init__(self) -> None:
-        self.future.tick = self.step.tick
-        self.future.set_running_or_notify_cancel()
+    def __init__(
+        self,
+        step: Step,
+        also: Sequence[Also] = (),
+        open: OpenTurn | None = None,  # noqa: A002
+        *,
+        id: int = 0,  # noqa: A002
+        record: Record | None = None,
+    ) -> None:
+        self.step, self.also, self.open = step, also, open
+        self.id, self.record = id, record
+        self.future = Result(step.tick)
 
     @property
     def kept(self) -> bool:
@@ -131,12 +138,11 @@ class TurnJournal:
         self.database = database
         self.most = 500
         """How many turns may wait; a further one is refused, and lost."""
-        self.spools = Spools(database, ROOM)
+        self.spools = Spools(database)
         self.fault: StoreError | None = None
         """Why what waits could not be written; None: nothing waits, or it was not tried yet."""
         self._queue: deque[Entry] = deque()
         self._try: Future[None] | None = None
-        self._draining = False
         self._open: dict[Future[int], OpenTurn] = {}
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -148,7 +154,14 @@ class TurnJournal:
 
     def reserve(self) -> None:
         """Have room for turns that must wait, before anybody speaks and the disk is full; nothing is waited for."""
-        self.database.enqueue(self._reserve)
+
+        def reserve() -> None:
+            try:
+                self.spools.reserve()
+            except REFUSED as error:
+                _log.warning("No room could be reserved for turns that have to wait: %s", error)
+
+        self.database.enqueue(reserve)
 
     def accept(self, turn: Turn, *, replaces: Future[int] | None = None) -> Future[int]:
         """Keep an open turn, off the hot path; the result is the tick at which it was accepted first.
@@ -159,12 +172,9 @@ class TurnJournal:
         with self._lock:
             entry = None if replaces is None else self._open.pop(replaces, None)
             if entry is None:
-                entry, replaces = OpenTurn(turn, self._tick()), None
+                entry = OpenTurn(turn, self._tick())
             entry.turn = turn
-            if replaces is not None and not (replaces.running() or replaces.done()):
-                future = replaces  # it has not begun, and keeps what it finds then
-            else:
-                future = self.database.enqueue(partial(self._keep_open, entry))
+            future = self.database.enqueue(partial(self._keep_open, entry))
             self._open[future] = entry
             if entry.stored is not None:
                 self._store(entry)
@@ -181,7 +191,7 @@ class TurnJournal:
         """
         entry = self._end(accepted)
         tick = self._tick() if entry is None else entry.tick
-        return self._submit(Entry(Commit(turn, tick), tuple(also), entry))
+        return self._submit(Entry(Commit(turn, tick), also, entry))
 
     def amend(
         self,
@@ -201,12 +211,20 @@ class TurnJournal:
         """
         tick = committed.tick if isinstance(committed, Result) else None
         step = Amend(session, n if committed is None else None, heard_text, tick)
-        return self._submit(Entry(step, tuple(also)))
+        return self._submit(Entry(step, also))
 
     def discard(self, session: str, accepted: Future[int]) -> Future[bool]:
         """Erase an accepted turn that was thrown away; the result is whether there was one."""
         entry = self._end(accepted)
-        erased = self.database.enqueue(partial(self._erase, entry))
+
+        def erase() -> bool:
+            if entry is not None and entry.record is not None:
+                entry.erase()
+                # What was thrown away must not come back after a pulled plug either.
+                self.spools.sync()
+            return entry is not None
+
+        erased = self.database.enqueue(erase)
         if entry is None or entry.stored is None:
             return erased
         return self._submit(Entry(Discard(session, entry.tick)))
@@ -304,24 +322,22 @@ class TurnJournal:
 
     def read_turns(self, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
         """Return a session's turns, oldest first; the operator's view has those that this process has open."""
-        opened = [] if reader is not None else self._open_turns(session)
+        # First: what is written meanwhile is then read twice, and not missed.
+        with self._lock:
+            opened = [
+                msgspec.structs.replace(entry.turn, state="open", recorded_at=entry.tick / 1e6)
+                for entry in self._open.values()
+                if entry.turn.session == session and (entry.stored is None or not entry.stored.done())
+            ]
         stored = turns.read_turns(self.database, session, from_n=from_n, reader=reader)
         written = {turn.recorded_at for turn in stored}
-        for turn in opened:
+        for turn in opened if reader is None else ():
             if turn.recorded_at not in written:
                 n = max(turn.n, stored[-1].n + 1 if stored else from_n)
                 stored.append(msgspec.structs.replace(turn, n=n))
         return stored
 
     # Open turns
-
-    def _open_turns(self, session: str) -> list[Turn]:
-        with self._lock:
-            return [
-                msgspec.structs.replace(entry.turn, state="open", recorded_at=entry.tick / 1e6)
-                for entry in self._open.values()
-                if entry.turn.session == session and (entry.stored is None or not entry.stored.done())
-            ]
 
     def _store_open(self, session: str | None = None) -> bool:
         """Have the open turns of a session (None: of all) written as open ones; return whether there were any."""
@@ -342,13 +358,6 @@ class TurnJournal:
             if entry is not None:
                 entry.ended = True
             return entry
-
-    def _erase(self, entry: OpenTurn | None) -> bool:
-        if entry is not None and entry.record is not None:
-            entry.erase()
-            # What was thrown away must not come back after a pulled plug either.
-            self.spools.sync()
-        return entry is not None
 
     def _tick(self) -> int:
         """Return when a turn is accepted: the last digits keep it apart from the turns of all other journals.
@@ -401,13 +410,6 @@ class TurnJournal:
             self._queue.extend(entries)
         self._drain()
 
-    def _reserve(self) -> None:
-        """Have room for what must wait, while the disk has it; on the writer thread."""
-        try:
-            self.spools.reserve()
-        except REFUSED as error:
-            _log.warning("No room could be reserved for turns that have to wait: %s", error)
-
     def _keep_open(self, turn: OpenTurn) -> int:
         """Have an open turn stand in the spool, in place of what stands of it there; return its tick.
 
@@ -454,33 +456,27 @@ class TurnJournal:
 
     def _drain(self) -> None:
         """Write what waits, oldest first, until nothing does or it is impossible."""
-        if self._draining:  # called when a step's result was known
-            return
-        self._draining = True
-        try:
-            while self._queue:
-                entry = self._queue[0]
-                durable = not isinstance(entry.step, Accept)
-                try:
-                    result = self.database.submit(partial(self._write, entry), durable=durable).result()
-                    if isinstance(entry.step, Accept) and entry.open is not None:
-                        entry.open.n = result
-                except _LATER as error:
-                    self._keep_all(error)
-                    return
-                except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-                    self._remove(entry, error)
-                    entry.future.set_exception(error)
-                else:
-                    self._remove(entry, None)
-                    entry.future.set_result(result)
-            if self.fault is not None:
-                _log.warning("All turns that had to wait are written.")
-                self.fault = None
-            self._note()
-            self.spools.tidy()
-        finally:
-            self._draining = False
+        while self._queue:
+            entry = self._queue[0]
+            durable = not isinstance(entry.step, Accept)
+            try:
+                result = self.database.submit(partial(self._write, entry), durable=durable).result()
+                if isinstance(entry.step, Accept) and entry.open is not None:
+                    entry.open.n = result
+            except _LATER as error:
+                self._keep_all(error)
+                return
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+                self._remove(entry, error)
+                entry.future.set_exception(error)
+            else:
+                self._remove(entry, None)
+                entry.future.set_result(result)
+        if self.fault is not None:
+            _log.warning("All turns that had to wait are written.")
+            self.fault = None
+        self._note()
+        self.spools.tidy()
 
     def _write(self, entry: Entry, tx: Transaction) -> Any:
         """Do a step, unless the truth says that its record is done."""
@@ -499,7 +495,7 @@ class TurnJournal:
         with self._lock:
             self._queue.remove(entry)
         if entry.record is not None:
-            entry.record.erase()
+            entry.record.spool.erase(entry.record)
         turn = entry.open
         if turn is None:
             return
@@ -514,7 +510,13 @@ class TurnJournal:
             _log.warning("Turns wait to be written, and are tried again: %s", error)
         self.fault = error
         with self._lock:
-            self._refuse()
+            # Beyond the bound the newest are given up, so that what is kept stays without a gap.
+            commits = [entry for entry in self._queue if isinstance(entry.step, Commit)]
+            for entry in commits[self.most :]:
+                if entry.record is None:
+                    lost = LostError(f"This turn is lost: {self.most:,} turns wait already. {error}")
+                    self._remove(entry, lost)
+                    entry.future.set_exception(lost)
             entries = [entry for entry in self._queue if not entry.kept]
         try:
             try:
@@ -529,15 +531,6 @@ class TurnJournal:
             if entry.record is not None and entry.open is not None:
                 entry.open.erase()
         self._note()
-
-    def _refuse(self) -> None:
-        """Give up what is beyond the bound: the newest, so that what is kept stays without a gap."""
-        commits = [entry for entry in self._queue if isinstance(entry.step, Commit)]
-        for entry in commits[self.most :]:
-            if entry.record is None:
-                error = LostError(f"This turn is lost: {self.most:,} turns wait already. {self.fault}")
-                self._remove(entry, error)
-                entry.future.set_exception(error)
 
     def _keep(self, entry: Entry) -> None:
         also = tuple(write for write in entry.also if isinstance(write, get_args(Companion)))

@@ -17,9 +17,6 @@ from edgemem.records import Message, StoredMessage
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
-_LOOKED_AT = 64
-"""Messages at the end that a save looks through for changes in place: some turns with their tools."""
-
 COLUMNS = "m.id, m.role, m.content, m.unheard, m.extra, m.tokens"
 
 
@@ -85,23 +82,6 @@ def insert(tx: Transaction, session_id: int, turn: int, rows: Sequence[Row]) -> 
         [(number, session_id, turn, *row) for number, row in zip(numbers, rows, strict=True)],
     )
     return numbers
-
-
-def same_until(given: Sequence[Message], stored: Sequence[Message], held: Sequence[Message]) -> int:
-    """Return how many messages at the head are as they were stored; all but the newest by identity first, which is quick.
-
-    Args:
-        stored: copies of what was given before.
-        held: the messages themselves, as whoever gave them holds them.
-    """
-    length = len(stored)
-    older = max(0, min(length, len(held)) - _LOOKED_AT)
-    if given[:older] == held[:older] and given[older:length] == stored[older:]:
-        return length
-    return next(
-        (i for i, (a, b) in enumerate(zip(given, stored, strict=False)) if a != b),
-        min(len(given), length),
-    )
 
 
 def copied(message: Message) -> Message:

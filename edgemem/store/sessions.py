@@ -51,8 +51,6 @@ class _Saved(msgspec.Struct):
     """What is stored of a session: copies of its messages, their ids and turns, the state."""
 
     messages: list[Message] = []
-    held: list[Message] = []
-    """The messages themselves, as the loop holds them."""
     ids: list[int] = []
     turns: list[int] = []
     state: str = "{}"
@@ -61,27 +59,6 @@ class _Saved(msgspec.Struct):
     def newest(self) -> int | None:
         """Return the id of the last message."""
         return self.ids[-1] if self.ids else None
-
-
-class _Added(msgspec.Struct):
-    """What a save wrote behind the first `begin` messages of what was stored."""
-
-    stored: _Saved
-    begin: int
-    held: list[Message]
-    ids: list[int]
-    turns: list[int]
-    state: str
-
-    def onto_stored(self) -> _Saved:
-        """Return what is stored now; lists grow in place, so that a long session costs nothing here."""
-        stored, begin = self.stored, self.begin
-        stored.held[begin:] = self.held
-        stored.messages[begin:] = [messages.copied(message) for message in self.held]
-        stored.ids[begin:] = self.ids
-        stored.turns[begin:] = self.turns
-        stored.state = self.state
-        return stored
 
 
 class _Part(msgspec.Struct):
@@ -95,8 +72,7 @@ class _Part(msgspec.Struct):
 class SQLiteSessionStore(Closing):
     """Conversations in a database; safe to use from several threads and processes.
 
-    A message that was changed in place since it was saved is noticed among the newest 64, which are compared with copies;
-    further back, put another message in its place. Whole turns, with all that belongs to them, are written through `journal`.
+    Whole turns, with all that belongs to them, are written through `journal`.
 
     Args:
         path: a file, opened and closed by this store, or an open database.
@@ -131,16 +107,16 @@ class SQLiteSessionStore(Closing):
         history, state = session.messages, state_text(session.state, self._warned)
         with self._lock:
             known = self._saved.get(id)
-            begin = messages.same_until(history, known.messages, known.held) if known else 0
             if (
                 known
-                and begin == len(history) == len(known.ids)
+                and history == known.messages
                 and state == known.state
                 and _newest(self.database, id) == known.newest
             ):
                 return
-            added = self.database.write(lambda tx: self._save(tx, id, history, state, known, begin, blocks))
-            self._saved[id] = added.onto_stored()
+            self._saved[id] = self.database.write(
+                lambda tx: self._save(tx, id, history, state, known, blocks)
+            )
 
     def load(self, id: str) -> Session | None:  # noqa: A002
         """Return a conversation as it was said, or None if there is none."""
@@ -150,8 +126,9 @@ class SQLiteSessionStore(Closing):
                 self._saved.pop(id, None)
                 return None
             saved = self._saved[id] = stored[0]
-            saved.held = [messages.copied(message) for message in saved.messages]
-            return Session(list(saved.held), msgspec.json.decode(saved.state))
+            return Session(
+                [messages.copied(message) for message in saved.messages], msgspec.json.decode(saved.state)
+            )
 
     def delete(self, id: str) -> bool:  # noqa: A002
         """Erase a conversation with all its versions, also from the log; return whether there was one."""
@@ -201,14 +178,19 @@ class SQLiteSessionStore(Closing):
         history: list[Message],
         state: str,
         known: _Saved | None,
-        begin: int,
         blocks: Collection[str],
-    ) -> _Added:
+    ) -> _Saved:
         session_id = ensure_session(tx, name)
         if known is None or _newest(tx, name) != known.newest:
             # Not saved here before, or written by somebody else since: what was said must tell.
             known, issued = _read(tx, name) or (_Saved(), {})
             begin = _prefix_by_content(history, known, issued)
+        else:
+            pairs = zip(history, known.messages, strict=False)
+            begin = next(
+                (i for i, (given, stored) in enumerate(pairs) if given != stored),
+                min(len(history), len(known.messages)),
+            )
         if state != known.state:
             tx.execute("update sessions set state = ? where id = ?", (state, session_id))
         revision = _Revision(self._level)
@@ -216,7 +198,7 @@ class SQLiteSessionStore(Closing):
             gone = list(zip(known.ids[begin:], known.turns[begin:], known.messages[begin:], strict=True))
             kept = (known.ids[begin - 1], known.turns[begin - 1]) if begin else None
             revision.drop(tx, session_id, gone, kept, blocks)
-        added = _Added(known, begin, history[begin:], [], [], state)
+        saved = _Saved(known.messages[:begin], known.ids[:begin], known.turns[:begin], state)
         last = known.turns[begin - 1] if begin else None
         for part in _parts(history, begin, known.turns, blocks):
             rows = [messages.row_of(message) for message in part.messages]
@@ -228,10 +210,11 @@ class SQLiteSessionStore(Closing):
                     (ids[-1], _COMPLETE, part.block, session_id, part.n),
                 )
             else:
-                revision.insert_turn(tx, session_id, part.n, _COMPLETE, part.messages, ids, part.block)
-            added.ids += ids
-            added.turns += [part.n] * len(ids)
-        return added
+                revision.insert_turn(tx, session_id, part, ids)
+            saved.ids += ids
+            saved.turns += [part.n] * len(ids)
+        saved.messages += map(messages.copied, history[begin:])
+        return saved
 
 
 def _parts(
@@ -346,22 +329,30 @@ class _Revision:
         self,
         tx: Transaction,
         session_id: int,
-        n: int,
-        state: int,
-        stored: Sequence[StoredMessage],
+        part: _Part,
         ids: Sequence[int],
-        block: str | None,
     ) -> None:
         """Write the row of a turn; one that was said before keeps its level, owner, block and speaker."""
-        keys = [(message.role, message.content) for message in stored]
+        keys = [(message.role, message.content) for message in part.messages]
         old = next((self._turn_by_text[key] for key in keys if key in self._turn_by_text), None)
-        level, owner, old_block, *rest = self._new if old is None else self._turns[old]
+        level, owner, block, *rest = self._new if old is None else self._turns[old]
         if keys[0] not in self._turn_by_text:  # a summary before what was kept
             level, owner = _closing((level, owner), self._new)
         tx.execute(
             "insert into turns (session_id, n, first_message, last_message, state, recorded,"  # noqa: S608 - our own
             f" {_PASSED_ON}) values ({', '.join('?' * 16)})",
-            (session_id, n, ids[0], ids[-1], state, tx.recorded, level, owner, block or old_block, *rest),
+            (
+                session_id,
+                part.n,
+                ids[0],
+                ids[-1],
+                _COMPLETE,
+                tx.recorded,
+                level,
+                owner,
+                part.block or block,
+                *rest,
+            ),
         )
 
 

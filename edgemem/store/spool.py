@@ -65,10 +65,6 @@ class Record(NamedTuple):
     begin: int
     text: bytes
 
-    def erase(self) -> None:
-        """Zero it."""
-        self.spool.erase(self)
-
 
 class Spool:
     """One such file, owned by this process until it is closed; used by one thread at a time."""
@@ -78,18 +74,17 @@ class Spool:
         self.damaged = False
         """Whether something in it could not be read, and a person may want to look at it."""
         self._fd = fd
-        self._room = ROOM
         self._places: dict[int, int] = {}
         self._unkept = 0
 
     @classmethod
-    def create(cls, database: Path, room: int) -> Spool:
-        """Make a new one (0600) with so many bytes of room; raise OSError where that is impossible."""
+    def create(cls, database: Path) -> Spool:
+        """Make a new one (0600) with its room; raise OSError where that is impossible."""
         paths = (database.with_name(f"{database.name}{_MARK}{number}") for number in count(1))
         spool = next(filter(None, (cls._held(path, os.O_CREAT | os.O_EXCL) for path in paths)))
         try:
             sync(spool.path.parent)
-            spool.reserve(room)
+            spool.reserve()
         except OSError:
             spool.path.unlink()
             spool.close()
@@ -127,21 +122,15 @@ class Spool:
         return not self.damaged and _MARK in self.path.name
 
     @property
-    def stays(self) -> bool:
-        """Tell whether its room is kept for the next process when it is empty."""
-        return self.reusable and self.path.name.endswith(f"{_MARK}1")
-
-    @property
     def empty(self) -> bool:
         """Tell whether no record stands in it."""
         return not self._places
 
-    def reserve(self, room: int) -> None:
-        """Have the disk keep so many bytes for it, as far as there are any; raise OSError where the head does not fit."""
-        self._room = room
+    def reserve(self) -> None:
+        """Have the disk keep its room, as far as there is any; raise OSError where the head does not fit."""
         try:
-            if os.fstat(self._fd).st_size < room:
-                os.posix_fallocate(self._fd, 0, room)
+            if os.fstat(self._fd).st_size < ROOM:
+                os.posix_fallocate(self._fd, 0, ROOM)
         except OSError as error:
             _log.info("No room can be kept for turns that have to wait, in %s: %s", self.path, error)
         if os.pread(self._fd, _HEAD_BYTES, 0) != _HEAD % self._unkept:
@@ -172,8 +161,8 @@ class Spool:
             return
         try:
             self._write(bytes(end - record.begin), record.begin)
-            if self.empty and os.fstat(self._fd).st_size > self._room:
-                os.ftruncate(self._fd, self._room)
+            if self.empty and os.fstat(self._fd).st_size > ROOM:
+                os.ftruncate(self._fd, ROOM)
         except OSError as error:
             _log.warning("What is written could not be taken out of %s: %s", self.path, error)
 
@@ -212,15 +201,6 @@ class Spool:
         """Wait until it would survive a pulled plug; raise OSError."""
         os.fsync(self._fd)
 
-    def remove(self, aside: Path) -> None:
-        """Take the name away, also from the disk; one that is damaged gets the name `aside`."""
-        if self.damaged:
-            self.path.replace(aside)
-            _log.error("%s is damaged; what could not be read of it is under that name.", aside)
-        else:
-            self.path.unlink(missing_ok=True)
-        sync(self.path.parent)
-
     def close(self) -> None:
         """Let go of it; a second call does nothing."""
         if self._fd >= 0:
@@ -237,21 +217,16 @@ class Spool:
 
 
 class Spools:
-    """The spools that this process owns beside one database; used on its writer thread only.
+    """The spools that this process owns beside one database; used on its writer thread only."""
 
-    Args:
-        room: how many bytes are reserved for what waits.
-    """
-
-    def __init__(self, database: Database, room: int) -> None:
-        self.room = room
+    def __init__(self, database: Database) -> None:
         self.own: Spool | None = None
         self.held: list[Spool] = []
         """Its own, and what others have left."""
         self._database = database
 
     def take_over(self) -> list[Spool]:
-        """Take the files of processes that are gone; the first that can be used becomes our own."""
+        """Take the files of processes that are gone."""
         try:
             left = Spool.left(self._database.path)
         except REFUSED as error:
@@ -263,15 +238,13 @@ class Spools:
     def adopt(self, left: Iterable[Spool]) -> None:
         """Use one of the files that were taken over and read, if there is none of our own."""
         self.own = self.own or next((spool for spool in left if spool.reusable), None)
-        self._witness()
 
     def reserve(self) -> Spool:
         """Return the spool of this process, with its room as far as the disk has it; raise StoreError or OSError."""
         if self.own is None:
-            self._witness()
-            self.own = Spool.create(self._database.path, self.room)
+            self.own = Spool.create(self._database.path)
             self.held.append(self.own)
-        self.own.reserve(self.room)
+        self.own.reserve()
         return self.own
 
     def others(self) -> list[Path]:
@@ -296,11 +269,16 @@ class Spools:
         self.held = [] if self.own is None else [self.own]
 
     def let_go(self, spool: Spool) -> None:
-        """Close a file in which nothing stands any more, and remove it unless its room is kept for the next process."""
+        """Close a file in which nothing stands any more, and remove it; the first stays, with its room for the next process."""
+        path = spool.path
         try:
-            if not spool.stays:
+            if spool.damaged:
                 aside = f"{self._database.path.name}.damaged-{self._database.clock.tick():020d}"
-                spool.remove(spool.path.with_name(aside))
+                path.replace(path.with_name(aside))
+                _log.error("%s is damaged; what could not be read of it is under that name.", aside)
+            elif not path.name.endswith(f"{_MARK}1"):
+                path.unlink(missing_ok=True)
+            sync(path.parent)
         except REFUSED as error:
             _log.warning("A file whose turns are all written could not be removed: %s", error)
         spool.close()
@@ -310,11 +288,6 @@ class Spools:
         for spool in self.held:
             spool.close()
         self.held = []
-
-    def _witness(self) -> None:
-        """Have the clock know all that was ever put into a spool, so that what is put from now on is newer."""
-        sql = "select coalesce(max(value), 0) from meta where key >= 'spool:' and key < 'spool;'"
-        self._database.clock.witness(int(self._database.query(sql)[0][0]))
 
 
 def spool_paths(database: Path) -> list[Path]:
@@ -413,24 +386,21 @@ class Later:
                 work()
             except LATER as error:
                 _log.warning("%d writes wait: %s", len(self._waiting), error)
-                if isinstance(error, BusyError):
-                    self._again(error)
-                return  # any other fails at once each time, so the next write or turn tries again
+                if not isinstance(error, BusyError):
+                    return  # it fails at once each time, so the next write or turn tries again
+                try:
+                    self.retry()  # each try has waited for the lock already
+                except ClosedError:
+                    _log.error("%d writes are lost: the store was closed. %s", len(self._waiting), error)
+                    while self._waiting:
+                        self._waiting.popleft()[1].set_exception(error)
+                return
             except Exception as error:  # noqa: BLE001 - it is raised where the outcome is asked for
                 _log.warning("A write failed: %s", error)
                 done.set_exception(error)
             else:
                 done.set_result(None)
             self._waiting.popleft()
-
-    def _again(self, error: BusyError) -> None:
-        """Queue what waits behind the writes of others; each try has waited for the lock already."""
-        try:
-            self.retry()
-        except ClosedError:
-            _log.error("%d writes are lost: the store was closed. %s", len(self._waiting), error)
-            while self._waiting:
-                self._waiting.popleft()[1].set_exception(error)
 
 
 def _run(flush: Callable[[], object], done: Future[None]) -> None:

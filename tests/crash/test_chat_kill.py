@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -130,14 +130,10 @@ def models(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Return a home that waits for a slow disk, so that an answer is printed when its turn is durable."""
-    return home_with(tmp_path / "home", embedder="")
-
-
-def home_with(home: Path, *, embedder: str) -> Path:
-    """Make a home with its profile."""
+    home = tmp_path / "home"
     home.mkdir()
     (home / "edgemem.toml").write_text(
-        f'[store]\ncommit_wait_s = 60.0\n[llama]\nembedder = "{embedder}"\n[idle]\nsettle_s = 0.05\nindex_rows = 1\n'
+        '[store]\ncommit_wait_s = 60.0\n[llama]\nembedder = ""\n[idle]\nsettle_s = 0.05\nindex_rows = 1\n'
     )
     return home
 
@@ -298,52 +294,3 @@ def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
         for _, content, tokens in replies(home):
             decoder = codecs.getincrementaldecoder("utf-8")("replace")
             assert decoder.decode(b"".join(map(tokenizer.vocabulary.piece, tokens))).lstrip() == content
-
-
-def test_killed_during_idle_work(models: dict[str, Path], minilm: Path, tmp_path: Path) -> None:
-    """The truth does not change while the index is made; a new start makes the rest, and all is found."""
-    home = home_with(tmp_path / "home", embedder="all-minilm-l6-v2")
-    assert minilm.is_file()
-    things = list(words())
-    with edgemem.open(home, worker=False) as memory:
-        for n, thing in enumerate(things):
-            memory.store.add_fact(f"place.{thing}", f"the {thing} lies in drawer {n} " + "of the shed " * 12)
-    index = home / "db" / "index.db"
-
-    def embedded() -> int:
-        if not index.exists() or not select(index, "select 1 from sqlite_master where name = 'vectors'"):
-            return 0
-        return int(select(index, "select count(*) from vectors")[0][0])
-
-    done = 0
-    for round_ in range(2):
-        robot = Talk(home, models["phi-3"])
-        robot.say(f"Good morning number {round_}.")
-        truth = rows(home)
-        wait_for(lambda before=done: embedded() > before)
-        robot.kill()
-        assert rows(home) == truth
-        assert done < embedded() < len(things), "the kill did not come in the middle"
-        done = embedded()
-    with edgemem.open(home, worker=False) as memory:
-        assert memory.idle(60)
-        assert not any(memory.pending().values())
-        for n in (0, 57, len(things) - 1):
-            (first, *_) = memory.recall(f"where is the {things[n]}?", kinds=("fact",))
-            assert f"drawer {n} " in first.text
-        (turn, *_) = memory.recall("good morning number 1", kinds=("turn",))
-        assert turn.turn == 1
-        assert memory.index.catch_up(10) == 0
-    assert {table: rows(home)[table] for table in TRUTH} == truth
-    assert states(home) == ["complete"] * 2
-
-
-def words() -> Iterator[str]:
-    """Yield 120 names of things that nobody mixes up."""
-    begin = ("bra", "cor", "del", "gru")
-    middle = ("ba", "co", "di", "fu", "ge", "ho")
-    end = ("lick", "mont", "nard", "pex", "ring")
-    for first in begin:
-        for second in middle:
-            for third in end:
-                yield first + second + third

@@ -159,9 +159,9 @@ def test_whoever_speaks_keeps_the_older_backups_until_there_is_a_fresh_one(memor
     memory.idle(10)
     (old,) = backups_of(memory)
     memory.store.forget_fact("pin")
-    assert not memory.backups.replace_all(lambda: True)
+    assert not memory.backups.erase(lambda: True)
     assert backups_of(memory) == [old]
-    assert memory.backups.replace_all()
+    assert memory.backups.erase()
     (new,) = backups_of(memory)
     assert b"zebra" not in new.read_bytes()
 

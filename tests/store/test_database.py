@@ -364,3 +364,48 @@ def test_an_erased_newest_row_does_not_take_its_tick_along(tmp_path, hand):
     with Database(tmp_path / "x.db", clock=clock) as db:
         assert db.high_water() > tick
         assert db.write(remember) > tick
+
+
+# What reaches the disk
+
+
+@pytest.fixture
+def synced(monkeypatch):
+    """Return the names of the files that this process asks the disk to sync, as it asks."""
+    names = []
+
+    def spy(fd, plain=os.fsync):
+        names.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+        plain(fd)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    monkeypatch.setattr(os, "fdatasync", spy)
+    return names
+
+
+def write(db, value, *, durable):
+    """Commit one row."""
+    sql = "insert or replace into meta values ('x', ?)"
+    db.submit(lambda tx: tx.execute(sql, (value,)), durable=durable).result()
+
+
+def test_a_flush_syncs_what_was_only_accepted(db, synced):
+    """An accepted commit waits for no disk; a flush syncs the log once, and again only after another such commit."""
+    for value in range(3):
+        write(db, value, durable=False)
+    assert synced == []
+    db.flush()
+    assert synced == ["x.db-wal"]
+    db.flush()
+    assert synced == ["x.db-wal"]
+    write(db, 7, durable=False)
+    db.flush()
+    assert synced == ["x.db-wal"] * 2
+
+
+def test_a_durable_commit_leaves_nothing_to_sync(db, synced):
+    """SQLite has synced the log up to it, with the accepted ones before it."""
+    write(db, 1, durable=False)
+    write(db, 2, durable=True)
+    db.flush()
+    assert synced == []

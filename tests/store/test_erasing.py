@@ -33,22 +33,6 @@ def say(memory, text, heard, shown=(), block=""):
     memory.database.write(lambda tx: turns.commit_turn(tx, turn))
 
 
-def test_a_forgotten_fact_is_erased_from_the_blocks_that_showed_it(memory):
-    """Neither the block nor the list of what it showed keeps a value; other blocks stay."""
-    memory.store.add_fact("pin", "4711-zebra")
-    memory.store.add_fact("tea", "green")
-    entry = '{"id":"fact:1","line":"","level":"shared","owner":null,"fact":["global","%s"],"value":"%s"}'
-    say(memory, "one", ANN, (entry % ("pin", "4711-zebra"),), "<memory>\npin: 4711-zebra\n</memory>\n")
-    say(memory, "two", ANN, (entry % ("tea", "green"),), "<memory>\ntea: green\n</memory>\n")
-    memory.idle(5)
-    assert b"zebra" in files_of(memory)
-    assert memory.forget("pin")
-    assert b"zebra" not in files_of(memory)
-    first, second = turns.read_turns(memory.database, "hall")
-    assert (first.block, first.shown) == ("", ())
-    assert "green" in second.block
-
-
 def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
     """What somebody said or owns is erased everywhere; what others said, and when it was true, stays."""
     store = memory.store

@@ -12,7 +12,6 @@ from edgemem.config import Profile, StoreSettings, ToolSettings
 from edgemem.errors import BusyError, InvalidInputError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.memory_tools import memory_tools
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, ToolCall
 from edgemem.store.db.database import Database
@@ -143,14 +142,3 @@ def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
             "forget my tea",
             "yes",
         ]
-
-
-def test_a_store_by_itself_keeps_what_a_tool_stored(tmp_path: Path) -> None:
-    """`memory_tools(store)` waits no longer than it says either."""
-    with Database(tmp_path / "m.db", busy_timeout_s=LONG_S) as database:
-        store = SQLiteMemoryStore(database)
-        (tool,) = memory_tools(store, include=("remember_fact",), wait_s=0.01)
-        with held(SQLITE, tmp_path / "m.db"):
-            assert "not kept yet" in tool.run(None, key="tea", value="green")
-        database.flush()
-        assert store.get_fact("tea") == "green"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -24,6 +25,26 @@ def test_a_file_is_migrated_once(tmp_path, steps):
             assert db.quick_check() == []
 
 
+STEP = "create table migrations (name text primary key, recorded integer not null); insert into migrations values ('%s', 1)"
+FOREIGN = {
+    "newer": (STEP % "m007_private_turns" + ", ('m999_more', 1)", NewerSchemaError, "update edgemem"),
+    "early": (STEP % "m001_truth", StoreError, "export it there"),
+    "another program's": ("create table facts (mine)", StoreError, "another program"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_whose_tables_are_not_ours_is_refused_and_left_alone(tmp_path, kind):
+    """Of a newer edgemem, of one before the first step, of another program: the error says what to do."""
+    script, error, advice = FOREIGN[kind]
+    with closing(sqlite3.connect(tmp_path / "x.db")) as other:
+        other.executescript(script)
+    before = (tmp_path / "x.db").read_bytes()
+    with pytest.raises(error, match=advice):
+        Database(tmp_path / "x.db")
+    assert (tmp_path / "x.db").read_bytes() == before
+
+
 def test_a_step_is_added_to_a_file_with_rows_in_it(tmp_path):
     """A newer edgemem opens an older file, runs what is new, and keeps what is stored."""
     with Database(tmp_path / "x.db") as db:
@@ -31,28 +52,6 @@ def test_a_step_is_added_to_a_file_with_rows_in_it(tmp_path):
     with Database(tmp_path / "x.db", migrations=(*TRUTH, MORE)) as db:
         assert db.query("select value from meta") == [(1,)]
         assert db.query("select x from more") == [(1,)]
-
-
-def test_a_file_from_a_newer_edgemem_is_refused_and_left_alone(tmp_path):
-    """An unknown step means that the file is newer: the error says so, and nothing is lost."""
-    with Database(tmp_path / "x.db", migrations=(*TRUTH, MORE)) as db:
-        db.write(lambda tx: tx.execute("insert into meta values ('k', 1)"))
-    before = (tmp_path / "x.db").read_bytes()
-    with pytest.raises(NewerSchemaError, match="update edgemem"):
-        Database(tmp_path / "x.db")
-    assert (tmp_path / "x.db").read_bytes() == before
-
-
-def test_a_file_from_before_the_first_step_is_refused_and_left_alone(tmp_path):
-    """Its tables are others than the first step makes: the error says how what it holds can be moved."""
-    with sqlite3.connect(tmp_path / "x.db") as early:
-        early.execute("create table migrations (name text primary key, recorded integer not null)")
-        early.execute("insert into migrations values ('m001_truth', 1)")
-    early.close()
-    before = (tmp_path / "x.db").read_bytes()
-    with pytest.raises(StoreError, match="export it there"):
-        Database(tmp_path / "x.db")
-    assert (tmp_path / "x.db").read_bytes() == before
 
 
 def test_a_step_that_fails_leaves_no_trace(tmp_path):
@@ -81,14 +80,3 @@ def test_two_that_open_a_new_file_at_the_same_time_both_succeed(tmp_path):
     for db in opened:
         assert db.query("select count(*) from migrations") == [(len(TRUTH),)]
         db.close()
-
-
-def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path):
-    """Tables without our record of steps belong to somebody else."""
-    other = sqlite3.connect(tmp_path / "x.db")
-    other.execute("create table facts (mine)")
-    other.close()
-    before = (tmp_path / "x.db").read_bytes()
-    with pytest.raises(StoreError, match="another program"):
-        Database(tmp_path / "x.db")
-    assert (tmp_path / "x.db").read_bytes() == before

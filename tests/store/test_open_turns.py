@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
-import sqlite3
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from zlib import crc32
 
@@ -155,34 +153,6 @@ def test_closing_puts_an_open_turn_into_the_database(database: Database, path: P
     with Database(path) as again:
         assert TurnJournal(again).mark_unfinished("kitchen") == 1
     assert heard(path)[1] == ("unfinished", "one")
-
-
-def test_a_kill_between_accept_and_commit(
-    tmp_path: Path, talking: Callable[[Path], subprocess.Popen[str]]
-) -> None:
-    """The next opening has the turn, once and in order; the next turn finds it unfinished and follows it."""
-    home = home_with(tmp_path / "home", wait=60)
-    process = talking(home)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    with closing(sqlite3.connect(home / "db" / "memory.db")) as plain:
-        assert plain.execute("select count(*) from turns").fetchone() == (1,)
-    for _ in range(2):
-        with edgemem.open(home, worker=False) as memory:
-            assert [(each.state, told(each)[0][1]) for each in turns_of(memory)] == [
-                ("complete", "good morning"),
-                ("open", "a timer, zebra"),
-            ]
-    with edgemem.open(home, worker=False) as memory:
-        loop = loop_of(memory)
-        loop.run("good night")
-        assert loop.hooks.failures() == []
-    for _ in range(2):
-        assert heard(home / "db" / "memory.db") == [
-            ("complete", "good morning"),
-            ("unfinished", "a timer, zebra"),
-            ("complete", "good night"),
-        ]
 
 
 @pytest.mark.parametrize("stored", [False, True])

@@ -185,16 +185,6 @@ def test_without_a_file_turns_wait_in_memory_and_closing_says_that_they_are_lost
         assert spool_paths(database.path) == []
 
 
-def test_a_write_that_can_never_work_holds_nothing_up(memory: Memory) -> None:
-    """A step that the database refuses for what it is fails by itself; those behind it are written."""
-    journal = memory.sessions.journal
-    bad = journal.commit(Turn("hall", 0, (StoredMessage("user", "one"),)), [lambda tx: tx.execute("no sql")])
-    good = journal.commit(Turn("hall", 0, (StoredMessage("user", "two"),)))
-    assert good.result(30) == 0
-    assert "syntax error" in str(bad.exception(30))
-    assert said(memory, "hall") == ["two"]
-
-
 def test_half_a_line_and_a_damaged_file_do_not_stop_the_opening(tmp_path: Path, caplog: Any) -> None:
     """Half a line was promised to nobody; a file that is no JSON is set aside under a name of its own."""
     home = home_in(tmp_path)

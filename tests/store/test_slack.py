@@ -78,7 +78,7 @@ def test_slack_does_not_come_back_with_a_page_that_was_in_memory(tmp_path: Path)
         assert slack_of(store.database.path) > 0
         for database in (store.database, other):  # has all pages in memory, with their slack
             database.write(lambda tx: tx.execute("select count(value), max(key) from preferences"))
-        assert store.database.wipe_slack()
+        assert store.database.wipe()
         assert slack_of(store.database.path) == 0
         for database in (store.database, other):
             database.write(lambda tx: tx.execute("update preferences set recorded = recorded + 1"))
@@ -96,9 +96,9 @@ def test_a_reader_and_a_stop_are_respected(tmp_path: Path) -> None:
             reader.execute("begin")
             reader.execute("select * from facts").fetchall()
             store.add_fact("tea", "black")
-            assert not store.database.wipe_slack()
-        assert not store.database.wipe_slack(stop=lambda: True)
-        assert store.database.wipe_slack()
+            assert not store.database.wipe(wait_s=0.0)
+        assert not store.database.wipe(stop=lambda: True)
+        assert store.database.wipe()
 
 
 WRITER = """
@@ -117,7 +117,7 @@ def test_processes_that_write_meanwhile_lose_nothing(tmp_path: Path) -> None:
         writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("a", "b")]
         wiped = 0
         while any(writer.poll() is None for writer in writers):
-            wiped += store.database.wipe_slack()
+            wiped += store.database.wipe()
         assert [writer.returncode for writer in writers] == [0, 0]
         assert wiped
         assert store.database.quick_check() == []
@@ -134,7 +134,7 @@ def test_closing_one_of_two_in_a_process_keeps_the_locks_of_the_other(tmp_path: 
     path = tmp_path / "mind.db"
     with edgemem.SQLiteMemoryStore(path) as store:
         with edgemem.SQLiteMemoryStore(path) as beside:
-            assert beside.database.wipe_slack()
+            assert beside.database.wipe()
         store.add_fact("tea", "green")
         code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('select * from facts').fetchall(); c.close()"
         subprocess.run([sys.executable, "-c", code, str(path)], check=True)

@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def spool(path: Path) -> Iterator[Spool]:
     """Return an empty spool."""
-    opened = Spool.create(path, ROOM)
+    opened = Spool.create(path)
     yield opened
     opened.close()
 
@@ -38,7 +38,7 @@ orders = st.lists(
 @given(orders)
 def test_records_come_and_go_in_any_order(tmp_path_factory: pytest.TempPathFactory, steps: list[Any]) -> None:
     """The file holds what was put and not erased, no record runs into another, and its size stays."""
-    spool = Spool.create(tmp_path_factory.getbasetemp() / "records.db", ROOM)
+    spool = Spool.create(tmp_path_factory.getbasetemp() / "records.db")
     records: list[Record] = []
     try:
         for step in steps:
@@ -53,13 +53,13 @@ def test_records_come_and_go_in_any_order(tmp_path_factory: pytest.TempPathFacto
             assert spool.path.stat().st_size == ROOM
         assert not spool.damaged
     finally:
-        spool.remove(spool.path)
+        spool.path.unlink()
         spool.close()
 
 
 def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     """Nobody else takes it over before; afterwards one does, once, with what stands in it."""
-    spool = Spool.create(path, ROOM)
+    spool = Spool.create(path)
     spool.put(b"one")
     assert spool.path.stat().st_mode & 0o777 == 0o600
     assert Spool.left(path) == []
@@ -68,7 +68,7 @@ def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     (taken,) = Spool.left(path)
     assert Spool.left(path) == []
     assert [record.text for record in taken.read()] == [b"one"]
-    second = Spool.create(path, ROOM)
+    second = Spool.create(path)
     assert spool_paths(path) == [taken.path, second.path]
     for each in (taken, second):
         each.close()
@@ -111,40 +111,6 @@ def test_what_does_not_fit_leaves_the_rest_as_it_was(spool: Spool) -> None:
     assert b"x" not in spool.path.read_bytes()
 
 
-def test_more_than_the_room_is_given_back(spool: Spool) -> None:
-    """The file grows where the disk lets it, and is cut when the last record goes."""
-    long, short = spool.put(b"x" * 2 * ROOM), spool.put(b"y")
-    assert spool.path.stat().st_size > 2 * ROOM
-    spool.erase(long)
-    spool.erase(short)
-    assert spool.path.stat().st_size == ROOM
-
-
-def test_a_cut_record_is_zeroed(spool: Spool, path: Path) -> None:
-    """Half a record was promised to nobody, and nothing of it stays."""
-    spool.put(b"one")
-    place = spool.put(b"zebra").begin
-    spool.close()
-    with spool.path.open("r+b") as file:
-        file.seek(place + 12)
-        file.write(bytes(20))
-    (taken,) = Spool.left(path)
-    assert [record.text for record in taken.read()] == [b"one"]
-    assert not taken.damaged
-    assert b"ze" not in spool.path.read_bytes()
-    taken.close()
-
-
-def test_others_read_how_many_turns_are_only_in_memory(spool: Spool) -> None:
-    """A number at the head of the file, that outlives its process."""
-    spool.put(b"one")
-    spool.note(7)
-    assert look_into(spool.path) == ([b"one"], 7)
-    spool.note(0)
-    assert look_into(spool.path) == ([b"one"], 0)
-    assert look_into(spool.path.with_name("none")) == ([], 0)
-
-
 def test_a_child_that_was_forked_lets_the_file_be(spool: Spool, path: Path) -> None:
     """What it closes is its own handle; the parent still owns the file."""
     child = os.fork()
@@ -161,7 +127,7 @@ def test_a_file_that_cannot_be_written_is_left_alone(
     path: Path, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a disk that is mounted read-only nothing is taken over, and nothing fails; what waits there can be counted."""
-    spool = Spool.create(path, ROOM)
+    spool = Spool.create(path)
     spool.put(b"one")
     spool.close()
     plain = os.open
@@ -175,4 +141,4 @@ def test_a_file_that_cannot_be_written_is_left_alone(
     assert Spool.left(path) == []
     assert look_into(spool.path) == ([b"one"], 0)
     with pytest.raises(OSError, match=os.strerror(code)):
-        Spool.create(path, ROOM)
+        Spool.create(path)

@@ -14,7 +14,7 @@ from talkers import home_with, loop_of, python, robot, told, turns_of
 import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.memory import Memory
-from edgemem.records import Reader, Turn
+from edgemem.records import Turn
 
 
 @pytest.fixture
@@ -117,38 +117,6 @@ def test_a_turn_is_pending_while_its_tool_runs(memory: Memory) -> None:
     assert (turn.state, told(turn)) == ("complete", WHOLE)
     assert turn.recorded_at == pending.recorded_at
     assert [e.kind for e in memory.store.recent_episodes()] == ["tool_call"]
-
-
-def test_a_turn_that_is_pending_belongs_to_its_speaker_alone(tmp_path: Path) -> None:
-    """What a tool will tell is not known yet, so a kill inside it leaves the turn closed to the household."""
-    home = home_with(tmp_path / "home", wait=60)
-    process = python(
-        robot(
-            """
-            def run(minutes):
-                memory.database.flush()
-                print("running", flush=True)
-                time.sleep(600)
-
-            loop_of(memory, run=run).run("a timer for my secret")
-            """
-        ),
-        home,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "running\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    with edgemem.open(home, worker=False) as memory:
-        journal = memory.sessions.journal
-        assert journal.mark_unfinished("kitchen") == 1
-        memory.idle(5)
-        assert journal.read_turns("kitchen", reader=Reader("bob")) == []
-        (turn,) = journal.read_turns("kitchen", reader=Reader("alice"))
-        assert (turn.state, turn.level, turn.owner) == ("unfinished", "private", "alice")
-        assert memory.recall("secret", speaker="bob") == []
-        loop_of(memory).run("good night")
-        assert turns_of(memory)[-1].level == "household"
 
 
 def test_closing_writes_what_the_disk_owes(hurried: Memory) -> None:
@@ -296,21 +264,3 @@ def test_an_abort_takes_back_only_its_own_turn(memory: Memory) -> None:
     memory.database.flush()
     assert [told(turn)[0][1] for turn in turns_of(memory)] == ["second timer", "second again"]
     assert memory.database.query("select count(*) from messages") == [(6,)]
-
-
-def test_an_abort_erases_an_accepted_turn(memory: Memory) -> None:
-    """A prepared turn whose tool has run and which is thrown away leaves no row, also if it was the first."""
-    loop = loop_of(memory)
-    for _ in range(2):
-        loop.prepare("a timer")
-        loop.abort()
-        memory.database.flush()
-        for table in ("sessions", "turns", "messages", "episodes"):
-            assert memory.database.query(f"select count(*) from {table}") == [(0,)]
-    loop.run("good morning")
-    loop.prepare("a timer")
-    loop.abort()
-    loop.run("good night")
-    assert [told(turn)[0][1] for turn in turns_of(memory)] == ["good morning", "good night"]
-    assert [turn.n for turn in turns_of(memory)] == [0, 1]
-    assert loop.hooks.failures() == []

@@ -213,7 +213,7 @@ class Index:
                 return False
             self._follow_removals()
             self.database.write(purge)
-            if not self.database.checkpoint(wait_s=0.0) or not self.database.wipe_slack(stop=stop):
+            if not self.database.wipe(wait_s=0.0, stop=stop):
                 return False
             self.database.write(lambda tx: set_meta(tx, "erased", forgotten))
         except StoreError as error:

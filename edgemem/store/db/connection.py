@@ -11,16 +11,16 @@ import logging
 import sqlite3
 import sys
 import threading
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from edgemem.clock import Clock
-from edgemem.errors import ClosedError, LostTruthError, StoreError
+from edgemem.errors import ClosedError, StoreError
 from edgemem.store.db.files import meaning_of
-from edgemem.store.db.schema import TRUTH, Migration, Ticks, check_schema, migrate, missing_steps
+from edgemem.store.db.schema import TRUTH, Migration, Ticks, check_schema, migrate
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.db.wal import copied, write_copy
 
@@ -33,8 +33,19 @@ Mode = Literal["rw", "ro", "ro&immutable=1"]
 
 _log = logging.getLogger(__name__)
 
+_LOADS_EXTENSIONS = hasattr(sqlite3.Connection, "enable_load_extension")
+
 FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
 """What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
+
+
+@contextmanager
+def meaningful(path: Path) -> Iterator[None]:
+    """Give SQLite's and the system's errors their meaning."""
+    try:
+        yield
+    except FOREIGN as error:
+        raise meaning_of(error, path) from error
 
 
 class Origin(NamedTuple):
@@ -55,7 +66,8 @@ def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
     try:
         if not path.stat().st_size:
             return None  # SQLite would take the log away from beside it
-        mode: Mode = "ro&immutable=1" if stands_alone(path) else "ro"
+        log = path.with_name(path.name + "-wal")
+        mode: Mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
         with closing(connect(path, mode, 0.0, False)) as connection:
             if check_schema(connection, TRUTH):
                 return None
@@ -76,10 +88,8 @@ def read_value(path: Path, sql: str) -> Any:
 
 def copy_database(source: Path, target: Path) -> None:
     """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
-    with ExitStack() as copies, meaningful(source):
-        place = find_place(source, TRUTH, copies, todays=False)
-        with closing(connect(*place, 5.0, False)) as connection:
-            write_copy(connection, target, connect=plain_connection)
+    with meaningful(source), copied(source) as copy, closing(connect(copy, "rw", 0.0, False)) as connection:
+        write_copy(connection, target, connect=plain_connection)
 
 
 @contextmanager
@@ -100,53 +110,6 @@ def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
         yield select
 
 
-@contextmanager
-def meaningful(path: Path) -> Iterator[None]:
-    """Give SQLite's and the system's errors their meaning."""
-    try:
-        yield
-    except FOREIGN as error:
-        raise meaning_of(error, path) from error
-
-
-class Place(NamedTuple):
-    """Where a file is read, and how."""
-
-    path: Path
-    mode: Mode
-
-
-def find_place(path: Path, steps: Sequence[Migration], copies: ExitStack, *, todays: bool = True) -> Place:
-    """Return where a file that may not be written can be read.
-
-    With a log, SQLite needs the memory that its processes share, which it cannot make here. Without one it must be told that
-    the file does not change. Where neither helps, or today's schema is needed and it has an older one, a copy is read.
-    """
-    places = [Place(path, "ro")]
-    if stands_alone(path):
-        places.append(Place(path, "ro&immutable=1"))
-    for place in places:
-        if _can_be_read(place, steps, todays=todays):
-            return place
-    return Place(copies.enter_context(copied(path)), "ro")
-
-
-def _can_be_read(place: Place, steps: Sequence[Migration], *, todays: bool) -> bool:
-    try:
-        with closing(connect(*place, 0.0, False)) as connection:
-            if check_schema(connection, steps):
-                raise LostTruthError(f"{place.path} is empty.")
-            return not (todays and missing_steps(connection, steps))
-    except sqlite3.OperationalError:
-        return False
-
-
-def stands_alone(path: Path) -> bool:
-    """Tell whether all of a database stands in its file, and nothing in a log."""
-    log = path.with_name(path.name + "-wal")
-    return not log.exists() or not log.stat().st_size
-
-
 def plain_connection(path: Path) -> sqlite3.Connection:
     """Return a connection that SQLite has set up alone."""
     return sqlite3.connect(path, isolation_level=None)
@@ -154,7 +117,7 @@ def plain_connection(path: Path) -> sqlite3.Connection:
 
 def connect(path: Path, mode: Mode, timeout_s: float, load_vec: bool) -> sqlite3.Connection:
     """Return a connection to a file that exists."""
-    if load_vec and not hasattr(sqlite3.Connection, "enable_load_extension"):
+    if load_vec and not _LOADS_EXTENSIONS:
         register_vec0()
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
@@ -167,10 +130,7 @@ def connect(path: Path, mode: Mode, timeout_s: float, load_vec: bool) -> sqlite3
         connection.execute("pragma temp_store = memory")
         connection.execute("pragma mmap_size = 0")
         if load_vec:
-            try:
-                load_vec0(connection)
-            except sqlite3.OperationalError as error:
-                _log.info("sqlite-vec cannot be loaded here: %s", error)
+            _load_vec0(connection)
         if mode != "rw":
             connection.execute("pragma query_only = on")
     except BaseException:
@@ -242,17 +202,16 @@ class MemoryTables:
             raise ClosedError("The memory was closed; open it again.")
 
 
-def load_vec0(connection: Any) -> None:
-    """Give an SQLite connection the vec0 module; raise SQLite's error where that fails.
-
-    Where Python has no `enable_load_extension`, `register_vec0` before the connection was opened has done so.
-    """
-    if hasattr(connection, "enable_load_extension"):
-        connection.enable_load_extension(True)
-        try:
-            connection.load_extension(_library())
-        finally:
-            connection.enable_load_extension(False)
+def _load_vec0(connection: sqlite3.Connection) -> None:
+    if not _LOADS_EXTENSIONS:
+        return  # `register_vec0` has seen to it before the connection was opened
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(_library())
+    except sqlite3.OperationalError as error:
+        _log.info("sqlite-vec cannot be loaded here: %s", error)
+    finally:
+        connection.enable_load_extension(False)
 
 
 def vec0_version(connection: Any) -> str | None:

@@ -30,20 +30,12 @@ from edgemem.errors import (
     ReadOnlyError,
     StoreError,
 )
-from edgemem.store.db.connection import (
-    FOREIGN,
-    Place,
-    connect,
-    find_place,
-    meaningful,
-    plain_connection,
-    vec0_version,
-)
+from edgemem.store.db.connection import FOREIGN, connect, meaningful, plain_connection, vec0_version
 from edgemem.store.db.files import Closing, FileLock, OpenedFiles, create_private, meaning_of
 from edgemem.store.db.schema import TRUTH, Migration, Ticks, check_schema, migrate, missing_steps
 from edgemem.store.db.threads import Readers, Writer
 from edgemem.store.db.transaction import Transaction
-from edgemem.store.db.wal import RawFile, WriteAheadLog, copy_name, write_copy
+from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, write_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,8 +66,7 @@ class Database(Closing):
             impossible the file stays as it is, and cannot be opened. None: no copy is made.
         create: False where a file must be there, with tables in it; without them LostTruthError is raised, and nothing is
             changed.
-        read_only: read a file that may not be written, in place or where that is impossible from a copy in memory; each
-            write raises ReadOnlyError.
+        read_only: read a copy, in memory, of a file that may not be written; each write raises ReadOnlyError.
     """
 
     def __init__(
@@ -111,45 +102,34 @@ class Database(Closing):
         self.read_only = read_only
         self._busy_timeout_s = busy_timeout_s
         self._pid = os.getpid()
-        # Whatever is derived may be made again at any time, by any process.
-        files = OpenedFiles(self.path) if durable and not read_only else None
-        self._place = Place(self.path, "ro")
-        self._copy = ExitStack()
         self._closing = threading.Lock()
         self._running: Transaction | None = None
-        self._version = -1
+        self._version = self._looked = -1
+        """`data_version` of the writer, and of the shared reader, when ticks of others were last looked for."""
         self._synchronous = "full" if durable else "off"
-        self._lock: FileLock | None = None
-        try:
-            with meaningful(self.path):
-                # Before it is opened: SQLite takes the log away from beside an empty file.
-                if not self._create:
-                    _check_not_lost(self.path)
-                if read_only:
-                    self._place = find_place(self.path, migrations, self._copy)
-                else:
-                    create_private(self.path)
-                    self._lock = FileLock(
-                        self.path.with_name(self.path.name + ".lock"), timeout_s=busy_timeout_s
-                    )
+        with ExitStack() as opened, meaningful(self.path):
+            # Before it is opened: SQLite takes the log away from beside an empty file.
+            if not self._create:
+                _check_not_lost(self.path)
+            if read_only:
+                self._file = opened.enter_context(copied(self.path))
+            else:
+                self._file = self.path
+                create_private(self.path)
+            lock = FileLock(self._file.with_name(self._file.name + ".lock"), timeout_s=busy_timeout_s)
+            opened.callback(lock.close)
+            # Whatever is derived may be made again at any time, by any process.
+            files = OpenedFiles(self.path) if durable and not read_only else None
             # Not methods of ours: what refers back to us would keep a forgotten database from being collected.
-            self._exclusively = partial(_exclusive, self.path, self._lock, files)
-            self._readers = Readers(partial(_reader, self._place, busy_timeout_s, load_vec, files))
-            self._connection = (
-                self._open_to_read(migrations, load_vec)
-                if read_only
-                else self._open_writer(migrations, page_size, load_vec)
-            )
-        except BaseException:
-            if self._lock is not None:
-                self._lock.close()
-            self._copy.close()
-            raise
-        self._raw = RawFile(self.path)
+            self._exclusively = partial(_exclusive, self.path, lock, files)
+            self._readers = Readers(partial(_reader, self._file, busy_timeout_s, load_vec, files))
+            self._connection = self._open_writer(migrations, page_size, load_vec)
+            self._raw = RawFile(self._file)
+            self._lock, self._opened = lock, opened.pop_all()
         self._log = WriteAheadLog(
-            self._connection, self.path, exclusively=self._exclusively, limit_mb=wal_limit_mb
+            self._connection, self._file, exclusively=self._exclusively, limit_mb=wal_limit_mb
         )
-        self._writer = Writer(f"edgemem {self.path.name}")
+        self._writer = Writer(f"edgemem {self.path.name}", self._log.tidy)
         self.closed = False
 
     # Reading
@@ -165,21 +145,21 @@ class Database(Closing):
     def now(self) -> float:
         """Return the clock's time, which is not before anything that any process has stored here."""
         self._check_open()
-        with meaningful(self.path), self._readers.mine() as reader:
-            reader.version = self._ticks.look(reader.connection, reader.version)
+        with meaningful(self.path), self._readers.shared() as connection:
+            self._looked = self._ticks.look(connection, self._looked)
         return self.clock.now()
 
     def version(self) -> int:
         """Return a number that is another one after each commit, of any process; it compares within this object only."""
         self._check_open()
-        with meaningful(self.path), self._readers.shared() as reader:
-            return int(reader.connection.execute("pragma data_version").fetchone()[0])
+        with meaningful(self.path), self._readers.shared() as connection:
+            return int(connection.execute("pragma data_version").fetchone()[0])
 
     def high_water(self) -> int:
         """Return the highest tick that the file holds; 0 if it holds none."""
         self._check_open()
-        with meaningful(self.path), self._readers.mine() as reader:
-            return self._ticks.newest(reader.connection)
+        with meaningful(self.path), self._readers.shared() as connection:
+            return self._ticks.newest(connection)
 
     def born(self) -> int:
         """Return the tick at which the schema was made; it tells a truth, and its copies, from every other."""
@@ -219,7 +199,7 @@ class Database(Closing):
         """
         self._check_open()
         if not self._writer.here:
-            return self._queue(lambda: self._transact(work, durable=durable), afterwards=self._log.tidy)
+            return self._queue(lambda: self._transact(work, durable=durable))
         future: Future[T] = Future()
         if self._running is None:  # called when a future was done
             future.set_result(self._transact(work, durable=durable))
@@ -235,7 +215,7 @@ class Database(Closing):
             behind: put it behind what waits also when this is the writer thread, which else does it at once.
         """
         if behind or not self._writer.here:
-            return self._queue(job, afterwards=self._log.tidy)
+            return self._queue(job)
         future: Future[T] = Future()
         future.set_result(job())
         return future
@@ -262,23 +242,24 @@ class Database(Closing):
             sleep(_AGAIN_S)
         return True
 
-    def wipe_slack(self, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Overwrite the copies of erased rows that SQLite left between the cells of its pages, see `slack`.
+    def wipe(self, *, wait_s: float | None = None, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Empty the log, and overwrite the copies of erased rows that SQLite left between the cells of its pages.
 
         Args:
+            wait_s: as for `checkpoint`.
             stop: asked every few milliseconds; once it is true, the result is False.
 
         Returns:
             whether all of the file was looked through; not where a reader keeps the log from being emptied.
         """
-        begin: int | None = 0
+        begin: int | None = 0 if self.checkpoint(wait_s=wait_s) else -1
         while begin is not None and begin >= 0 and not stop():
             begin = self._run(partial(self._log.wipe_slack, self._raw, begin))
         return begin is None
 
     def check_files(self) -> None:
         """Raise ReplacedError if another program has removed, replaced or written the files since they were opened."""
-        self._run(self._log.look)
+        self._run(self._look)
 
     def backup(self, target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
         """Write a complete and checked copy to `target`, which is replaced in one step or not at all.
@@ -290,7 +271,7 @@ class Database(Closing):
         self._check_open()
         with (
             meaningful(self.path),
-            closing(connect(*self._place, self._busy_timeout_s, False)) as source,
+            closing(connect(self._file, "ro", self._busy_timeout_s, False)) as source,
         ):
             return write_copy(source, target, connect=plain_connection, stop=stop)
 
@@ -300,17 +281,11 @@ class Database(Closing):
             return
         if os.getpid() != self._pid:
             self.closed = True
-            if self._lock is not None:
-                self._lock.close()  # else it is held for as long as this child lives, should the parent die in a write
+            self._lock.close()  # else it is held for as long as this child lives, should the parent die in a write
             return  # the parent's file, and a thread that does not exist here
         self._writer.stop()
         self.closed = True
         self._readers.close()
-        if self._lock is None:
-            self._connection.close()
-            self._raw.close()
-            self._copy.close()
-            return
         self._log.empty()
         try:
             with self._lock.held():
@@ -319,7 +294,7 @@ class Database(Closing):
             # Whoever holds the lock has the file open, so this connection is not the last: nothing is moved.
             self._connection.close()
         self._raw.close()
-        self._lock.close()
+        self._opened.close()
 
     def __del__(self) -> None:
         if not self.closed:
@@ -329,6 +304,10 @@ class Database(Closing):
                 self.close()
 
     # On the writer thread
+
+    def _look(self) -> None:
+        with self._exclusively():
+            pass
 
     def _transact(self, work: Callable[[Transaction], T], *, durable: bool) -> T:
         connection = self._connection
@@ -367,7 +346,7 @@ class Database(Closing):
 
     def _open_writer(self, migrations: Sequence[Migration], page_size: int, load_vec: bool) -> Any:
         with self._exclusively():
-            connection = connect(self.path, "rw", self._busy_timeout_s, load_vec)
+            connection = connect(self._file, "rw", self._busy_timeout_s, load_vec)
             try:
                 if load_vec:
                     self.vec_version = vec0_version(connection)
@@ -396,20 +375,9 @@ class Database(Closing):
                 raise
             return connection
 
-    def _open_to_read(self, migrations: Sequence[Migration], load_vec: bool) -> Any:
-        with meaningful(self.path):
-            if self._place.path != self.path:
-                with closing(connect(self._place.path, "rw", self._busy_timeout_s, load_vec)) as copy:
-                    check_schema(copy, migrations)
-                    migrate(copy, migrations, clock=self.clock)
-            connection = connect(*self._place, self._busy_timeout_s, load_vec)
-            self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
-            self._version = self._ticks.look(connection, -1)
-            return connection
-
     def _back_up(self, connection: Any, step: str) -> None:
         """Copy a file as it is before a step changes it; raise StoreError where that is impossible."""
-        if self._backups is None:
+        if self._backups is None or self.read_only:
             return
         Ticks(connection, self.clock, self.path).look(connection, -1)
         target = self._backups / copy_name(self.clock.tick())
@@ -435,12 +403,9 @@ class Database(Closing):
             raise StoreError("A write cannot wait for its own end; flush or checkpoint after it.")
         return job()
 
-    def _queue(self, job: Callable[[], T], *, afterwards: Callable[[], None] | None = None) -> Future[T]:
+    def _queue(self, job: Callable[[], T]) -> Future[T]:
         self._check_open()
-        future = self._writer.submit(job, afterwards=afterwards)
-        if future is None:
-            raise ClosedError(f"{self.path.name} was closed; open it again.")
-        return future
+        return self._writer.submit(job)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -453,17 +418,13 @@ class Database(Closing):
 
 @contextmanager
 def _exclusive(
-    path: Path, lock: FileLock | None, files: OpenedFiles | None, *, moving: bool = False
+    path: Path, lock: FileLock, files: OpenedFiles | None, *, moving: bool = False
 ) -> Iterator[None]:
     """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened.
 
     Args:
         moving: the database itself is written, and not only its log.
     """
-    if lock is None:  # nobody writes here
-        with meaningful(path):
-            yield
-        return
     with meaningful(path), lock.held():
         if files is None:
             yield
@@ -485,8 +446,8 @@ def _check_not_lost(path: Path) -> None:
         raise LostTruthError(f"{path} is empty.")
 
 
-def _reader(place: Place, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> Any:
+def _reader(path: Path, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> Any:
     """Open one more connection to the files that are open."""
     if files is not None:
-        files.check_names()
-    return connect(*place, timeout_s, load_vec)
+        files.check()
+    return connect(path, "ro", timeout_s, load_vec)

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from contextlib import closing, contextmanager, suppress
 from glob import escape
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from edgemem.errors import (
     BusyError,
@@ -152,15 +152,6 @@ def meaningful(path: Path) -> Iterator[None]:
         raise meaning_of(error, path) from error
 
 
-@contextmanager
-def locked_beside(path: Path) -> Iterator[None]:
-    """Keep other processes of ours from writing a file, whose folder is made where it is missing."""
-    with meaningful(path):
-        make_folder(path.parent)
-        with passing_lock(path.with_name(f".{path.name}.lock"), timeout_s=LOCK_TIMEOUT_S):
-            yield
-
-
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, would survive a pulled plug."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -207,27 +198,24 @@ class OpenedFiles:
         ):
             lock.write_note(self._seen.content)
 
-    def check(self, lock: FileLock) -> None:
-        """Raise ReplacedError if another program has taken, replaced or written them; the lock is held."""
-        now = self._compare()
-        if now is None or self._seen is None or now.content == self._seen.content:
+    def check(self, lock: FileLock | None = None) -> None:
+        """Raise ReplacedError if another program has taken, replaced or written them.
+
+        Args:
+            lock: which is held; None: only whether others stand at their paths now, or none.
+        """
+        before, now = self._seen, self._look()
+        if before is None or now is None:
             return
-        if lock.read_note() not in (now.content, b""):
-            raise self._error("written by another program")
-        self._seen = now
+        if now.files != before.files:
+            self._refuse("removed" if None in now.files else "replaced")
+        if lock is not None and now.content != before.content:
+            if lock.read_note() not in (now.content, b""):
+                self._refuse("written by another program")
+            self._seen = now
 
-    def check_names(self) -> None:
-        """Raise ReplacedError if others stand at their paths now, or none."""
-        self._compare()
-
-    def _compare(self) -> _Seen | None:
-        now = self._look() if self._seen is not None else None
-        if now is not None and self._seen is not None and now.files != self._seen.files:
-            raise self._error("removed" if None in now.files else "replaced")
-        return now
-
-    def _error(self, what: str) -> ReplacedError:
-        return ReplacedError(
+    def _refuse(self, what: str) -> NoReturn:
+        raise ReplacedError(
             f"{self._path}, or its log, was {what} while it is open, so nothing more is stored; stop the robot and start it"
             " again."
         )
@@ -235,12 +223,11 @@ class OpenedFiles:
     def _look(self) -> _Seen | None:
         """Return how the files look; None where that cannot be told, and those that are open can still be used."""
         try:
-            stats = [_stat(path) for path in self._paths]
+            first, *others = map(_stat, self._paths)
         except OSError:
             return None
-        first = stats[0]
         content = b"" if first is None else b"%d %d" % (first.st_mtime_ns, first.st_size)
-        return _Seen(tuple(stat and (stat.st_dev, stat.st_ino) for stat in stats), content)
+        return _Seen(tuple(stat and (stat.st_dev, stat.st_ino) for stat in (first, *others)), content)
 
 
 def _stat(path: str) -> os.stat_result | None:
@@ -297,21 +284,23 @@ class FileLock:
 
 
 @contextmanager
-def passing_lock(path: Path, *, timeout_s: float) -> Iterator[None]:
-    """Hold a lock whose file is there only while somebody holds it, so that it may stand in anybody's folder.
+def locked_beside(path: Path) -> Iterator[None]:
+    """Keep other processes of ours from writing a file, whose folder is made where it is missing.
 
-    Raises:
-        BusyError: another process keeps it for longer than the timeout.
+    The lock's file is there only while somebody holds it, so that it may stand in anybody's folder.
     """
-    while True:
-        with closing(FileLock(path, timeout_s=timeout_s)) as lock, lock.held():
-            if not lock.stands():  # whoever held it before has removed it, and the next one makes another
-                continue
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
+    place = path.with_name(f".{path.name}.lock")
+    with meaningful(path):
+        make_folder(path.parent)
+        while True:
+            with closing(FileLock(place, timeout_s=LOCK_TIMEOUT_S)) as lock, lock.held():
+                if not lock.stands():  # whoever held it before has removed it, and the next one makes another
+                    continue
+                try:
+                    yield
+                finally:
+                    place.unlink(missing_ok=True)
+                return
 
 
 class HomeLock:

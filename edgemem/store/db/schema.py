@@ -277,7 +277,8 @@ _M009_ERASING = (
     "insert into erasings (id) select value from meta where key = 'forgotten'",
 )
 
-# Where truth and index keep ticks of the clock. meta holds one more, once the rows that bore the newest are erased.
+# Where truth and index keep ticks of the clock. meta holds one more once the rows that bore the newest are erased, and
+# which records of each spool are done: what is put there from now on must be newer.
 _TICKS = {
     "facts": "(select max(id) from facts)",
     "doubts": "(select max(id) from doubts)",
@@ -367,7 +368,7 @@ def newest_tick(tables: set[str]) -> str:
     parts = [part for table, part in _TICKS.items() if table in tables]
     if not parts:
         return ""
-    parts.append("(select value from meta where key = 'clock')")
+    parts.append("(select max(value) from meta where key = 'clock' or key between 'spool:' and 'spool;')")
     return f"select max(0, {', '.join(f'coalesce({part}, 0)' for part in parts)})"
 
 

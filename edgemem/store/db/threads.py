@@ -9,36 +9,31 @@ import queue
 import threading
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
+
+    _Jobs = queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None]
 
 
 T = TypeVar("T")
 
 
-class _Job(NamedTuple):
-    work: Callable[[], Any]
-    future: Future[Any]
-    afterwards: Callable[[], None] | None
-
-
 class Writer:
-    """Run jobs on one thread; `afterwards` of a job runs only when no other job waits.
+    """Run jobs on one thread, and `idle` behind a job when no other waits.
 
     The thread keeps no reference to an owner between jobs, so that one that was forgotten can be collected and
     say so. It is a daemon: a program that ends without close() does not hang.
     """
 
-    def __init__(self, name: str) -> None:
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+    def __init__(self, name: str, idle: Callable[[], None]) -> None:
+        self._jobs: _Jobs = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._stopped = False
-        self._thread = threading.Thread(target=_run, args=(self._jobs,), name=name, daemon=True)
+        self._thread = threading.Thread(target=_run, args=(self._jobs, idle), name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -46,15 +41,13 @@ class Writer:
         """Tell whether the caller runs on this thread."""
         return threading.current_thread() is self._thread
 
-    def submit(
-        self, work: Callable[[], T], *, afterwards: Callable[[], None] | None = None
-    ) -> Future[T] | None:
-        """Queue a job; return None if the writer has been stopped."""
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Queue a job."""
         future: Future[T] = Future()
         with self._lock:
             if self._stopped:
-                return None
-            self._jobs.put(_Job(work, future, afterwards))
+                raise ClosedError("The database was closed; open it again.")
+            self._jobs.put((work, future))
         return future
 
     def stop(self) -> None:
@@ -67,30 +60,29 @@ class Writer:
             self._thread.join()
 
 
-def _run(jobs: queue.SimpleQueue[_Job | None]) -> None:
+def _run(jobs: _Jobs, idle: Callable[[], None]) -> None:
     while (job := jobs.get()) is not None:
-        if job.future.set_running_or_notify_cancel():
+        work, future = job
+        if future.set_running_or_notify_cancel():
             try:
-                result = job.work()
+                result = work()
             except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-                job.future.set_exception(error)
+                future.set_exception(error)
             else:
-                job.future.set_result(result)
+                future.set_result(result)
                 del result
-            if job.afterwards is not None and jobs.empty():
-                job.afterwards()
-        del job
+            if jobs.empty():
+                idle()
+        del job, work, future
 
 
-class Reader:
+class _Reader:
     """The connection of one thread; the lock lets close() wait for a running query."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.lock = threading.Lock()
         self.thread = threading.current_thread()
-        self.version = -1
-        """`data_version` when its owner last looked for ticks of other processes."""
 
 
 class Readers:
@@ -100,63 +92,52 @@ class Readers:
         self._connect = connect
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._all: list[Reader] = []
-        self._shared: Reader | None = None
+        self._all: list[_Reader] = []
+        self._shared: _Reader | None = None
         self._closed = False
 
     def query(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a statement, asked with this thread's connection."""
-        reader = self._own()
-        with reader.lock:  # not `mine`: some twenty questions a turn, and each would pay for the context
+        reader: _Reader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = self._local.reader = _Reader(self._connect())
+            self._add(reader)
+        with reader.lock:
             self._check_open()
             rows: list[tuple[Any, ...]] = reader.connection.execute(sql, parameters).fetchall()
             return rows
 
-    def mine(self) -> AbstractContextManager[Reader]:
-        """Lend this thread its connection."""
-        return self._lent(self._own())
-
-    def shared(self) -> AbstractContextManager[Reader]:
+    @contextmanager
+    def shared(self) -> Iterator[Any]:
         """Lend a connection that is no thread's own, for what SQLite counts for each connection apart."""
         with self._lock:
             if self._shared is None:
                 self._check_open()
-                self._shared = Reader(self._connect())
-            return self._lent(self._shared)
+                self._shared = _Reader(self._connect())
+            reader = self._shared
+        with reader.lock:
+            self._check_open()
+            yield reader.connection
 
     def close(self) -> None:
         """Close every connection, each once its query has ended."""
         with self._lock:
             self._closed = True
-            readers, self._all = self._all, []
-            readers += [self._shared] if self._shared is not None else []
+            readers = [*self._all, *([self._shared] if self._shared is not None else [])]
+            self._all = []
         for reader in readers:
             with reader.lock:
                 reader.connection.close()
-
-    @contextmanager
-    def _lent(self, reader: Reader) -> Iterator[Reader]:
-        with reader.lock:
-            self._check_open()
-            yield reader
 
     def _check_open(self) -> None:
         if self._closed:
             raise ClosedError("The database was closed; open it again.")
 
-    def _own(self) -> Reader:
-        reader: Reader | None = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = self._add(Reader(self._connect()))
-        return reader
-
-    def _add(self, reader: Reader) -> Reader:
+    def _add(self, reader: _Reader) -> None:
         with self._lock:
             if self._closed:
                 reader.connection.close()
-            gone = [other for other in self._all if not other.thread.is_alive()]
-            for other in gone:
+            for other in [other for other in self._all if not other.thread.is_alive()]:
                 other.connection.close()
                 self._all.remove(other)
             self._all.append(reader)
-        return reader

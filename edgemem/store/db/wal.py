@@ -18,7 +18,7 @@ import threading
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from edgemem.errors import BusyError, ReplacedError, StoreError
 from edgemem.store.db.files import sync
@@ -26,7 +26,6 @@ from edgemem.store.db.files import sync
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
 
 _NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
@@ -34,20 +33,13 @@ _NORMAL = 1  # `pragma synchronous`: a checkpoint waits for the disk
 _log = logging.getLogger(__name__)
 
 
-class Exclusively(Protocol):
-    """Keeps other processes from writing, and gives SQLite's errors their meaning."""
-
-    def __call__(self, *, moving: bool = False) -> AbstractContextManager[None]:
-        """Return what to hold meanwhile; `moving` where the database itself is written."""
-        ...
-
-
 class WriteAheadLog:
     """The log of one writer connection; used on the writer thread only.
 
     Args:
         path: of the database.
-        exclusively: keeps other processes out, and gives SQLite's errors their meaning.
+        exclusively: keeps other processes out, and gives SQLite's errors their meaning; `moving` where the database itself is
+            written.
         limit_mb: how large the log may become before it is emptied.
     """
 
@@ -56,7 +48,7 @@ class WriteAheadLog:
         connection: Any,
         path: Path,
         *,
-        exclusively: Exclusively,
+        exclusively: Callable[..., AbstractContextManager[None]],
         limit_mb: float,
     ) -> None:
         self._connection = connection
@@ -102,18 +94,15 @@ class WriteAheadLog:
             self._connection.execute("pragma shrink_memory")
             return raw.wipe_slack(begin)
 
-    def look(self) -> None:
-        """Raise ReplacedError if the log, or the database, is another than the one that was opened."""
-        with self._exclusively():
-            pass
-
     def tidy(self) -> None:
         """Empty the log if it has grown by its limit."""
         try:
-            if self._size() > self._limit + self._left:
+            if self._file.stat().st_size > self._limit + self._left:
                 self.empty()
                 # A reader of another process can keep the log from being emptied: do not try after each commit.
-                self._left = self._size()
+                self._left = self._file.stat().st_size
+        except FileNotFoundError:
+            pass  # nothing is written yet
         except OSError as error:
             # Nobody waits for this, and the thread that runs it has other work.
             _log.warning("The log of %s cannot be looked at: %s", self._path, error)
@@ -134,12 +123,6 @@ class WriteAheadLog:
         finally:
             self._connection.execute(f"pragma busy_timeout = {timeout}")
         return not busy
-
-    def _size(self) -> int:
-        try:
-            return self._file.stat().st_size
-        except FileNotFoundError:
-            return 0
 
 
 _MAGIC = b"SQLite format 3\0"
@@ -243,6 +226,7 @@ def _slack_of(data: bytes, at: int, usable: int) -> tuple[int, int] | None:
 _NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
 _SCRATCH = "edgemem-"
 _PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that whoever begins to speak is not heard late
+_TRIES = 5  # to copy a file that others write
 _CHECKED_AT_ONCE = 20_000  # of SQLite's instructions, about a millisecond
 
 
@@ -318,11 +302,15 @@ def copied(path: Path) -> Iterator[Path]:
 
     parts = [path, path.with_name(path.name + "-wal")]
     with scratch_folder() as folder:
-        before = [_changed(part) for part in parts]
-        for part in parts:
-            if part.exists():
-                copyfile(part, folder / part.name)
-        if before != [_changed(part) for part in parts]:
+        for _ in range(_TRIES):
+            before = [_changed(part) for part in parts]
+            for part in parts:
+                (folder / part.name).unlink(missing_ok=True)
+                if part.exists():
+                    copyfile(part, folder / part.name)
+            if before == [_changed(part) for part in parts]:
+                break
+        else:
             raise BusyError(f"{path} was written while it was copied; stop the other program and try again.")
         yield folder / path.name
 

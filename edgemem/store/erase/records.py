@@ -255,7 +255,7 @@ def erase_in_truth(
     upto = newest_erasing(db)
     if upto == 0:
         return True
-    if not db.checkpoint(wait_s=wait_s) or not db.wipe_slack(stop=stop):
+    if not db.wipe(wait_s=wait_s, stop=stop):
         return False
     if alone:
         end_erasings(db, upto)
