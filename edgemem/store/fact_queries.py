@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.records import Fact, Held
 from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
-from edgemem.store.unconfirmed import misheard_perhaps
 from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ _AT_ONCE = 500  # values that one statement binds, besides times and reader
 _TOGETHER = 20
 FACT_COLUMNS = """
   k.key, f.value, k.scope, f.origin, f.source, f.valid_from, f.valid_to, f.known_to, f.supersedes, f.level, f.owner,
+  exists (select 1 from doubts w where w.key_id = k.id and w.confirmed_by = f.origin and w.id > f.origin),
   f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
 """
 """What `fact_of` makes a Fact of, from `facts f join fact_keys k`."""
@@ -128,8 +128,7 @@ def facts_as_of(
     sql, values = as_of(t, scope=scope, known_at=known_at, reader=reader)
     rows = db.query(sql, values)
     rows.sort(key=lambda row: int(row[3]), reverse=True)
-    misheard = misheard_perhaps(db) if rows else set()
-    return [fact_of(row, misheard=row[3] in misheard) for row in rows]
+    return [fact_of(row) for row in rows]
 
 
 def as_of(
@@ -233,11 +232,10 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
             left[origin] = min(begin, valid_from), None if None in (end, valid_to) else max(end, valid_to)
     statements = [row for row in rows if row[-2] == row[3]]
     numbers = {row[-1]: row[-2] for row in statements}
-    misheard = misheard_perhaps(db)
     history = read_doubts(db, key=key, scope=scope)
     for row in statements:
         whole = (*row[:5], *left.get(row[3], row[5:7]), *row[7:-2])
-        history.append(fact_of(whole, superseded_by=numbers.get(row[7]), misheard=row[3] in misheard))
+        history.append(fact_of(whole, superseded_by=numbers.get(row[7])))
     return sorted(history, key=lambda fact: int(fact.id))
 
 
@@ -263,11 +261,23 @@ def read_doubts(
     return [fact_of((*row[:8], None, *row[9:]), superseded_by=row[8], doubtful=True) for row in rows]
 
 
-def fact_of(
-    row: tuple[Any, ...], *, superseded_by: int | None = None, misheard: bool = False, doubtful: bool = False
-) -> Fact:
+def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None, doubtful: bool = False) -> Fact:
     """Return the record of a row of FACT_COLUMNS."""
-    key, value, scope, origin, source, valid_from, valid_to, known_to, supersedes, level, owner, *heard = row
+    (
+        key,
+        value,
+        scope,
+        origin,
+        source,
+        valid_from,
+        valid_to,
+        known_to,
+        supersedes,
+        level,
+        owner,
+        misheard,
+        *heard,
+    ) = row
     at = origin / 1e6
     return Fact(
         key,
@@ -286,5 +296,5 @@ def fact_of(
         owner,
         heard_of(heard),
         doubtful,
-        misheard,
+        bool(misheard),
     )

@@ -24,9 +24,8 @@ from edgemem.scopes import (
     scope_of,
     without_spaces,
 )
-from edgemem.store.facts import ROWS_OF_KEY, believe, ensure_key
+from edgemem.store.facts import ROWS_OF_KEY, STATED, Rectangle, believe, ensure_key, heard_badly
 from edgemem.store.rights import LEVELS, spell_scope
-from edgemem.store.unconfirmed import STATED, Rectangle, heard_badly
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from edgemem.store.db.schema import TRUTH, Migration
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
 from edgemem.store.preferences import put_preference, read_preferences
 from edgemem.store.rights import LEVELS, spell_both
-from edgemem.store.unconfirmed import heard_badly, since_first_heard
 from edgemem.store.validation import heard_columns, heard_of
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     from edgemem.clock import Clock
     from edgemem.store.db.transaction import Tables, Transaction
-    from edgemem.store.unconfirmed import Rectangle
 
 FORMAT = 1
 ABOUT = (
@@ -141,7 +139,13 @@ def state_fact(
 
 
 def _take(
-    tx: Transaction, scope: str, key: str, statement: Rectangle, *, doubtful_below: float, now: bool = False
+    tx: Transaction,
+    scope: str,
+    key: str,
+    statement: facts.Rectangle,
+    *,
+    doubtful_below: float,
+    now: bool = False,
 ) -> bool:
     """Believe or doubt what was said at `tx.recorded`.
 
@@ -154,12 +158,12 @@ def _take(
     """
     owner, heard = spell_both(tx, statement.owner, heard_of(statement.heard))
     statement = statement._replace(
-        owner=owner, heard=heard_columns(heard), badly=heard_badly(statement, doubtful_below)
+        owner=owner, heard=heard_columns(heard), badly=facts.heard_badly(statement, doubtful_below)
     )
     tx.recorded = free_id(tx, "statements", tx.recorded)
     key_id = facts.ensure_key(tx, scope, key)
     if not tx.execute("select 1 from statements where key_id = ? and id > ?", (key_id, tx.recorded)):
-        return _state(tx, key_id, since_first_heard(tx, key_id, statement) if now else statement)
+        return _state(tx, key_id, facts.since_first_heard(tx, key_id, statement) if now else statement)
     before = tx.execute("select id, badly, entry from statements where key_id = ? order by id", (key_id,))
     facts.forget_fact(tx, key, scope=scope)
     key_id, news = facts.ensure_key(tx, scope, key), False
@@ -171,10 +175,10 @@ def _take(
     return news
 
 
-def _state(tx: Transaction, key_id: int, statement: Rectangle) -> bool:
+def _state(tx: Transaction, key_id: int, statement: facts.Rectangle) -> bool:
     heard_so = dict(tx.execute("select id, badly from statements where key_id = ? and badly", (key_id,)))
 
-    def badly(what: Rectangle) -> bool:
+    def badly(what: facts.Rectangle) -> bool:
         return what.origin in heard_so if what.badly is None else what.badly
 
     before = tx.execute("select total_changes()")
@@ -285,7 +289,7 @@ def file_of(db: Tables, *, keep: int) -> MemoryFile:
     )
 
 
-def _rectangle(entry: FactEntry, tick: int) -> Rectangle:
+def _rectangle(entry: FactEntry, tick: int) -> facts.Rectangle:
     return facts.checked_fact(
         entry.key,
         entry.value,
@@ -300,7 +304,7 @@ def _rectangle(entry: FactEntry, tick: int) -> Rectangle:
     )._replace(badly=entry.heard_badly)
 
 
-def _fact_entry(scope: str, key: str, statement: Rectangle, tick: int) -> FactEntry:
+def _fact_entry(scope: str, key: str, statement: facts.Rectangle, tick: int) -> FactEntry:
     recorded, level, owner = tick / 1e6, LEVELS[statement.level], statement.owner
     meant = (level, owner) == level_of_scope(scope) or statement.value is None
     return FactEntry(
@@ -318,7 +322,7 @@ def _fact_entry(scope: str, key: str, statement: Rectangle, tick: int) -> FactEn
     )
 
 
-def _decoded(entry: str, tick: int, *, badly: bool) -> Rectangle:
+def _decoded(entry: str, tick: int, *, badly: bool) -> facts.Rectangle:
     return _rectangle(msgspec.json.decode(entry, type=FactEntry), tick)._replace(badly=badly)
 
 
