@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.records import Fact, Held
 from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
-from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
+from edgemem.store.validation import as_text, checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables
 
 
-_AT_ONCE = 500  # values that one statement binds, besides times and reader
-_TOGETHER = 20
 FACT_COLUMNS = """
   k.key, f.value, k.scope, f.origin, f.source, f.valid_from, f.valid_to, f.known_to, f.supersedes, f.level, f.owner,
   exists (select 1 from doubts w where w.key_id = k.id and w.confirmed_by = f.origin and w.id > f.origin),
@@ -48,7 +46,7 @@ WITHIN = """
       and b.valid_from >= coalesce((select max(b.valid_from) from facts b
         where b.key_id = k.id and b.known_to is null and b.valid_from <= a.since), -9e999)
     order by b.valid_from desc limit {most})
-  where k.id in ({keys}) and coalesce(f.valid_to, 9e999) > a.since and f.value is not null and {rule}
+  where k.id in (select value from json_each(:keys)) and coalesce(f.valid_to, 9e999) > a.since and f.value is not null and {rule}
   group by a.n, k.id, f.value
 """
 
@@ -177,11 +175,8 @@ class HeldWithin(NamedTuple):
 
 def keys_of(db: Tables, origins: Sequence[int]) -> dict[int, int]:
     """Return which key each of some statements is about, by the numbers of what was said."""
-    keys: dict[int, int] = {}
-    for some in _at_once(origins):
-        sql = f"select id, key_id from facts where id in ({','.join('?' * len(some))})"  # noqa: S608 - our own marks
-        keys.update(db.query(sql, some))
-    return keys
+    sql = "select id, key_id from facts where id in (select value from json_each(?))"
+    return dict(db.query(sql, (as_text(origins),)))
 
 
 def held_within(
@@ -195,20 +190,8 @@ def held_within(
     for n, (since, till) in enumerate(times):
         values |= {f"since{n}": since, f"till{n}": till}
     asked = ", ".join(f"({n}, :since{n}, :till{n})" for n in range(len(times)))
-    stretches: list[HeldWithin] = []
-    for some in _at_once(list(keys)):
-        marks = ",".join(f":k{n}" for n in range(len(some)))
-        sql = WITHIN.format(times=asked, keys=marks, rule=rule, most=MOST_WITHIN)
-        rows = db.query(sql, values | {f"k{n}": key for n, key in enumerate(some)})
-        stretches += map(HeldWithin._make, rows)
-    return stretches
-
-
-def _at_once(ids: Sequence[int]) -> Iterator[list[int]]:
-    """Yield ids as one statement binds them: the last one is repeated, so that a few statements serve all numbers of them."""
-    for first in range(0, len(ids), _AT_ONCE):
-        some = list(ids[first : first + _AT_ONCE])
-        yield some + [some[-1]] * (-len(some) % _TOGETHER)
+    sql = WITHIN.format(times=asked, rule=rule, most=MOST_WITHIN)
+    return [HeldWithin._make(row) for row in db.query(sql, values | {"keys": as_text(list(keys))})]
 
 
 def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
