@@ -246,14 +246,13 @@ def ensure_key(tx: Transaction, scope: str, key: str) -> int:
 
 def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | None) -> list[Rectangle]:
     rows = tx.execute(
-        """
-        select id, value, valid_from, valid_to, version, origin, supersedes, source, level, owner,
-          speaker, speaker_confidence, asr_confidence, device, room, event_time
+        f"""
+        select id, value, valid_from, valid_to, version, origin, supersedes, source, level, owner, {HEARD}
         from facts where key_id = :key_id and known_to is null and valid_from < :end and valid_from >= (
           select valid_from from facts where key_id = :key_id and known_to is null and valid_from <= :begin
           order by valid_from desc limit 1)
         order by valid_from
-        """,
+        """,  # noqa: S608 - our own constant
         {"key_id": key_id, "begin": begin, "end": math.inf if end is None else end},
     )
     return [Rectangle._make((*row[:10], row[10:], None)) for row in rows]
