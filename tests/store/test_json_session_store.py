@@ -136,15 +136,6 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
         JSONSessionStore(tmp_path / "file" / "sessions").save("a", Session(SAID))
 
 
-def test_the_same_once_more_writes_nothing(store):
-    """Saving what is saved spares the card."""
-    store.save("a", Session(SAID))
-    before = (store.base / "a.json").stat()
-    store.save("a", Session(list(SAID)))
-    after = (store.base / "a.json").stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
 def text(*words):
     """Return messages of a user."""
     return [{"role": "user", "content": word} for word in words]
