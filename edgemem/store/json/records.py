@@ -161,10 +161,12 @@ def _take(
     badly = facts.heard_badly(statement, doubtful_below)
     statement = statement._replace(owner=owner, heard=heard_columns(heard), badly=badly)
     key_id = facts.ensure_key(tx, scope, key)
-    if now:
-        statement = facts.since_first_heard(tx, key_id, statement)
     newest = tx.execute("select coalesce(max(id), 0) from statements where key_id = ?", (key_id,))[0][0]
     tx.recorded = free_id(tx, "statements", max(tx.recorded, newest + 1))
+    if now:
+        # Behind what another process said meanwhile, so that what that said held until now.
+        begin = tx.recorded / 1e6 if statement.valid_to is None else statement.valid_from
+        statement = facts.since_first_heard(tx, key_id, statement._replace(valid_from=begin))
     heard_so = dict(tx.execute("select id, badly from statements where key_id = ? and badly", (key_id,)))
 
     def was_badly(what: facts.Rectangle) -> bool:
