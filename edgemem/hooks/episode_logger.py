@@ -8,7 +8,7 @@ from edgemem.context.level import values_in
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.hooks.points import AFTER_TOOL, given_store, needs, short_text
 from edgemem.records import MEMORY_TOOLS
-from edgemem.store.protocols import LevelledStore
+from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.spool import Later, settled
 from edgemem.store.turn_steps import AddEpisode
 
@@ -85,7 +85,7 @@ class EpisodeLoggerHook(SharedHook):
             conversation.also.append(
                 AddEpisode("tool_call", record, outcome, agent=agent, keep=keep, **whose)
             )
-        elif isinstance(self.store, LevelledStore):
+        elif isinstance(self.store, TableMemoryStore):
             # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
             self._later.write(
                 lambda: self.store.add_episode("tool_call", record, outcome, agent=agent, **whose)

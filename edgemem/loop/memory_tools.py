@@ -37,7 +37,8 @@ from edgemem.records import (
 from edgemem.scopes import checked_scope, level_of_scope, name_key, person_of
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
-from edgemem.store.protocols import EpisodeStore, LevelledStore, MemoryStore, as_ours
+from edgemem.store.memory_store import TableMemoryStore
+from edgemem.store.protocols import MemoryStore, as_ours
 from edgemem.store.rights import readable
 from edgemem.store.spool import Later, settled
 
@@ -171,7 +172,7 @@ def _search_of(store: Any) -> Recaller:
             f"search_memory needs a store that searches by meaning, and {type(store).__name__} does not; take a"
             " VectorMemoryStore or Memory.tools(), or give recall=…"
         )
-    levelled = isinstance(store, LevelledStore)
+    levelled = isinstance(store, TableMemoryStore)
 
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         near = search(query, k=_NEAREST, reader=reader) if levelled else search(query, k=_NEAREST)
@@ -217,11 +218,11 @@ class _MemoryTools:
     ) -> None:
         self._store = store
         # A user's own store may know only scopes.
-        self._levelled = isinstance(store, LevelledStore)
+        self._levelled = isinstance(store, TableMemoryStore)
         self._rights = rights
         self._recall = recall
         self._forget = forget
-        self._episodes = store if isinstance(store, EpisodeStore) else None
+        self._episodes = store if isinstance(store, TableMemoryStore) else None
         self._forget_episode = forget_episode or (self._episodes.forget_episode if self._episodes else None)
         self._settings = settings
         self._max_items = max_items

@@ -20,7 +20,6 @@ from edgemem.recall.recall import Recall
 from edgemem.store import fact_queries
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.rights import scope_in_sql
-from edgemem.store.unconfirmed import misheard_perhaps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -330,12 +329,11 @@ class VectorMemoryStore(SQLiteMemoryStore):
             )
             origins.update(rows)
         facts: dict[int, Fact] = {}
-        misheard = misheard_perhaps(self.database)
         for some in in_batches(list(origins)):
             sql, values = fact_queries.as_of(self.database.now(), scope=scope, reader=reader)
             sql += f" and k.id in (select key_id from facts where id in ({marks(some)}))"  # noqa: S608 - ours
             for row in self.database.query(sql, {**values, **bound(some)}):
-                fact = fact_queries.fact_of(row, misheard=int(row[3]) in misheard)
+                fact = fact_queries.fact_of(row)
                 # Of a key that has changed since, the doc says what it was before.
                 if int(fact.id) in origins:
                     facts[origins[int(fact.id)]] = fact

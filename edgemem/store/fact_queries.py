@@ -6,20 +6,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.records import Fact, Held
 from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
-from edgemem.store.unconfirmed import misheard_perhaps
-from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
+from edgemem.store.validation import as_text, checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables
 
 
-_AT_ONCE = 500  # values that one statement binds, besides times and reader
-_TOGETHER = 20
 FACT_COLUMNS = """
   k.key, f.value, k.scope, f.origin, f.source, f.valid_from, f.valid_to, f.known_to, f.supersedes, f.level, f.owner,
+  exists (select 1 from doubts w where w.key_id = k.id and w.confirmed_by = f.origin and w.id > f.origin),
   f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
 """
 """What `fact_of` makes a Fact of, from `facts f join fact_keys k`."""
@@ -48,7 +46,7 @@ WITHIN = """
       and b.valid_from >= coalesce((select max(b.valid_from) from facts b
         where b.key_id = k.id and b.known_to is null and b.valid_from <= a.since), -9e999)
     order by b.valid_from desc limit {most})
-  where k.id in ({keys}) and coalesce(f.valid_to, 9e999) > a.since and f.value is not null and {rule}
+  where k.id in (select value from json_each(:keys)) and coalesce(f.valid_to, 9e999) > a.since and f.value is not null and {rule}
   group by a.n, k.id, f.value
 """
 
@@ -128,8 +126,7 @@ def facts_as_of(
     sql, values = as_of(t, scope=scope, known_at=known_at, reader=reader)
     rows = db.query(sql, values)
     rows.sort(key=lambda row: int(row[3]), reverse=True)
-    misheard = misheard_perhaps(db) if rows else set()
-    return [fact_of(row, misheard=row[3] in misheard) for row in rows]
+    return [fact_of(row) for row in rows]
 
 
 def as_of(
@@ -178,11 +175,8 @@ class HeldWithin(NamedTuple):
 
 def keys_of(db: Tables, origins: Sequence[int]) -> dict[int, int]:
     """Return which key each of some statements is about, by the numbers of what was said."""
-    keys: dict[int, int] = {}
-    for some in _at_once(origins):
-        sql = f"select id, key_id from facts where id in ({','.join('?' * len(some))})"  # noqa: S608 - our own marks
-        keys.update(db.query(sql, some))
-    return keys
+    sql = "select id, key_id from facts where id in (select value from json_each(?))"
+    return dict(db.query(sql, (as_text(origins),)))
 
 
 def held_within(
@@ -196,20 +190,8 @@ def held_within(
     for n, (since, till) in enumerate(times):
         values |= {f"since{n}": since, f"till{n}": till}
     asked = ", ".join(f"({n}, :since{n}, :till{n})" for n in range(len(times)))
-    stretches: list[HeldWithin] = []
-    for some in _at_once(list(keys)):
-        marks = ",".join(f":k{n}" for n in range(len(some)))
-        sql = WITHIN.format(times=asked, keys=marks, rule=rule, most=MOST_WITHIN)
-        rows = db.query(sql, values | {f"k{n}": key for n, key in enumerate(some)})
-        stretches += map(HeldWithin._make, rows)
-    return stretches
-
-
-def _at_once(ids: Sequence[int]) -> Iterator[list[int]]:
-    """Yield ids as one statement binds them: the last one is repeated, so that a few statements serve all numbers of them."""
-    for first in range(0, len(ids), _AT_ONCE):
-        some = list(ids[first : first + _AT_ONCE])
-        yield some + [some[-1]] * (-len(some) % _TOGETHER)
+    sql = WITHIN.format(times=asked, rule=rule, most=MOST_WITHIN)
+    return [HeldWithin._make(row) for row in db.query(sql, values | {"keys": as_text(list(keys))})]
 
 
 def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
@@ -233,11 +215,10 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
             left[origin] = min(begin, valid_from), None if None in (end, valid_to) else max(end, valid_to)
     statements = [row for row in rows if row[-2] == row[3]]
     numbers = {row[-1]: row[-2] for row in statements}
-    misheard = misheard_perhaps(db)
     history = read_doubts(db, key=key, scope=scope)
     for row in statements:
         whole = (*row[:5], *left.get(row[3], row[5:7]), *row[7:-2])
-        history.append(fact_of(whole, superseded_by=numbers.get(row[7]), misheard=row[3] in misheard))
+        history.append(fact_of(whole, superseded_by=numbers.get(row[7])))
     return sorted(history, key=lambda fact: int(fact.id))
 
 
@@ -263,11 +244,23 @@ def read_doubts(
     return [fact_of((*row[:8], None, *row[9:]), superseded_by=row[8], doubtful=True) for row in rows]
 
 
-def fact_of(
-    row: tuple[Any, ...], *, superseded_by: int | None = None, misheard: bool = False, doubtful: bool = False
-) -> Fact:
+def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None, doubtful: bool = False) -> Fact:
     """Return the record of a row of FACT_COLUMNS."""
-    key, value, scope, origin, source, valid_from, valid_to, known_to, supersedes, level, owner, *heard = row
+    (
+        key,
+        value,
+        scope,
+        origin,
+        source,
+        valid_from,
+        valid_to,
+        known_to,
+        supersedes,
+        level,
+        owner,
+        misheard,
+        *heard,
+    ) = row
     at = origin / 1e6
     return Fact(
         key,
@@ -286,5 +279,5 @@ def fact_of(
         owner,
         heard_of(heard),
         doubtful,
-        misheard,
+        bool(misheard),
     )

@@ -4,31 +4,23 @@ What is believed about a key divides valid time into intervals without gaps. A n
 that it touches (the old version stays, with the time until which it was believed), writes again what is left
 on both sides, and itself. So each version is a rectangle in valid time x transaction time, rectangles of one
 key never overlap, and any pair (when, known when) has one answer, found in O(log n) steps.
+
+A doubt is what was heard badly and contradicts what was heard well. It is not believed, and waits beside the facts until
+the same is heard again, or anything is heard well of that time.
 """
 
 from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
 from edgemem.scopes import without_spaces
 from edgemem.store.erase.erasings import note_forgotten
 from edgemem.store.rights import level_and_owner, scope_in_sql, spell_both, spell_scope
-from edgemem.store.unconfirmed import (
-    STATED,
-    Rectangle,
-    first_heard,
-    forget_doubts,
-    heard_badly,
-    is_doubtful,
-    note_doubt,
-    settle_doubts,
-    since_first_heard,
-)
-from edgemem.store.validation import checked_heard, checked_moment, checked_text, heard_columns
+from edgemem.store.validation import HEARD, checked_heard, checked_moment, checked_text, heard_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -39,6 +31,33 @@ if TYPE_CHECKING:
 
 
 MAX_VALUE_BYTES = 16 * 1024
+STATED = f"value, valid_from, valid_to, source, level, owner, {HEARD}"
+"""The columns of facts and doubts that `Rectangle.stated` holds."""
+
+
+class Rectangle(NamedTuple):
+    """A stretch of valid time with what is believed of it, and all that is written again when it is split."""
+
+    id: int
+    value: str | None
+    """None: there is no value."""
+    valid_from: float
+    valid_to: float | None
+    version: int
+    origin: int
+    """The id of the rectangle as it was said, before anything was cut off it."""
+    supersedes: int | None
+    source: str
+    level: int
+    owner: str | None
+    heard: tuple[Any, ...]
+    badly: bool | None = None
+    """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
+
+    @property
+    def stated(self) -> tuple[Any, ...]:
+        """Return what stands in the columns of `STATED`."""
+        return (*self[1:4], self.source, self.level, self.owner, *self.heard)
 
 
 # Writing
@@ -105,17 +124,22 @@ def believe(
         recorded: the tick at which it was learnt; None: now.
     """
     touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
-    again = first_heard(tx, key_id, statement) is not None
-    if not again and is_doubtful(tx, key_id, statement, touched, badly):
-        note_doubt(tx, key_id, statement, number=number)
-        return False
+    again = _first_heard(tx, key_id, statement) is not None
+    if not again and statement.value is not None and badly(statement):
+        rows = tx.execute("select confirmed_by from doubts where key_id = ?", (key_id,))
+        confirmed = {fact for (fact,) in rows}
+        against = [old for old in touched if old.value not in (None, statement.value)]
+        # What was heard badly twice is as good as heard well.
+        if any(not badly(old) or old.origin in confirmed for old in against):
+            _note_doubt(tx, key_id, statement, number)
+            return False
     well = not badly(statement)
     # The same value is news all the same when it is heard well at last: then it is safe from what is heard badly.
     what = (statement.value, statement.level, statement.owner)
     is_news = not touched or any((old.value, old.level, old.owner) != what for old in touched)
     if not is_news and not (well and any(map(badly, touched))):
         if well:
-            settle_doubts(tx, key_id, statement, touched[0].origin)
+            _settle_doubts(tx, key_id, statement, touched[0].origin)
         return False
     recorded, version = _next_version(tx, key_id, recorded)
     _close(tx, touched, recorded, version)
@@ -125,8 +149,8 @@ def believe(
     number = _insert(tx, key_id, new, recorded, number)
     if again and not well:
         # The second bad hearing stays a doubt as well, behind the fact that it makes: that marks the fact.
-        note_doubt(tx, key_id, statement)
-    settle_doubts(tx, key_id, statement, number)
+        _note_doubt(tx, key_id, statement)
+    _settle_doubts(tx, key_id, statement, number)
     return True
 
 
@@ -139,9 +163,23 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     rows = sorted(tx.execute(ROWS_OF_KEY, {"key": key_id}))
     tx.announce("fact", [row_id for (row_id,) in rows])
     tx.executemany("delete from facts where id = ?", rows)
-    forget_doubts(tx, key_id)
+    tx.execute("delete from doubts where key_id = ?", (key_id,))
     tx.execute("delete from fact_keys where id = ?", (key_id,))
     return True
+
+
+def heard_badly(what: Rectangle, below: float) -> bool:
+    """Tell whether a recogniser was less sure than `below`; what was typed or has no confidence was heard well."""
+    if what.badly is not None:
+        return what.badly
+    sure = what.heard[2]
+    return sure is not None and sure < below
+
+
+def since_first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> Rectangle:
+    """Return what was said now as true from when it was first heard, if it waits as a doubt."""
+    first = _first_heard(tx, key_id, statement)
+    return statement if first is None else statement._replace(valid_from=min(first, statement.valid_from))
 
 
 def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
@@ -208,14 +246,13 @@ def ensure_key(tx: Transaction, scope: str, key: str) -> int:
 
 def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | None) -> list[Rectangle]:
     rows = tx.execute(
-        """
-        select id, value, valid_from, valid_to, version, origin, supersedes, source, level, owner,
-          speaker, speaker_confidence, asr_confidence, device, room, event_time
+        f"""
+        select id, value, valid_from, valid_to, version, origin, supersedes, source, level, owner, {HEARD}
         from facts where key_id = :key_id and known_to is null and valid_from < :end and valid_from >= (
           select valid_from from facts where key_id = :key_id and known_to is null and valid_from <= :begin
           order by valid_from desc limit 1)
         order by valid_from
-        """,
+        """,  # noqa: S608 - our own constant
         {"key_id": key_id, "begin": begin, "end": math.inf if end is None else end},
     )
     return [Rectangle._make((*row[:10], row[10:], None)) for row in rows]
@@ -273,3 +310,38 @@ def _cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
     if end is not None and (last.valid_to is None or last.valid_to > end):
         left.append(last._replace(valid_from=end, version=statement.version))
     return [*left, statement._replace(supersedes=before)]
+
+
+def _note_doubt(tx: Transaction, key_id: int, statement: Rectangle, number: int | None = None) -> None:
+    """Keep what is not believed yet."""
+    tx.execute(
+        f"insert into doubts (id, key_id, {STATED}) values (?, ?{', ?' * 12})",  # noqa: S608 - our own constant
+        (tx.tick() if number is None else number, key_id, *statement.stated),
+    )
+
+
+def _settle_doubts(tx: Transaction, key_id: int, statement: Rectangle, fact: int) -> None:
+    """End the doubts of the time that something is believed of now: they are confirmed by the fact, or refuted."""
+    tx.execute(
+        f"update doubts set settled = ?, confirmed_by = case when value is ? then ? end where {_DOUBTED}",  # noqa: S608 - ours
+        (tx.recorded, statement.value, fact, *_bound(key_id, statement)),
+    )
+
+
+def _first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> float | None:
+    """Return from when on something is true that waits as a doubt, or None if it does not."""
+    rows = tx.execute(
+        f"select min(valid_from) from doubts where {_DOUBTED} and value is ? and level = ? and owner is ?",  # noqa: S608 - ours
+        (*_bound(key_id, statement), statement.value, statement.level, statement.owner),
+    )
+    first: float | None = rows[0][0]
+    return first
+
+
+_DOUBTED = "key_id = ? and settled is null and valid_from < ? and coalesce(valid_to, 9e999) > ?"
+"""The doubts that wait about a time."""
+
+
+def _bound(key_id: int, statement: Rectangle) -> tuple[Any, ...]:
+    end = math.inf if statement.valid_to is None else statement.valid_to
+    return key_id, end, statement.valid_from

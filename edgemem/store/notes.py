@@ -10,7 +10,6 @@ anything is rewritten.
 from __future__ import annotations
 
 import datetime
-import os
 import re
 import unicodedata
 from pathlib import Path
@@ -88,22 +87,12 @@ class NotesFile:
         return self._bytes().decode("utf-8", "replace")
 
     def tail(self, max_chars: int = 2000) -> str:
-        """Return the newest lines that fit, reading only the end of the file.
+        """Return the newest lines that fit.
 
         A last line that is longer than `max_chars` by itself is cut at its front, after `…`.
         """
         max_chars = checked_count(max_chars, "max_chars")
-        if max_chars < 1 or not self.path.exists():
-            return ""
-        with meaningful(self.path), self.path.open("rb") as file:
-            start = max(0, file.seek(0, os.SEEK_END) - 4 * max_chars - 4)
-            file.seek(start)
-            data = file.read()
-        if start:
-            data = data[next((i for i in range(4) if data[i] & 0xC0 != 0x80), 0) :]
-        text = data.decode("utf-8", "replace")
-        # What stands before the part that was read may be the rest of a line, which must not pass for a whole one.
-        return last_lines(text if not start else "…" + text, max_chars)
+        return last_lines(self.read(), max_chars) if max_chars else ""
 
     def sections(self) -> list[str]:
         """Return the headings without their dates, each once, in the order in which they first stand there."""
@@ -132,14 +121,14 @@ class NotesFile:
         if not entry:
             return
         with locked_beside(self.path):
-            end = self._end()
-            if end not in (b"", b"\n"):
+            text = self.read()
+            if text and not text.endswith("\n"):
                 entry = "\n" + entry
-            if self._fits(entry):
+            if self.max_size_chars and len(text) + len(entry) > self.max_size_chars:
+                self._rewrite(entry)
+            else:
                 with meaningful(self.path):
                     append(self.path, entry.encode())
-            else:
-                self._rewrite(entry)
 
     def clear(self) -> None:
         """Erase every note, also in the copies that were set aside."""
@@ -158,14 +147,6 @@ class NotesFile:
         if self.max_size_chars and len(entry) > room:
             entry = entry[: room - len(CUT)] + CUT
         return entry
-
-    def _fits(self, entry: str) -> bool:
-        # A file has no more characters than bytes.
-        return (
-            not self.max_size_chars
-            or self._stamp()[0] + len(entry.encode()) <= self.max_size_chars
-            or len(self.read()) + len(entry) <= self.max_size_chars
-        )
 
     def _rewrite(self, entry: str) -> None:
         replaced = False
@@ -195,13 +176,6 @@ class NotesFile:
             except FileNotFoundError:
                 return 0, 0, 0
         return status.st_size, status.st_mtime_ns, status.st_ino
-
-    def _end(self) -> bytes:
-        if not self.path.exists():
-            return b""
-        with meaningful(self.path), self.path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
-            return file.read()
 
     def _replace(self, data: bytes, seen: _Stamp | None) -> bool:
         """Put a new file in the old one's place, unless that is not the one that was seen; tell whether it was."""

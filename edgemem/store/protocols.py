@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from edgemem.records import Episode, Fact, Heard, Held, Preference, Reader, Session
-    from edgemem.scopes import Level
+    from edgemem.records import Episode, Fact, Preference, Session
 
     Ours = TypeVar("Ours", Fact, Preference, Episode)
 
@@ -43,40 +40,6 @@ class MemoryStore(Protocol):
 
     def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
         """Return facts, preferences and episodes as Markdown."""
-
-
-@runtime_checkable
-class LevelledStore(Protocol):
-    """A memory store that keeps who may read a record, and asks for a reader."""
-
-    def read_values(
-        self, keys: Collection[tuple[str, str]], *, reader: Reader | None
-    ) -> dict[tuple[str, str], Held]:
-        """Return for several (scope, key) whether a reader may read what holds now, and if so, the value."""
-
-    def add_episode(
-        self,
-        kind: str,
-        payload: dict[str, Any],
-        outcome: str,
-        *,
-        agent: str = "",
-        heard: Heard | None = None,
-        level: Level | None = None,
-        owner: str | None = None,
-    ) -> None:
-        """Store what the robot did, and who may read it."""
-
-
-@runtime_checkable
-class EpisodeStore(Protocol):
-    """A memory store that finds and erases single episodes."""
-
-    def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
-        """Return one episode by its id, if the reader may read it."""
-
-    def forget_episode(self, id: str) -> bool:  # noqa: A002
-        """Erase one episode; tell whether there was one."""
 
 
 @runtime_checkable

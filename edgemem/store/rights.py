@@ -120,10 +120,7 @@ def spell_heard(tx: Transaction, heard: Heard | None) -> Heard | None:
 
 def spell_both(tx: Transaction, owner: str | None, heard: Heard | None) -> tuple[str | None, Heard | None]:
     """Return an owner, and how something was heard, with names as first written."""
-    spelled = spell_heard(tx, heard)
-    if heard is not None and spelled is not None and owner == heard.speaker:  # nearly always
-        return spelled.speaker, spelled
-    return spell_owner(tx, owner), spelled
+    return spell_owner(tx, owner), spell_heard(tx, heard)
 
 
 def written_scope(db: Tables, scope: str) -> str:

@@ -8,6 +8,7 @@ migration on they are one, and what was said of them is believed in the order in
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -24,13 +25,12 @@ from edgemem.scopes import (
     scope_of,
     without_spaces,
 )
-from edgemem.store.facts import ROWS_OF_KEY, believe, ensure_key
+from edgemem.store.facts import ROWS_OF_KEY, STATED, Rectangle, believe, ensure_key, heard_badly
 from edgemem.store.rights import LEVELS, spell_scope
-from edgemem.store.unconfirmed import STATED, Rectangle, heard_badly
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from edgemem.store.db.transaction import Tables, Transaction
 
@@ -59,7 +59,6 @@ _STATEMENTS = f"""
   order by recorded, id
 """  # noqa: S608 - our own constant
 """Without what the first version of a key says of all other times: that nothing was known."""
-_ONLY_CLOSED = "facts_only_closed"
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -107,7 +106,7 @@ def join_spellings(tx: Transaction, apart: Mapping[str, str] = MappingProxyType(
         [(name_key(name), name) for name in dict.fromkeys(spelled.values())],
     )
     changed = {old: new for old, new in spelled.items() if old != new}
-    with _Unlocked(tx):
+    with _unlocked(tx):
         for old, new in changed.items():
             _respell(tx, old, new)
         for scope in {scope for scope, _ in scopes}:
@@ -134,22 +133,12 @@ def joined_names(db: Tables) -> list[Joined]:
 
 
 def stray_scopes(db: Tables) -> list[Stray]:
-    """Return the scopes of unknown forms, in their order; each scope is reached by one step in an index."""
-    by_scope: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for n, table in enumerate(("fact_keys", "preferences")):
-        rows = db.query(
-            f"""
-            with recursive scopes (scope) as (
-              select min(scope) from {table}
-              union all select (select min(scope) from {table} where scope > scopes.scope) from scopes where scope is not null)
-            select scope from scopes where scope is not null
-            """  # noqa: S608 - our own constants
-        )
-        for (scope,) in rows:
-            if not is_known_form(scope):
-                count = db.query(f"select count(*) from {table} where scope = ?", (scope,))[0][0]  # noqa: S608 - ours
-                by_scope[scope][n] = count
-    return [Stray(scope, *counts) for scope, counts in sorted(by_scope.items())]
+    """Return the scopes of unknown forms, in their order."""
+    rows = db.query(
+        "select scope, sum(facts), sum(wishes) from (select scope, 1 as facts, 0 as wishes from fact_keys"
+        " union all select scope, 0, 1 from preferences) group by scope order by scope"
+    )
+    return [Stray(*row) for row in rows if not is_known_form(row[0])]
 
 
 def move_scope(tx: Transaction, old: str, new: str) -> Stray:
@@ -160,49 +149,38 @@ def move_scope(tx: Transaction, old: str, new: str) -> Stray:
     new = checked_scope(new)
     if is_known_form(without_spaces(old)):
         raise InvalidInputError(f"{old!r:.100} is a scope of a known form; what stands there stays.")
-    counts = [
-        tx.execute(f"select count(*) from {table} where scope = ?", (old,))[0][0]  # noqa: S608 - our own constants
-        for table in ("fact_keys", "preferences")
-    ]
-    if not any(counts):
+    stray = next((stray for stray in stray_scopes(tx) if stray.scope == old), None)
+    if stray is None:
         raise InvalidInputError(
             f"Nothing stands under the scope {old!r:.100}; `edgemem check` lists such scopes."
         )
-    with _Unlocked(tx):
+    with _unlocked(tx):
         _move(tx, old, spell_scope(tx, new))
-    return Stray(old, *counts)
+    return stray
 
 
-class _Unlocked:
-    """Lets rows of facts be changed in other columns than those that close them."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self._tx = tx
-        self._sql = ""
-
-    def __enter__(self) -> None:
-        rows = self._tx.execute("select sql from sqlite_master where name = ?", (_ONLY_CLOSED,))
-        self._sql = rows[0][0]
-        self._tx.execute(f"drop trigger {_ONLY_CLOSED}")
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:  # else the transaction is undone, and this with it
-            self._tx.execute(self._sql)
+@contextmanager
+def _unlocked(tx: Transaction) -> Iterator[None]:
+    """Let rows of facts be changed in other columns than those that close them; a failure undoes the transaction."""
+    ((trigger,),) = tx.execute("select sql from sqlite_master where name = 'facts_only_closed'")
+    tx.execute("drop trigger facts_only_closed")
+    yield
+    tx.execute(trigger)
 
 
 def _respell(tx: Transaction, old: str, new: str) -> None:
     """Write a person's name in another way, in all rows but scopes."""
     names = {"old": old, "new": new}
     theirs = "owner = :old or speaker = :old"
-    for kind, table in (("fact", "facts"), ("episode", "episodes")):
-        rows = tx.execute(f"select id from {table} where {theirs}", names)  # noqa: S608 - our own constants
-        tx.announce(kind, [row[0] for row in rows])
-    sql = f"select id from messages where (session_id, turn) in (select session_id, n from turns where {theirs})"  # noqa: S608 - ours
-    tx.announce("message", [number for (number,) in tx.execute(sql, names)])
-    tx.announce(
-        "preference",
-        [number for (number,) in tx.execute("select id from preferences where owner = :old", names)],
-    )
+    changed = {
+        "fact": f"facts where {theirs}",
+        "episode": f"episodes where {theirs}",
+        "message": f"messages where (session_id, turn) in (select session_id, n from turns where {theirs})",  # noqa: S608 - ours
+        "preference": "preferences where owner = :old",
+    }
+    for kind, rows in changed.items():
+        numbers = tx.execute(f"select id from {rows}", names)  # noqa: S608 - our own constants
+        tx.announce(kind, [number for (number,) in numbers])
     for table in ("facts", "doubts", "episodes", "turns"):
         tx.execute(f"update {table} set speaker = :new where speaker = :old", names)  # noqa: S608 - our own constants
     for table in ("facts", "doubts", "episodes", "turns", "preferences"):
@@ -214,7 +192,7 @@ def _move(tx: Transaction, old: str, new: str) -> None:
     level, owner = level_of_scope(new)
     for gone, key in tx.execute("select id, key from fact_keys where scope = ?", (old,)):
         _as_meant(tx, gone, LEVELS.index(level), owner, old)
-        join_keys(tx, ensure_key(tx, new, key), gone)
+        _join_keys(tx, ensure_key(tx, new, key), gone)
     _move_preferences(tx, old, new, LEVELS.index(level), owner)
     written, spelled = (as_text(as_text(scope))[1:-1] for scope in (old, new))
     for table, column in (("turns", "shown"), ("epochs", "carried")):
@@ -237,7 +215,7 @@ def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: 
         )
 
 
-def join_keys(tx: Transaction, kept: int, gone: int) -> None:
+def _join_keys(tx: Transaction, kept: int, gone: int) -> None:
     """Make two keys of facts one: what was recorded under both is believed of the first, in the order of recording."""
     keys = {"kept": kept, "gone": gone}
     statements = tx.execute(_STATEMENTS, keys)
@@ -245,12 +223,7 @@ def join_keys(tx: Transaction, kept: int, gone: int) -> None:
     tx.announce("fact", [row[0] for row in rows])
     tx.executemany("delete from facts where id = ?", rows)
     tx.execute("update doubts set key_id = :kept where key_id = :gone and settled is not null", keys)
-    confirmed = {
-        number
-        for (number,) in tx.execute(
-            "select confirmed_by from doubts where key_id = :kept and confirmed_by is not null", keys
-        )
-    }
+    confirmed = {fact for (fact,) in tx.execute("select confirmed_by from doubts where key_id = :kept", keys)}
     for number, value, begin, end, source, level, owner, *heard, recorded in statements:
         statement = Rectangle(0, value, begin, end, 0, 0, None, source, level, owner, tuple(heard))
         # What was heard badly twice is believed already.
@@ -267,30 +240,26 @@ def _move_preferences(tx: Transaction, old: str, new: str, level: int, owner: st
     ):
         rows = tx.execute("select id, recorded from preferences where scope = ? and key = ?", (new, key))
         tx.announce("preference", [number, *(row[0] for row in rows)])
-        if rows:
-            later = rows[0][1] > recorded
-            tx.execute("delete from preferences where id = ?", (number if later else rows[0][0],))
-            if later:
-                continue
-        tx.execute(
-            "update preferences set scope = ?, level = ?, owner = ? where id = ?", (new, level, owner, number)
-        )
+        if rows and rows[0][1] > recorded:
+            tx.execute("delete from preferences where id = ?", (number,))
+        else:
+            tx.execute(
+                "update or replace preferences set scope = ?, level = ?, owner = ? where id = ?",
+                (new, level, owner, number),
+            )
 
 
 def _close(tx: Transaction, scope: str) -> None:
     """Keep what was the household's only because its scope has no known form for the operator alone."""
     household, private = LEVELS.index("household"), LEVELS.index("private")
-    numbers = tx.execute(
-        "select id from facts where level = ? and key_id in (select id from fact_keys where scope = ?)",
-        (household, scope),
-    )
-    tx.announce("fact", [row[0] for row in numbers])
     for table in ("facts", "doubts"):
-        tx.execute(
+        rows = tx.execute(
             f"update {table} set level = ?, owner = null where level = ? and value is not null"  # noqa: S608 - ours
-            " and key_id in (select id from fact_keys where scope = ?)",
+            " and key_id in (select id from fact_keys where scope = ?) returning id",
             (private, household, scope),
         )
+        if table == "facts":
+            tx.announce("fact", [number for (number,) in rows])
     wishes = tx.execute(
         "update preferences set level = ?, owner = null where scope = ? and level = ? returning id",
         (private, scope, household),

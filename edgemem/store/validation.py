@@ -152,14 +152,13 @@ def as_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-HEARD = "speaker, speaker_confidence, asr_confidence, device, room, event_time"
+HEARD = ", ".join(Heard.__struct_fields__)
 """The columns, in their order."""
 
 
 def heard_columns(heard: Heard | None) -> tuple[Any, ...]:
     """Return what stands in the columns, in their order."""
-    h = heard or Heard()
-    return (h.speaker, h.speaker_confidence, h.asr_confidence, h.device, h.room, h.event_time)
+    return msgspec.structs.astuple(heard or Heard())
 
 
 def heard_of(columns: Sequence[Any]) -> Heard | None:

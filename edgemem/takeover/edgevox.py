@@ -1,11 +1,8 @@
 """Taking over what EdgeVox remembers: the same values, at the same times, as history.
 
-The files are never changed. What they hold becomes a JSON memory of ours in a scratch truth, beside the conversations,
-and comes from there into the memory as an export does: in one transaction, and a second time without effect. EdgeVox has one time only, which becomes both: when something was true, and when it
-was learnt.
-
-Its faults are mended on the way, and reported: where several values of a fact were active at once, the one written last
-holds; where the clock had been set back, what was written later still replaces what was written before.
+The files are never changed. What they hold is read into a scratch truth, and comes from there into the memory as an
+export does: in one transaction, and a second time without effect. EdgeVox has one time only, which becomes both: when
+something was true, and when it was learnt. `store.json.records` mends its faults on the way.
 
 Layouts of EdgeVox 1.3: a memory is `{"facts": […], "preferences": […], "episodes": […]}` or a database with these
 tables; a conversation is `<id>.json` with `{"messages": […], "state": {…}}` or a row of the table `sessions`; notes
@@ -15,9 +12,7 @@ are Markdown.
 from __future__ import annotations
 
 import json
-import math
 import tempfile
-from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,20 +25,19 @@ from edgemem.records import Session
 from edgemem.store import messages
 from edgemem.store.db.connection import read_foreign
 from edgemem.store.db.database import Database
-from edgemem.store.json.records import TABLES, MemoryFile, fill
+from edgemem.store.json.records import TABLES, MemoryFile, fill, from_edgevox, time_of
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines, take_notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from edgemem.store.notes import NotesFile
 
 MAX_BYTES = 256 * 1024 * 1024
 
 _SQLITE = b"SQLite format 3\x00"
-_MEMORY = ("facts", "preferences", "episodes")
+_MEMORY = {"facts": ("key", "value"), "preferences": ("key", "value"), "episodes": ("kind",)}
+"""The lists of a memory, and what no entry of theirs can lack."""
 _BESIDE = ("-wal", "-shm", "-journal", ".lock")
 """Ends of names of files that belong to the one beside them."""
 
@@ -70,7 +64,8 @@ def import_edgevox(
     with tempfile.TemporaryDirectory(prefix=".edgevox-", dir=db.path.parent) as folder:
         then = _ThenClock(db.clock.now())
         with Database(Path(folder) / "scratch.db", clock=then, durable=False, migrations=TABLES) as scratch:
-            file = MemoryFile(facts=old.statements(then), preferences=old.preferences, episodes=old.episodes)
+            facts = [entry for rows in old.facts for entry in from_edgevox(rows, then, old.remarks)]
+            file = MemoryFile(facts=facts, preferences=old.preferences, episodes=old.episodes)
             old.remarks += scratch.write(lambda tx: fill(tx, file, then, doubtful_below=0.0))
             then.last = 0
             store = SQLiteSessionStore(scratch)
@@ -143,15 +138,6 @@ def _is_new(
 # Reading
 
 
-class _Fact(NamedTuple):
-    """One row of EdgeVox's facts."""
-
-    entry: dict[str, Any]
-    """Its key, value, scope and source."""
-    valid_from: float
-    valid_to: float | None
-
-
 class _Session(NamedTuple):
     """One conversation."""
 
@@ -171,8 +157,8 @@ class EdgevoxMemory:
     """
 
     def __init__(self, path: Path) -> None:
-        self.facts: dict[tuple[int, str, str], list[_Fact]] = defaultdict(list)
-        """By file, scope and key."""
+        self.facts: list[list[dict[str, Any]]] = []
+        """Of each file."""
         self.preferences: list[dict[str, Any]] = []
         self.episodes: list[dict[str, Any]] = []
         self.sessions: list[_Session] = []
@@ -248,17 +234,24 @@ class EdgevoxMemory:
             if not tables & {"facts", "sessions"}:
                 raise InvalidInputError("it is no database of EdgeVox.")
             if "facts" in tables:
-                sql = "select * from {} order by rowid"
-                self._take_memory(
-                    name, {part: select(sql.format(part)) for part in _MEMORY if part in tables}
-                )
+                parts = {
+                    part: select(f"select * from {part} order by rowid")  # noqa: S608 - our own constants
+                    for part in _MEMORY
+                    if part in tables
+                }
+                for row in parts.get("episodes", ()):
+                    text = row.pop("payload_json", None)
+                    payload = _json_of(text)
+                    row["payload"] = text if payload is None else payload
+                    row.pop("id", None)
+                self._take_memory(name, parts)
             if "sessions" not in tables:
                 return
             before = len(self.sessions)
             for row in select("select * from sessions order by updated_at, rowid"):
                 messages, state, title = _json_of(row["messages"]), _json_of(row["state"]), row["session_id"]
                 if isinstance(messages, list) and state is not None:
-                    self._take_session(str(title), messages, state, _time(row.get("updated_at")) or 0.0)
+                    self._take_session(str(title), messages, state, time_of(row.get("updated_at")) or 0.0)
                 else:
                     self.skip(f"The conversation {title!r} of {name}", "it is damaged.")
             self.files.setdefault(name, {})["sessions"] = len(self.sessions) - before
@@ -270,90 +263,20 @@ class EdgevoxMemory:
         self.sessions.append(_Session(id_, messages, state if isinstance(state, dict) else {}, updated_at))
 
     def _take_memory(self, name: str, rows: dict[str, list[Any]]) -> None:
-        """Keep facts, preferences and episodes of one file, as entries of a JSON memory."""
-        facts, preferences, episodes = (
-            list(self._complete(name, rows, kind, fields))
-            for kind, *fields in (
-                ("fact", "key", "value"),
-                ("preference", "key", "value"),
-                ("episode", "kind"),
-            )
-        )
-        for row in facts:
-            entry = _texts(row, key="", value="", scope="global", source="")
-            begun = _time(row.get("valid_from")) or _time(row.get("updated_at")) or 0.0
-            # A fact that was invalidated is over, also where an older EdgeVox kept no end.
-            ended = _time(row.get("valid_to"))
-            ended = _time(row.get("invalidated_at")) if ended is None else ended
-            self.facts[len(self.files), entry["scope"], entry["key"]].append(_Fact(entry, begun, ended))
-        for row in preferences:
-            self.preferences.append(
-                {**_texts(row, key="", value=""), "updated_at": _tidy(_time(row.get("updated_at")))}
-            )
-        for row in episodes:
-            payload = row.get("payload")
-            if "payload_json" in row:
-                payload = _json_of(row["payload_json"])
-                payload = {"text": _text(row["payload_json"])} if payload is None else payload
-            at = _time(row.get("timestamp")) or 0.0
-            self.episodes.append(
-                {
-                    **_texts(row, kind="", outcome="", agent=""),
-                    "payload": payload if isinstance(payload, dict) else {"value": payload},
-                    "timestamp": _tidy(at),
-                    "heard": {"event_time": at},
-                }
-            )
-        counts = {"facts": len(facts), "preferences": len(preferences), "episodes": len(episodes)}
-        self.files[name] = counts
-
-    def _complete(
-        self, name: str, rows: dict[str, list[Any]], kind: str, fields: list[str]
-    ) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a kind that have some fields, and note the others."""
-        for n, row in enumerate(rows.get(f"{kind}s", ()), 1):
-            if not isinstance(row, dict):
-                self.skip(f"Entry {n} of the {kind}s of {name}", "it is no object.")
-            elif any(row.get(field) is None for field in fields):
-                self.skip(f"Entry {n} of the {kind}s of {name}", f"it has no {' or no '.join(fields)}.")
-            else:
-                yield row
-
-    def statements(self, clock: _ThenClock) -> list[dict[str, Any]]:
-        """Return what was stated of facts: of one key in the order in which it was written, whatever the clock said."""
-        statements: list[dict[str, Any]] = []
-        for (_, scope, key), versions in self.facts.items():
-            newest = 0
-            active = sum(row.valid_to is None for row in versions)
-            if active > 1:
-                self.remarks.append(
-                    f"The fact {key!r} ({scope}) had {active} values at once; the last one holds."
-                )
-            if any(row.valid_to is not None and row.valid_to < row.valid_from for row in versions):
-                self.remarks.append(
-                    f"A value of {key!r} ({scope}) ended before it began (the clock had been set back); it is history."
-                )
-            for row, following in zip(versions, [*versions[1:], None], strict=True):
-                moments = [(row.valid_from, row.entry)]
-                if row.valid_to is not None and (following is None or following.valid_from > row.valid_to):
-                    # Nothing followed at once: it was forgotten, which for EdgeVox is an end, not an erasure.
-                    moments.append((row.valid_to, {**row.entry, "value": None, "source": ""}))
-                for at, entry in moments:
-                    newest = max(newest, clock.tick_of(at))
-                    statements.append({**entry, "recorded_at": newest / 1e6 or None, "valid_from": at})
-        return statements
-
-
-def _texts(row: dict[str, Any], **fields: str) -> dict[str, Any]:
-    """Return some fields of a row as text, with what stands for an empty one."""
-    return {
-        name: empty if row.get(name) in (None, "") else _text(row[name]) for name, empty in fields.items()
-    }
-
-
-def _tidy(at: float | None) -> float | None:
-    """Return a time as the clock of the scratch truth shows it, in whole microseconds; None for none."""
-    return int(at * 1e6) / 1e6 if at and at > 0 else None
+        """Keep the facts, preferences and episodes of one file that are whole."""
+        kept: dict[str, list[dict[str, Any]]] = {part: [] for part in _MEMORY}
+        for part, fields in _MEMORY.items():
+            for n, row in enumerate(rows.get(part, ()), 1):
+                if not isinstance(row, dict):
+                    self.skip(f"Entry {n} of the {part} of {name}", "it is no object.")
+                elif any(row.get(field) is None for field in fields):
+                    self.skip(f"Entry {n} of the {part} of {name}", f"it has no {' or no '.join(fields)}.")
+                else:
+                    kept[part].append(row)
+        self.facts.append(kept["facts"])
+        self.preferences += kept["preferences"]
+        self.episodes += kept["episodes"]
+        self.files[name] = {part: len(entries) for part, entries in kept.items()}
 
 
 def _json_of(text: Any) -> Any:
@@ -362,15 +285,3 @@ def _json_of(text: Any) -> Any:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return None
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _time(value: Any) -> float | None:
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return seconds if math.isfinite(seconds) else None

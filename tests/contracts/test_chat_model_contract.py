@@ -109,7 +109,7 @@ def test_after_a_barge_in_only_what_follows_is_evaluated(chat: Any, opening: lis
 
 
 def test_stop_within_one_token(chat: Any, opening: list[dict[str, Any]]) -> None:
-    """When `stop` turns true, not one more token is part of the reply."""
+    """When `stop` turns true, not one more token is part of the reply, and the next turn evaluates only what is new."""
     pieces: list[str] = []
     for text in chat.stream(opening, max_tokens=50, stop=lambda: len(pieces) >= 5):
         pieces.append(text)  # noqa: PERF402
@@ -117,13 +117,6 @@ def test_stop_within_one_token(chat: Any, opening: list[dict[str, Any]]) -> None
     assert chat.last.stopped == "interrupted"
     assert chat.last.text == "".join(pieces)
     assert 5 <= len(chat.last.ids) <= 7  # a token may print nothing
-
-
-def test_a_reply_that_was_stopped_costs_nothing_later(chat: Any, opening: list[dict[str, Any]]) -> None:
-    """The turn after an interruption evaluates only what is new."""
-    pieces: list[str] = []
-    for text in chat.stream(opening, max_tokens=50, stop=lambda: len(pieces) >= 5):
-        pieces.append(text)  # noqa: PERF402
     seen = chat.last.prompt_tokens + len(chat.last.ids)
     "".join(chat.stream(grown(opening, "".join(pieces), "Go on."), max_tokens=3))
     new = chat.last.prompt_tokens - seen

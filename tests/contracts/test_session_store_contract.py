@@ -214,13 +214,6 @@ def test_what_is_no_session_is_refused(store):
     assert store.list_ids() == []
 
 
-@pytest.mark.parametrize("wrong", [None, "", "  ", 5, "a\0b"])
-def test_a_hook_needs_a_session_id(store, wrong):
-    """Without one nothing would ever be saved, so the hook says so when it is made."""
-    with pytest.raises(InvalidInputError, match="a session id"):
-        PersistSessionHook(store, session_id=wrong)
-
-
 def test_ids_come_newest_first(make, hand):
     """The conversation that was spoken in last stands first, after reopening and although the clock went wrong."""
     sessions = {name: Session(talk(1)) for name in "abc"}

@@ -125,6 +125,8 @@ def test_a_removed_vector_is_gone(database, vectors):
     database.write(lambda tx: vectors.remove(tx, [2, 99]))
     assert sorted(id_ for id_, _ in vectors.nearest(rows[1], 9)) == [1, 3, 4, 5]
     assert vectors.cosines(rows[1], [2]) == {}
+    assert estimates(vectors, rows[3], [2, 3]).keys() == {3}
+    assert [id_ for id_, _ in vectors.nearest(rows[1], 5, [2, 3])] == [3]
 
 
 def test_spaces_do_not_see_each_other(database, vectors):
@@ -145,13 +147,6 @@ def test_spaces_do_not_see_each_other(database, vectors):
     database.write(lambda tx: note_removals(tx, remove_vectors(tx, [1, 2, 3])))
     assert sorted(id_ for id_, _ in vectors.nearest(rows[1], 9)) == [4, 5]
     assert other.nearest(unit(32), 9) == []
-
-
-def test_a_question_of_another_length_finds_nothing(database, vectors):
-    """Whatever embedded it, it was not the model of this space."""
-    fill(database, vectors, unit(5, DIMENSIONS))
-    assert vectors.nearest(unit(32), 5) == []
-    assert vectors.cosines(unit(32), [1]) == {}
 
 
 def test_a_text_is_as_near_as_its_best_piece(database, vectors):
@@ -246,16 +241,6 @@ def test_many_new_vectors_are_left_to_idle_time(database, monkeypatch):
     mine.warm()
     assert len(mine.packed) == 60
     assert dict(mine.nearest(rows[7], 1)) == pytest.approx(dict(cold[:1]), abs=1e-3)
-
-
-def test_nothing_is_estimated_of_what_was_removed(database, vectors):
-    """What went is neither estimated nor found among the ids that are given."""
-    rows = unit(20, DIMENSIONS)
-    fill(database, vectors, rows)
-    assert 4 in estimates(vectors, rows[3], [3, 4])
-    database.write(lambda tx: vectors.remove(tx, [4]))
-    assert estimates(vectors, rows[3], [3, 4]).keys() == {3}
-    assert [id_ for id_, _ in vectors.nearest(rows[3], 5, [3, 4])] == [3]
 
 
 def test_vectors_of_any_length_are_found(database):

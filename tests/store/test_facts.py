@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from naive_facts import Assertion, NaiveFacts
 
 from edgemem.clock import Clock
-from edgemem.errors import StoreError
+from edgemem.errors import ClosedError, StoreError
 from edgemem.records import Heard, Reader
 from edgemem.store import fact_queries, facts
 from edgemem.store.db.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
 
 KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "green", "blue")
 START = 1_770_000_000.0
@@ -36,22 +37,6 @@ def say(db, key, value, **options):
 def at(db, t, known_at=None, scope="global"):
     """Return the values that held at `t`."""
     return {f.key: f.value for f in fact_queries.facts_as_of(db, t, scope=scope, known_at=known_at)}
-
-
-def test_history_names_what_superseded_what(db, hand):
-    """Every version is told once, linked in both directions, with the time it is still believed for."""
-    for n, value in enumerate(("red", "green", "blue")):
-        say(db, "a", value, valid_from=100.0 * (n + 1))
-        hand.advance(10)
-    red, green, blue = fact_queries.fact_history(db, "a", scope="global")
-    assert [f.value for f in (red, green, blue)] == ["red", "green", "blue"]
-    assert (red.superseded_by, green.superseded_by, blue.superseded_by) == (green.id, blue.id, None)
-    assert (red.supersedes, green.supersedes, blue.supersedes) == (None, red.id, green.id)
-    assert (red.valid_from, red.valid_to, blue.valid_to) == (100.0, 200.0, None)
-    assert red.recorded_at < red.invalidated_at <= green.recorded_at < blue.recorded_at
-    assert [f.is_active for f in (red, green, blue)] == [False, False, True]
-    (now,) = fact_queries.facts_as_of(db, 250.0)
-    assert (now.id, now.value, now.recorded_at) == (green.id, "green", green.recorded_at)
 
 
 def test_a_version_that_was_wrong_from_the_start_keeps_what_it_said(db):
@@ -95,17 +80,6 @@ def test_how_a_fact_was_heard_survives_a_split(db):
     for t in (150.0, 350.0):
         (fact,) = fact_queries.facts_as_of(db, t)
         assert (fact.heard, fact.source) == (heard, "speech")
-
-
-def test_a_forgotten_fact_is_gone_from_every_row(db):
-    """Forgetting erases each version and the key, and tells the index about every row."""
-    say(db, "a", "red", valid_from=100.0)
-    say(db, "a", "blue", valid_from=200.0)
-    rows = {row[0] for row in db.query("select id from facts")}
-    assert db.write(lambda tx: facts.forget_fact(tx, "a"))
-    assert not db.write(lambda tx: facts.forget_fact(tx, "a"))
-    assert db.query("select (select count(*) from facts) + (select count(*) from fact_keys)") == [(0,)]
-    assert rows <= {row[0] for row in db.query("select ref from index_queue where kind = 'fact'")}
 
 
 def test_the_rows_of_a_key_are_found_by_its_indexes(db):
@@ -185,7 +159,7 @@ def test_facts_agree_with_a_naive_model(shared, script):
             key,
             Assertion(recorded, said, None if retracted else valid_to, None if retracted else value),
         )
-        known.append((recorded, db.clock.high_water() / 1e6))
+        known.append((recorded, recorded / 1e6))
         instants += [said, said - 0.5, said + 0.5]
         is_append_only(before, db.query("select * from facts order by id"))
     instants += [START - 100, START + 100]
@@ -226,3 +200,25 @@ def test_the_truth_can_be_read_with_plain_sqlite(db):
     rows = plain.execute("select scope, key, value, since from facts_now").fetchall()
     plain.close()
     assert rows == [("global", "a", "blue", "1970-01-02 00:00:00")]
+
+
+def test_only_the_newest_episodes_stay_in_the_file(tmp_path):
+    """The oldest go a tenth at a time, and the index hears of each."""
+    with SQLiteMemoryStore(tmp_path / "memory.db", max_episodes=20) as store:
+        for n in range(60):
+            store.add_episode("k", {"n": n}, "ok")
+        stored, queued = store.database.query(
+            "select (select count(*) from episodes), (select count(*) from index_queue where kind = 'episode')"
+        )[0]
+    assert stored <= 22
+    assert stored + queued == 60
+
+
+def test_an_open_database_is_used_and_not_closed(tmp_path):
+    """Stores over one database share its file; who opened it closes it."""
+    with Database(tmp_path / "memory.db") as database:
+        with SQLiteMemoryStore(database) as store:
+            store.add_fact("a", "red")
+        assert database.query("select count(*) from fact_keys") == [(1,)]
+    with pytest.raises(ClosedError):
+        store.get_fact("a")

@@ -428,21 +428,6 @@ def test_a_link_is_followed_and_a_folder_is_refused(path, tmp_path):
         JSONMemoryStore(tmp_path)
 
 
-def test_processes_that_write_one_file_lose_nothing(path):
-    """Each takes its turn, although the lock file goes with whoever held it."""
-    program = (
-        "import sys; from edgemem import JSONMemoryStore\n"
-        "with JSONMemoryStore(sys.argv[1], flush_after_s=0) as store:\n"
-        "    for n in range(30): store.add_fact(f'{sys.argv[2]}.{n}', 'x')"
-    )
-    path.parent.mkdir()
-    path.with_name(f".{path.name}.lock").touch()  # as an older version left it
-    others = [subprocess.Popen([sys.executable, "-c", program, path, name]) for name in "abcd"]
-    assert [other.wait() for other in others] == [0] * len(others)
-    assert len(written(path)["facts"]) == 30 * len(others)
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
-
-
 def test_threads_may_share_a_store(path):
     """Writers, readers and flushes in several threads lose no change."""
     with JSONMemoryStore(path, flush_after_s=0.001, clock=Clock()) as store:

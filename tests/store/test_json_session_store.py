@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
+from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
 from edgemem.errors import StoreError
-from edgemem.records import Session
-from edgemem.store.json.sessions import JSONSessionStore
+from edgemem.records import Reply, Session
 
 
 @pytest.fixture
@@ -136,71 +136,134 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
         JSONSessionStore(tmp_path / "file" / "sessions").save("a", Session(SAID))
 
 
-def test_the_same_once_more_writes_nothing(store):
-    """Saving what is saved spares the card."""
-    store.save("a", Session(SAID))
-    before = (store.base / "a.json").stat()
-    store.save("a", Session(list(SAID)))
-    after = (store.base / "a.json").stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
 def text(*words):
     """Return messages of a user."""
     return [{"role": "user", "content": word} for word in words]
 
 
-LINES = [
-    {"follows": 5.0},
-    {"after": 1, "messages": text("two", "three"), "state": {"n": 1}},
-    {"after": 3, "messages": text("four"), "longer": {"list": [2]}, "gone": ["old"]},
-    {"after": 2, "messages": text("five"), "state": {"n": 2}},
-]
+class Echo:
+    """A model that says something new each time."""
+
+    def complete(self, messages, **_):
+        """Answer as long as the question."""
+        return Reply(f"You said: {messages[-1]['content']}")
+
+    def cut(self, heard_text):
+        """Nothing to forget."""
+
+
+class Written:
+    """Counts the bytes by which the files of a folder grow, or are written anew."""
+
+    def __init__(self, base):
+        self.base, self.sizes = base, {}
+        self.count()
+
+    def count(self):
+        """Return how many bytes were written since the last call."""
+        before, self.sizes = self.sizes, {}
+        for path in self.base.glob("*.json*"):
+            stat = path.stat()
+            self.sizes[path.name, stat.st_ino] = stat.st_size
+        return sum(size - before.get(file, 0) for file, size in self.sizes.items())
+
+
+@pytest.mark.usefixtures("patient")
+def test_late_turns_write_no_more_than_early_ones(store):
+    """The turns 201 to 300 write at most 1.5 times the bytes of the first 100, although the state grows by private ones."""
+    written, costs = Written(store.base), []
+    loop = AgentLoop(Echo(), hooks=[PersistSessionHook(store, session_id="s")])
+    for n in range(300):
+        loop.run(f"question {n} about the cup", speaker="ann", private=n % 10 == 0)
+        costs.append(written.count())
+        if n % 50 == 49:
+            loop.idle(60)
+            assert not (store.base / "s.jsonl").exists()
+            written.count()
+    assert loop.hooks.failures() == []
+    assert 0 < sum(costs[200:]) <= 1.5 * sum(costs[:100])
+    loop.run("the last one")
+    assert (store.base / "s.jsonl").stat().st_mode & 0o777 == 0o600
+    saved = JSONSessionStore(store.base).load("s")
+    assert len(saved.messages) == 602
+    store.close()
+    assert json.loads((store.base / "s.json").read_text())["messages"] == saved.messages
+    assert sorted(path.name for path in store.base.iterdir()) == [".lock", "s.json"]
+
+
 VERSIONS = [
     Session(text("one"), {"old": 1, "list": [1]}),
     Session(text("one", "two", "three"), {"old": 1, "list": [1], "n": 1}),
-    Session(text("one", "two", "three", "four"), {"list": [1, 2], "n": 1}),
-    Session(text("one", "two", "five"), {"list": [1, 2], "n": 2}),
+    Session(text("one", "two", "three", "four"), {"list": [1, 2], "n": 1.0}),
+    Session(text("one", "two", "five"), {"list": [1], "n": True}),
 ]
-"""What the file and the first lines say together, from no line on."""
+
+
+def as_json(session):
+    """Return what tells 1 from 1.0 and from true."""
+    return json.dumps([session.messages, session.state], sort_keys=True)
 
 
 @pytest.fixture
 def lines(store):
-    """Return the file of lines that an earlier edgemem left beside a conversation `s`."""
-    store.base.mkdir()
-    whole = {"messages": text("one"), "state": {"old": 1, "list": [1]}, "id": "s", "updated_at": 5.0}
-    (store.base / "s.json").write_text(json.dumps(whole))
-    path = store.base / "s.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in LINES))
-    return path
+    """Return the file of lines beside a conversation `s` that was saved in all versions."""
+    for version in VERSIONS:
+        store.save("s", version)
+    return store.base / "s.jsonl"
 
 
-@pytest.mark.parametrize("first", ["load", "save", "delete"])
-def test_lines_of_an_earlier_edgemem_are_folded_once(store, lines, first):
-    """The first call reads the lines and removes them; the date of the conversation stays, and deleting erases both."""
-    os.utime(store.base / "s.json", (7, 7))
-    if first == "delete":
-        assert store.delete("s")
-        assert [path.name for path in store.base.iterdir()] == [".lock"]
-        return
-    if first == "load":
-        assert store.load("s") == VERSIONS[-1]
-    else:
-        store.save("s", VERSIONS[-1])
-    assert (store.base / "s.json").stat().st_mtime == 7
-    assert sorted(path.name for path in store.base.iterdir()) == [".lock", "s.json"]
-    assert JSONSessionStore(store.base).load("s") == VERSIONS[-1]
-
-
-def test_lines_that_were_cut_anywhere_lose_at_most_the_last_save(store, lines):
-    """Half a line at the end was promised to nobody: what stands before it is loaded, without a copy set aside."""
-    data, whole = lines.read_bytes(), (store.base / "s.json").read_bytes()
+def test_a_save_cut_off_in_its_line_loses_at_most_itself(store, lines):
+    """Wherever a process dies, what it had saved is loaded, without a copy set aside, and the next save goes on from there."""
+    data = lines.read_bytes()
+    whole = (store.base / "s.json").read_bytes()
     for cut in range(len(data) + 1):
         lines.write_bytes(data[:cut])
         (store.base / "s.json").write_bytes(whole)
-        assert store.load("s") == VERSIONS[max(0, data[:cut].count(b"\n") - 1)], cut
-    assert sorted(path.name for path in store.base.iterdir()) == [".lock", "s.json"]
+        found = JSONSessionStore(store.base).load("s")
+        assert as_json(found) == as_json(VERSIONS[max(0, data[:cut].count(b"\n") - 1)]), cut
+        if cut % 10 == 0:
+            again = JSONSessionStore(store.base)
+            for word in ("six", "seven"):
+                found.messages += text(word)
+                again.save("s", found)
+                assert JSONSessionStore(store.base).load("s") == found
+    assert sorted(path.name for path in store.base.iterdir()) == [".lock", "s.json", "s.jsonl"]
+
+
+def test_two_stores_write_one_conversation(store, lines):
+    """Each reads what the other wrote; a file that is older than its lines is not read with them twice."""
+    other = JSONSessionStore(store.base)
+    old = lines.read_bytes()
+    found = other.load("s")
+    for n in range(3):
+        for each in (other, store):
+            found.messages += text(f"more {n}")
+            each.save("s", found)
+            assert other.load("s") == store.load("s") == found
+    other.flush()
+    assert not lines.exists()
+    lines.write_bytes(old)  # it died before it removed them
+    assert store.load("s") == found
+    found.messages += text("the end")
+    store.save("s", found)
+    assert JSONSessionStore(store.base).load("s") == found
+    assert store.delete("s")
+    assert [path.name for path in store.base.iterdir()] == [".lock"]
+
+
+def test_what_is_new_is_written_and_the_order_stays(store):
+    """A change near the end writes what follows it, and a save that another conversation followed is not the newest."""
+    session = Session([message for n in range(100) for message in text(f"question {n}")])
+    store.save("s", session)
+    written = Written(store.base)
+    session.messages[95] = {"role": "user", "content": "something else"}
+    store.save("s", session)
+    store.save("s", session)
+    assert 0 < written.count() < 500
+    store.save("t", Session(SAID))
+    store.flush()
+    assert store.list_ids() == ["t", "s"]
+    assert JSONSessionStore(store.base).load("s") == session
 
 
 @pytest.mark.parametrize("damage", [b"{}garbage{", b'{"after": 99}', b'{"after": "x"}', b"\xff\xfe", b"[1]"])
@@ -218,28 +281,31 @@ def test_damaged_lines_are_set_aside(store, lines, damage, caplog):
     assert [path.name for path in store.base.iterdir()] == [".lock"]
 
 
-@pytest.mark.parametrize(
-    ("updated_at", "copies"), [(6.0, []), (4.0, ["s.jsonl.damaged-1"]), (None, ["s.jsonl.damaged-1"])]
-)
-def test_lines_that_follow_another_writing_are_not_read(store, lines, updated_at, copies):
-    """A later file has them already; beside one of another hand, they are kept under another name."""
-    theirs = {"messages": SAID, "state": {}} | ({} if updated_at is None else {"updated_at": updated_at})
-    (store.base / "s.json").write_text(json.dumps(theirs))
+def test_lines_beside_a_file_of_another_hand_are_not_read(store, lines):
+    """What EdgeVox wrote over it is the conversation; a copy of the lines is kept. An edit that left the date leaves them."""
+    path = store.base / "s.json"
+    path.write_text(path.read_text().replace("one", "eins"))
+    assert [message["content"] for message in store.load("s").messages] == ["eins", "two", "five"]
+    path.write_text(json.dumps({"messages": SAID, "state": {}}))
     assert store.load("s") == Session(SAID)
-    assert [path.name for path in store.base.glob("*.jsonl*")] == copies
+    assert [path.name for path in store.base.glob("*.jsonl*")] == ["s.jsonl.damaged-1"]
 
 
-def test_a_disk_that_takes_half_a_save_leaves_what_was(store):
+@pytest.mark.parametrize("saves", [1, 2])
+def test_a_disk_that_takes_half_a_save_leaves_what_was(store, saves):
     """The error says so, what was there is intact, and the same save succeeds when there is room."""
-    store.save("s", Session(SAID))
-    before = (store.base / "s.json").read_bytes()
+    for version in VERSIONS[:saves]:
+        store.save("s", version)
+    files = list(store.base.glob("s.json*"))
+    before = [path.read_bytes() for path in files]
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max(map(len, before)) + 10, hard))
     try:
         with pytest.raises(StoreError, match="too large"):
-            store.save("s", Session(SAID * 2))
+            store.save("s", Session(SAID * 20))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert (store.base / "s.json").read_bytes() == before
-    store.save("s", Session(SAID * 2))
-    assert JSONSessionStore(store.base).load("s") == Session(SAID * 2)
+    assert [path.read_bytes() for path in files] == before
+    assert store.load("s") == VERSIONS[saves - 1]
+    store.save("s", Session(SAID * 20))
+    assert JSONSessionStore(store.base).load("s") == Session(SAID * 20)

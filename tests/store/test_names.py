@@ -119,19 +119,6 @@ def test_the_seeds_stores_take_any_other_scope_and_nobody_but_the_operator_reads
                 assert store.facts(reader=reader) == store.preferences(reader=reader) == []
 
 
-def test_spaces_in_a_scope_do_not_matter(tmp_path: Path, memory: Memory) -> None:
-    """What is written with spaces is found without them, by the person whom it names."""
-    for store in [*stores(tmp_path), memory.store]:
-        store.add_fact("pin", "4711", scope=" user:  Mara ")
-        store.set_preference("light", "dim", scope="user: Mara")
-        assert values(store.facts(reader=Reader("Mara"))) == {"4711"}
-        assert values(store.preferences(reader=Reader(" Mara "))) == {"dim"}
-        assert {fact.scope for fact in store.facts()} == {"user:Mara"}
-        assert store.get_fact("pin", scope="user : Mara") == "4711"
-        if store is not memory.store:
-            store.close()
-
-
 # Names
 
 SPELLINGS = ["Zoë", "ZOË", "zoë", unicodedata.normalize("NFD", "Zoë"), " zOë "]
@@ -166,14 +153,6 @@ def test_every_store_finds_a_person_however_the_name_is_written(tmp_path: Path, 
             assert store.facts() == store.preferences() == []
 
 
-def test_compatible_letters_are_other_names(memory: Memory) -> None:
-    """Names are compared in NFC and not in NFKC, which would make one person of two."""
-    memory.store.add_fact("pin", "4711", scope="user:Fi²")
-    assert values(memory.store.facts(reader=Reader("fi²"))) == {"4711"}
-    assert memory.store.facts(reader=Reader("Fi2")) == []
-    assert memory.store.facts(reader=Reader("Ｆi²")) == []
-
-
 @pytest.mark.long
 def test_a_key_of_a_name_has_itself_as_its_key() -> None:
     """Folding twice changes nothing, whatever the letter and its marks."""
@@ -181,21 +160,6 @@ def test_a_key_of_a_name_has_itself_as_its_key() -> None:
         if not 0xD800 <= code < 0xE000:
             for name in (chr(code), f"a{chr(code)}\u0345"):
                 assert name_key(name_key(name)) == name_key(name)
-
-
-def test_hooks_and_recall_know_a_speaker_however_the_name_is_written(memory: Memory) -> None:
-    """What one said in private is recalled by the same person under another spelling, and by nobody else."""
-    loop = AgentLoop(Quiet(), hooks=memory.hooks(session_id="hall"))
-    loop.run("My locker has the number 4711.", speaker="Zoë", private=True)
-    loop.run("The kettle is broken.", speaker="ZOË")
-    memory.idle(seconds=5)
-    for name in SPELLINGS:
-        hits = memory.recall("which number has my locker?", speaker=name, k=9)
-        assert any("4711" in item.text for item in hits)
-        assert {item.speaker for item in hits if item.source == "user"} == {"Zoë"}
-    assert not any("4711" in item.text for item in memory.recall("number of the locker", speaker="Zoe", k=9))
-    turns = memory.sessions.journal.read_turns("hall")
-    assert [(turn.owner, turn.heard and turn.heard.speaker) for turn in turns] == [("Zoë", "Zoë")] * 2
 
 
 def test_a_turn_stays_before_its_speaker_however_the_name_is_written(memory: Memory) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem.clock import Clock
-from edgemem.errors import DiskFullError, InvalidInputError, ReadOnlyError
+from edgemem.errors import DiskFullError, InvalidInputError
 from edgemem.store.notes import CUT, MARKER, NotesFile, newest_part, read_sections
 
 
@@ -194,17 +194,6 @@ def test_a_full_disk_leaves_no_half_note(notes: NotesFile, monkeypatch: pytest.M
     assert sorted(p.name for p in notes.path.parent.iterdir()) == ["NOTES.md"]
 
 
-def test_a_file_that_cannot_be_written_is_said(notes: NotesFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read-only disk is one clear error."""
-
-    def refuse(*_args: object, **_keywords: object) -> int:
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(ReadOnlyError, match="mount the disk read-write"):
-        notes.append("lost")
-
-
 def test_bounds_that_cannot_hold_are_refused(tmp_path: Path) -> None:
     """A bound too small for a note, or a low-water mark above it, is an error at once; so is a folder."""
     for largest, low in ((20, None), (200, 200), (200, 30), (-1, None)):
@@ -281,11 +270,3 @@ def test_a_rewrite_makes_room_for_many_appends(tmp_path: Path, clock: Clock) -> 
         rewrites += file not in (0, notes.path.stat().st_ino)
         file = notes.path.stat().st_ino
     assert 0 < rewrites <= 8
-
-
-def test_no_bound(tmp_path: Path) -> None:
-    """`max_size_chars=0` keeps everything."""
-    notes = NotesFile(tmp_path / "n.md", max_size_chars=0)
-    notes.append("x" * 100_000)
-    notes.append("y")
-    assert notes.read() == "x" * 100_000 + "\ny\n"

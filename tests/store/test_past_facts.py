@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import HandClock
-from naive_facts import Assertion, NaiveFacts
 
 import edgemem
 from edgemem import Memory
@@ -75,21 +73,3 @@ def test_recall_knows_at_that_tick_too(memory: Memory, hand: HandClock) -> None:
     assert known(green_id) == ["green"]
     assert known(red - 1) == ["green"]
     assert known(red_id) == ["red"]
-
-
-def test_every_version_is_known_from_its_very_tick(memory: Memory, hand: HandClock) -> None:
-    """Of thirty versions that overlap, each tick and the one before it are answered as by painting over."""
-    dice, naive, ticks = random.Random(1), NaiveFacts(), []
-    moments = [hand.wall + hours * 3600 for hours in range(-2, 14)]
-    for n in range(30):
-        begin, length = dice.choice(moments[2:]), dice.choice([None, 3600, 3 * 3600, 6 * 3600])
-        end = None if length is None else begin + length
-        hand.advance(1)
-        memory.store.add_fact("lamp", f"colour {n}", valid_from=begin, valid_to=end)
-        ((tick,),) = memory.database.query("select max(recorded) from facts where id = origin")
-        naive.say("global", "lamp", Assertion(tick, begin, end, f"colour {n}"))
-        ticks += [tick - 1, tick]
-    for tick in ticks:
-        for moment in moments:
-            held = {fact.key: fact.value for fact in memory.store.facts_as_of(moment, known_at=tick / 1e6)}
-            assert held == naive.as_of("global", moment, tick)

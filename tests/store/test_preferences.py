@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import edgemem
-from edgemem.hooks import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookRegistry, TurnContext
-from edgemem.records import Session
 
 
 def texts(memory, query, speaker):
@@ -49,23 +47,3 @@ def test_a_preference_is_recalled_before_and_after_it_is_indexed(tmp_path):
             assert texts(memory, "when is the wake time?", "alice")[0] == "wake time: half past six"
             assert "wake time: half past six" not in texts(memory, "when is the wake time?", "bob")
             memory.idle(seconds=30)
-
-
-def test_a_preference_reaches_the_model(tmp_path):
-    """The default hooks put it before the model, and its new value once it has changed."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        memory.store.set_preference("units", "metric")
-        memory.idle(seconds=30)
-        hooks, ctx = HookRegistry(memory.hooks(session_id="k", speaker="alice")), TurnContext(Session())
-
-        def ask(text):
-            hooks.fire(ON_RUN_START, ctx, {"task": text})
-            ctx.session.messages.append({"role": "user", "content": text})
-            fired = hooks.fire(BEFORE_LLM, ctx, {"messages": ctx.session.messages, "hop": 0, "tools": []})
-            ctx.session.messages.append({"role": "assistant", "content": "Well."})
-            hooks.fire(ON_RUN_END, ctx, AgentResult("Well."))
-            return fired.payload["messages"][-1]["content"]
-
-        assert "units: metric" in ask("Which units do we use?")
-        memory.store.set_preference("units", "imperial")
-        assert "units: now imperial (before: metric)" in ask("And now, which units do we use?")

@@ -8,6 +8,9 @@ a key and a value, or take one out; what follows from it is worked out anew when
 from __future__ import annotations
 
 import datetime
+import json
+import math
+from collections import defaultdict
 from contextlib import contextmanager
 from sys import intern
 from typing import TYPE_CHECKING, Any
@@ -22,15 +25,13 @@ from edgemem.store.db.schema import TRUTH, Migration
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
 from edgemem.store.preferences import put_preference, read_preferences
 from edgemem.store.rights import LEVELS, spell_both
-from edgemem.store.unconfirmed import heard_badly, since_first_heard
 from edgemem.store.validation import heard_columns, heard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from edgemem.clock import Clock
     from edgemem.store.db.transaction import Tables, Transaction
-    from edgemem.store.unconfirmed import Rectangle
 
 FORMAT = 1
 ABOUT = (
@@ -141,11 +142,15 @@ def state_fact(
 
 
 def _take(
-    tx: Transaction, scope: str, key: str, statement: Rectangle, *, doubtful_below: float, now: bool = False
+    tx: Transaction,
+    scope: str,
+    key: str,
+    statement: facts.Rectangle,
+    *,
+    doubtful_below: float,
+    now: bool = False,
 ) -> bool:
-    """Believe or doubt what was said at `tx.recorded`.
-
-    What was said before the newest, by another process, takes its place among the rest: then all of the key is said again.
+    """Believe or doubt what was said at `tx.recorded`, or behind what was said of the key before.
 
     Args:
         statement: a rectangle without a number; `badly` is None where the recogniser's confidence decides.
@@ -153,38 +158,26 @@ def _take(
         now: it holds since it was said, or since the doubt that it confirms.
     """
     owner, heard = spell_both(tx, statement.owner, heard_of(statement.heard))
-    statement = statement._replace(
-        owner=owner, heard=heard_columns(heard), badly=heard_badly(statement, doubtful_below)
-    )
-    tx.recorded = free_id(tx, "statements", tx.recorded)
+    badly = facts.heard_badly(statement, doubtful_below)
+    statement = statement._replace(owner=owner, heard=heard_columns(heard), badly=badly)
     key_id = facts.ensure_key(tx, scope, key)
-    if not tx.execute("select 1 from statements where key_id = ? and id > ?", (key_id, tx.recorded)):
-        return _state(tx, key_id, since_first_heard(tx, key_id, statement) if now else statement)
-    before = tx.execute("select id, badly, entry from statements where key_id = ? order by id", (key_id,))
-    facts.forget_fact(tx, key, scope=scope)
-    key_id, news = facts.ensure_key(tx, scope, key), False
-    statements = {number: _decoded(entry, number, badly=bool(badly)) for number, badly, entry in before}
-    statements[tx.recorded] = statement
-    for number in sorted(statements):
-        tx.recorded = number
-        news = _state(tx, key_id, statements[number])
-    return news
-
-
-def _state(tx: Transaction, key_id: int, statement: Rectangle) -> bool:
+    newest = tx.execute("select coalesce(max(id), 0) from statements where key_id = ?", (key_id,))[0][0]
+    tx.recorded = free_id(tx, "statements", max(tx.recorded, newest + 1))
+    if now:
+        # Behind what another process said meanwhile, so that what that said held until now.
+        begin = tx.recorded / 1e6 if statement.valid_to is None else statement.valid_from
+        statement = facts.since_first_heard(tx, key_id, statement._replace(valid_from=begin))
     heard_so = dict(tx.execute("select id, badly from statements where key_id = ? and badly", (key_id,)))
 
-    def badly(what: Rectangle) -> bool:
+    def was_badly(what: facts.Rectangle) -> bool:
         return what.origin in heard_so if what.badly is None else what.badly
 
     before = tx.execute("select total_changes()")
-    news = facts.believe(tx, key_id, statement, badly=badly, number=tx.recorded, recorded=tx.recorded)
+    news = facts.believe(tx, key_id, statement, badly=was_badly, number=tx.recorded, recorded=tx.recorded)
     if tx.execute("select total_changes()") != before:
         ((scope, key),) = tx.execute("select scope, key from fact_keys where id = ?", (key_id,))
         entry = msgspec.json.encode(_fact_entry(scope, key, statement, tx.recorded)).decode()
-        tx.execute(
-            "insert into statements values (?, ?, ?, ?)", (tx.recorded, key_id, statement.badly, entry)
-        )
+        tx.execute("insert into statements values (?, ?, ?, ?)", (tx.recorded, key_id, badly, entry))
     return news
 
 
@@ -211,42 +204,34 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
         tx.execute(f"delete from {table}")  # noqa: S608 - ours
     tx.announce("fact", [0])  # whoever asks for the newest change sees that there was one
     problems: list[str] = []
-
-    def take_fact(entry: FactEntry) -> None:
-        statement = _rectangle(entry, tx.recorded)
-        _take(tx, entry.scope, entry.key, statement, doubtful_below=doubtful_below)
-
-    def take_preference(entry: PreferenceEntry) -> None:
-        put_preference(tx, entry.key, entry.value, scope=entry.scope)
-
-    def take_episode(entry: EpisodeEntry) -> None:
-        fields = msgspec.structs.asdict(entry)
-        del fields["when"]
-        fields |= {"payload": read_payload(entry.payload), "level": entry.level or "household"}
-        append_episode(tx, **fields, keep=0, episode_id=free_id(tx, "episodes", tx.recorded))
-
-    kinds: tuple[tuple[str, list[Any], type[Entry], Callable[[Any], None]], ...] = (
-        ("fact", _from_edgevox(file.facts), FactEntry, take_fact),
-        ("preference", file.preferences, PreferenceEntry, take_preference),
-        ("episode", file.episodes, EpisodeEntry, take_episode),
+    entries: list[tuple[int, str, Entry]] = []
+    kinds: tuple[tuple[str, list[Any], type[Entry]], ...] = (
+        ("fact", from_edgevox(file.facts, clock, problems), FactEntry),
+        ("preference", file.preferences, PreferenceEntry),
+        ("episode", file.episodes, EpisodeEntry),
     )
-    work: list[list[tuple[str, int, Entry]]] = []
-    for kind, raws, struct, _ in kinds:
-        work.append([])
+    for kind, raws, struct in kinds:
         for number, raw in enumerate(raws, start=1):
             with _noted(problems, f"{kind} {number}"):
                 entry = msgspec.convert(raw, struct)
                 tick = 0 if entry.when is None else _witnessed(clock, entry.when)
                 label = entry.kind if isinstance(entry, EpisodeEntry) else entry.key
-                work[-1].append((f"{kind} {label[:80]!r}", tick, entry))
+                # What has no time was learnt now.
+                entries.append((tick if tick > 0 else clock.tick(), f"{kind} {label[:80]!r}", entry))
                 if unknown := sorted(set(raw) - set(struct.__struct_encode_fields__)):
                     problems.append(f"{kind} {number} has {unknown[0]!r}, which means nothing here")
-    for (*_, take), entries in zip(kinds, work, strict=True):
-        # What has no time was learnt now, after everything else.
-        dated = [(name, tick if tick > 0 else clock.tick(), entry) for name, tick, entry in entries]
-        for name, tx.recorded, entry in sorted(dated, key=lambda entry: entry[1]):
-            with _noted(problems, name):  # an entry is checked before any of it is written
-                take(entry)
+    for tx.recorded, name, entry in sorted(entries, key=lambda entry: entry[0]):
+        with _noted(problems, name):  # an entry is checked before any of it is written
+            if isinstance(entry, FactEntry):
+                statement = _rectangle(entry, tx.recorded)
+                _take(tx, entry.scope, entry.key, statement, doubtful_below=doubtful_below)
+            elif isinstance(entry, PreferenceEntry):
+                put_preference(tx, entry.key, entry.value, scope=entry.scope)
+            else:
+                fields = msgspec.structs.asdict(entry)
+                del fields["when"]
+                fields |= {"payload": read_payload(entry.payload), "level": entry.level or "household"}
+                append_episode(tx, **fields, keep=0, episode_id=free_id(tx, "episodes", tx.recorded))
     return problems
 
 
@@ -254,7 +239,7 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
 def _noted(problems: list[str], name: str) -> Iterator[None]:
     try:
         yield
-    except (msgspec.ValidationError, EdgememError) as error:
+    except (ValueError, OverflowError, EdgememError) as error:
         problems.append(f"{name}: {error}")
 
 
@@ -285,7 +270,7 @@ def file_of(db: Tables, *, keep: int) -> MemoryFile:
     )
 
 
-def _rectangle(entry: FactEntry, tick: int) -> Rectangle:
+def _rectangle(entry: FactEntry, tick: int) -> facts.Rectangle:
     return facts.checked_fact(
         entry.key,
         entry.value,
@@ -300,7 +285,7 @@ def _rectangle(entry: FactEntry, tick: int) -> Rectangle:
     )._replace(badly=entry.heard_badly)
 
 
-def _fact_entry(scope: str, key: str, statement: Rectangle, tick: int) -> FactEntry:
+def _fact_entry(scope: str, key: str, statement: facts.Rectangle, tick: int) -> FactEntry:
     recorded, level, owner = tick / 1e6, LEVELS[statement.level], statement.owner
     meant = (level, owner) == level_of_scope(scope) or statement.value is None
     return FactEntry(
@@ -318,25 +303,55 @@ def _fact_entry(scope: str, key: str, statement: Rectangle, tick: int) -> FactEn
     )
 
 
-def _decoded(entry: str, tick: int, *, badly: bool) -> Rectangle:
-    return _rectangle(msgspec.json.decode(entry, type=FactEntry), tick)._replace(badly=badly)
+def from_edgevox(entries: list[Any], clock: Clock, problems: list[str]) -> list[Any]:
+    """Return entries about facts as we write them.
 
+    EdgeVox knows one time of a fact, and writes an end into the fact itself. Where several values were active at once,
+    the one written last holds; where its clock had been set back, what was written later was learnt later all the same.
 
-def _from_edgevox(entries: list[Any]) -> list[Any]:
-    """Return entries as we write them; EdgeVox knows one time of a fact, and writes an end into the fact itself."""
-    superseded = {entry.get("supersedes") for entry in entries if isinstance(entry, dict)} - {None}
+    Args:
+        problems: what was mended is added, one sentence each.
+    """
     ours: list[Any] = []
+    of_key: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for entry in entries:
-        if not isinstance(entry, dict) or "updated_at" not in entry or "recorded_at" in entry:
+        if isinstance(entry, dict) and "updated_at" in entry and "recorded_at" not in entry:
+            of_key[str(entry.get("scope") or "global"), str(entry.get("key"))].append(entry)
+        else:
             ours.append(entry)
-            continue
-        named = {name: entry[name] for name in ("key", "value", "scope", "source") if name in entry}
-        begun = entry.get("valid_from") or entry["updated_at"]
-        ours.append({**named, "recorded_at": begun, "valid_from": begun})
-        ended = entry.get("invalidated_at") or entry.get("valid_to")
-        if ended is not None and entry.get("id") not in superseded:
-            ours.append({**named, "value": None, "source": "", "recorded_at": ended})
+    for (scope, key), rows in of_key.items():
+        times = [_times_of(row) for row in rows]
+        active = sum(end is None for _, end in times)
+        if active > 1:
+            problems.append(f"The fact {key!r} ({scope}) had {active} values at once; the last one holds.")
+        if any(end is not None and end < begin for begin, end in times):
+            problems.append(
+                f"A value of {key!r} ({scope}) ended before it began (the clock had been set back); it is history."
+            )
+        newest = 0.0
+        for row, (begin, end), following in zip(rows, times, [*times[1:], None], strict=True):
+            named = {
+                name: row[name] for name in ("key", "value", "scope", "source") if row.get(name) is not None
+            }
+            named = {
+                name: part if isinstance(part, str) else json.dumps(part) for name, part in named.items()
+            }
+            moments = [(begin, named)]
+            if end is not None and (following is None or following[0] > end):
+                # Nothing followed at once: it was forgotten, which for EdgeVox is an end, not an erasure.
+                moments.append((end, {**named, "value": None, "source": ""}))
+            for at, entry in moments:
+                if at <= clock.now() + _TEN_YEARS:
+                    newest = max(newest, at)
+                ours.append({**entry, "recorded_at": newest or None, "valid_from": at})
     return ours
+
+
+def _times_of(row: dict[str, Any]) -> tuple[float, float | None]:
+    """Return when one of EdgeVox's facts began and ended; one that was invalidated is over."""
+    begin = time_of(row.get("valid_from")) or time_of(row["updated_at"]) or 0.0
+    end = time_of(row.get("valid_to"))
+    return begin, time_of(row.get("invalidated_at")) if end is None else end
 
 
 # Times
@@ -350,6 +365,15 @@ def _witnessed(clock: Clock, when: _When) -> int:
         raise InvalidInputError(f"{when} has not come yet; mend the year, or the robot's clock.")
     clock.witness(tick)
     return tick
+
+
+def time_of(value: Any) -> float | None:
+    """Return what another system wrote as seconds, or None if it is no number."""
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return seconds if math.isfinite(seconds) else None
 
 
 def _seconds(when: _When) -> float:

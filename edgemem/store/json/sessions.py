@@ -1,7 +1,6 @@
 """`JSONSessionStore`: every conversation in one JSON file of its own, under a name that a person can read.
 
-Each save replaces the file in one step, durably. An earlier edgemem kept the newest messages as lines beside the file
-(`kitchen.jsonl`); they are read once, and folded into it.
+A save adds one line to a file beside it (`kitchen.jsonl`); idle time and `close` write the lines into `kitchen.json`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import hashlib
 import logging
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -19,8 +19,8 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id
 from edgemem.records import Message, Session
-from edgemem.store.db.files import Closing, meaningful, sync
-from edgemem.store.json.files import JsonFile, copy_aside, erase, locked
+from edgemem.store.db.files import Closing, append, meaningful, sync
+from edgemem.store.json.files import JsonFile, copy_aside, erase, locked, look
 from edgemem.store.messages import message_of, row_of, stored_message
 from edgemem.store.sessions import state_text
 from edgemem.store.validation import check_session, checked_path, checked_time
@@ -41,11 +41,24 @@ class _SessionFile(msgspec.Struct):
     state: dict[str, Any] = {}
     id: str | None = None
     updated_at: float | None = None
-    """When it was written, seconds since the epoch; the lines of an earlier edgemem say which writing they follow."""
+    """When it was written, seconds since the epoch; the lines beside it say which writing they follow."""
+
+
+_Stamps = tuple[Any, Any]
+"""What tells one state of the file and of the lines from another."""
+
+
+class _Known(msgspec.Struct):
+    """What the files of a conversation held when this process last read or wrote them, as canonical JSON."""
+
+    stamps: _Stamps
+    updated_at: float
+    messages: list[bytes]
+    state: dict[str, bytes]
 
 
 class JSONSessionStore(Closing):
-    """Conversations as files in a folder; a save is on the disk when it returns.
+    """Conversations as files in a folder; a save is on the disk when it returns, and writes what is new.
 
     Args:
         base: the folder, made by the first save.
@@ -57,45 +70,59 @@ class JSONSessionStore(Closing):
         self._clock = clock or Clock()
         self._lock = threading.Lock()
         self._warned: set[str] = set()
+        self._known: dict[str, _Known] = {}
+        """Conversations whose files another line may follow."""
+        self._in_lines: set[str] = set()
+        """Ids of conversations that have lines of this store."""
 
     def save(self, id: str, session: Session) -> None:  # noqa: A002 - the seed's name
-        """Store a conversation; one that stands so in its file is not written again."""
+        """Store a conversation; what is stored already is not written again."""
         check_session_id(id)
         check_session(session)
         state = msgspec.json.decode(state_text(session.state, self._warned))
         messages = [_as_stored(message) for message in session.messages]
         with self._lock, locked(self.base / ".lock"):
-            path = self._path(id)
-            file = JsonFile(path, _SessionFile)
-            while True:
-                stored = self._fold(id, file)
-                if stored is not None and _bytes_of(stored.messages, stored.state) == _bytes_of(
-                    messages, state
-                ):
+            known = self._known.get(id)
+            if known is None or known.stamps != self._stamps(id):
+                self._read(id, JsonFile(self._path(id), _SessionFile))
+                known = self._known.get(id)
+            if known is None:
+                updated_at = self._write(id, messages, state)
+            else:
+                updated_at = known.updated_at
+                line = _line_between(known, messages, state)
+                if line == _Line(len(known.messages)):
                     return
-                if file.write(_SessionFile(messages, state, id, self._clock.tick() / 1e6)):
-                    break  # else an editor wrote it just now; what is said now stands
+                # The first line says which writing of the file the others follow.
+                head = msgspec.json.encode(_Head(updated_at)) + b"\n" if known.stamps[1] is None else b""
+                with meaningful(self._lines(id)):
+                    append(self._lines(id), head + msgspec.json.encode(line) + b"\n")
+                self._in_lines.add(id)
+            path = self._path(id)
             with meaningful(path):
                 others = (other.stat().st_mtime_ns for other in self.base.glob("*.json") if other != path)
                 newest = max(self._clock.tick() * 1000, max(others, default=0) + 1000)
                 os.utime(path, ns=(newest, newest))
+            self._remember(id, self._stamps(id), updated_at, messages, state)
 
     def load(self, id: str) -> Session | None:  # noqa: A002
         """Return a conversation as it was said, or None if there is none; what is damaged is set aside, with a warning."""
         check_session_id(id)
         file = JsonFile(self._path(id), _SessionFile)
         with self._lock:
-            if self._lines(id).exists():
+            stored, fault = self._read(id, file)
+            if fault:
                 with locked(self.base / ".lock"):
-                    stored = self._fold(id, file)
-            else:
-                stored = file.read()
+                    self._write(id)
+                stored, _ = self._read(id, file)
         return None if stored is None else Session(stored.messages, stored.state)
 
     def delete(self, id: str) -> bool:  # noqa: A002
         """Erase a conversation, also what was set aside of it; tell whether there was one."""
         check_session_id(id)
         with self._lock:
+            self._known.pop(id, None)
+            self._in_lines.discard(id)
             if not self.base.is_dir():
                 return False
             with locked(self.base / ".lock"):
@@ -113,8 +140,16 @@ class JSONSessionStore(Closing):
             files = [(path.stat().st_mtime_ns, path) for path in self.base.glob("*.json")]
         return [_id_of(path) for at, path in sorted(files, reverse=True) if oldest is None or at >= oldest]
 
+    def flush(self) -> None:
+        """Write the lines of this store into the files that they follow; a hook does it in idle time."""
+        with self._lock:
+            while self._in_lines:
+                with locked(self.base / ".lock"):
+                    self._write(next(iter(self._in_lines)))
+
     def close(self) -> None:
-        """Do nothing: every save is on the disk already."""
+        """Write what `flush` does; may be called twice."""
+        self.flush()
 
     def _path(self, session_id: str) -> Path:
         return self.base / f"{_name_of(session_id)}.json"
@@ -122,36 +157,75 @@ class JSONSessionStore(Closing):
     def _lines(self, session_id: str) -> Path:
         return self.base / f"{_name_of(session_id)}.jsonl"
 
-    # Lines of an earlier edgemem
+    def _stamps(self, session_id: str) -> _Stamps:
+        path = self._path(session_id)
+        with meaningful(path):
+            return look(path), look(self._lines(session_id))
 
-    def _fold(self, session_id: str, file: JsonFile[_SessionFile]) -> _SessionFile | None:
-        """Read a conversation, and write the lines beside it into it; the lock is held."""
-        stored, path = file.read(), self._lines(session_id)
-        with meaningful(path):
-            if not path.exists():
-                return stored
-            data = path.read_bytes()
-        before = None if stored is None else stored.updated_at
-        changed, fault = _apply(data, stored)
-        if fault:
-            copy = copy_aside(path)
-            _log.warning(
-                "Not all of %s could be read (%s); a copy was set aside as %s. What stands before that is kept.",
-                path,
-                fault,
-                copy.name,
-            )
-        if stored is not None and changed:
+    def _read(self, session_id: str, file: JsonFile[_SessionFile]) -> tuple[_SessionFile | None, str]:
+        """Return what file and lines hold together, and what is wrong with the lines; nobody need hold the lock."""
+        while True:
+            stamps, data = self._stamps(session_id), b""
+            stored = file.read()
+            with meaningful(file.path), suppress(FileNotFoundError):
+                data = self._lines(session_id).read_bytes()
+            # Who writes the file whole removes the lines behind that, so both are of one moment if it is the same still.
+            if self._stamps(session_id) == stamps:
+                break
+        whole, fault = (True, "") if stamps[1] is None else _apply(data, stored)
+        self._known.pop(session_id, None)
+        if whole and stored is not None and stored.updated_at is not None:
+            self._remember(session_id, stamps, stored.updated_at, stored.messages, stored.state)
+        return stored, fault
+
+    def _remember(
+        self,
+        session_id: str,
+        stamps: _Stamps,
+        updated_at: float,
+        messages: list[Message],
+        state: dict[str, Any],
+    ) -> None:
+        parts = {name: _canonical(part) for name, part in state.items()}
+        self._known[session_id] = _Known(stamps, updated_at, list(map(_canonical, messages)), parts)
+
+    def _write(
+        self, session_id: str, messages: list[Message] | None = None, state: dict[str, Any] | None = None
+    ) -> float:
+        """Write a conversation whole, and remove the lines; the lock is held.
+
+        Args:
+            messages: None: as the files have it, and nothing was said.
+
+        Returns when it was written.
+        """
+        file, lines, now = JsonFile(self._path(session_id), _SessionFile), self._lines(session_id), 0.0
+        while True:
+            stored, fault = self._read(session_id, file)
+            at = self._stamps(session_id)[0]
             # Later than before, whatever the clock says: if we die now, the lines are known to be in the file.
-            stored.updated_at = max(self._clock.tick() / 1e6, (before or 0.0) + 1e-6)
-            at = file.path.stat()
-            if not file.write(stored):
-                return self._fold(session_id, file)  # an editor wrote it just now
-            os.utime(file.path, ns=(at.st_atime_ns, at.st_mtime_ns))  # nothing was said
-        with meaningful(path):
-            path.unlink()
-            sync(path.parent)
-        return stored
+            now = max(self._clock.tick() / 1e6, ((stored and stored.updated_at) or 0.0) + 1e-6)
+            if messages is not None:
+                stored = _SessionFile(messages, state or {}, session_id, now)
+            elif stored is not None:
+                stored.updated_at = now
+            if stored is None or file.write(stored):
+                break  # else an editor wrote it just now
+        with meaningful(lines):
+            if messages is None and at is not None:
+                os.utime(file.path, ns=(at[2], at[2]))
+            if fault:
+                _log.warning(
+                    "Not all of %s could be read (%s); a copy was set aside as %s. What stands before that is kept.",
+                    lines,
+                    fault,
+                    copy_aside(lines).name,
+                )
+            if lines.exists():
+                lines.unlink()
+                sync(lines.parent)
+        self._in_lines.discard(session_id)
+        return now
 
 
 class _Head(msgspec.Struct, forbid_unknown_fields=True):
@@ -160,7 +234,7 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     follows: float
 
 
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
+class _Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """One save: how many messages stay, what follows them, and what changed of the state."""
 
     after: int
@@ -170,13 +244,29 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     gone: list[str] = []
 
 
-def _apply(data: bytes, stored: _SessionFile | None) -> tuple[bool, str]:
-    """Do to a conversation what lines say, up to the first that does not fit; return whether any did, and what is wrong.
+def _line_between(known: _Known, messages: list[Message], state: dict[str, Any]) -> _Line:
+    """Return what a save adds to what is known."""
+    stay = min(len(known.messages), len(messages))
+    after = next((n for n in range(stay) if known.messages[n] != _canonical(messages[n])), stay)
+    line = _Line(after, messages[after:], {}, {}, [name for name in known.state if name not in state])
+    for name, value in state.items():
+        old, new = known.state.get(name, b""), _canonical(value)
+        if old.startswith(b"[") and new.startswith(old[:-1] + b","):
+            line.longer[name] = msgspec.json.decode(b"[" + new[len(old) :])
+        elif old != new:
+            line.state[name] = value
+    return line
 
-    The half of a line at the end was promised to nobody.
+
+def _apply(data: bytes, stored: _SessionFile | None) -> tuple[bool, str]:
+    """Do to a conversation what lines say, up to the first that does not fit.
+
+    Returns:
+        Whether all of them count, so that another may follow, and what is wrong. The half of a line at the end was
+        promised to nobody.
     """
-    head, *lines = data.split(b"\n")[:-1] or [b""]
-    changed, number = False, 1
+    head, *lines, rest = data.split(b"\n") if b"\n" in data else (b"", data)
+    number = 1
     try:
         follows = msgspec.json.decode(head, type=_Head).follows if head else None
         if stored is None:
@@ -196,15 +286,14 @@ def _apply(data: bytes, stored: _SessionFile | None) -> tuple[bool, str]:
             longer = {name: [*stored.state[name], *added] for name, added in line.longer.items()}
             kept = {name: part for name, part in stored.state.items() if name not in line.gone}
             stored.state = kept | line.state | longer
-            changed = True
     except (ValueError, RecursionError) as error:
-        return changed, f"line {number}: {error}"
-    return changed, ""
+        return False, f"line {number}: {error}"
+    return not rest, ""
 
 
-def _bytes_of(messages: list[Message], state: dict[str, Any]) -> bytes:
+def _canonical(value: Any) -> bytes:
     """Return JSON that is the same for what is the same: 1, 1.0 and true are not."""
-    return msgspec.json.encode([messages, state], order="sorted")
+    return msgspec.json.encode(value, order="sorted")
 
 
 def _as_stored(message: Message) -> Message:

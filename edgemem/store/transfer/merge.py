@@ -10,7 +10,7 @@ whole ends of conversations.
 from __future__ import annotations
 
 import re
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,12 +19,10 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.scopes import is_known_form, without_spaces
 from edgemem.store.db.files import create_private, write_private
 from edgemem.store.epochs import note_newer
-from edgemem.store.facts import ensure_key
+from edgemem.store.facts import ROWS_OF_KEY, ensure_key
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.rights import spell_heard, spell_owner, spell_scope
-from edgemem.store.spellings import join_keys
 from edgemem.store.transfer import records
-from edgemem.store.turns import last_number
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
@@ -104,19 +102,19 @@ def _key_of(record: records.Line) -> tuple[str, str] | None:
     return (record.scope, record.key) if isinstance(record, records.Fact) else None
 
 
-def _spelled(tx: Transaction, record: records.Line) -> Any:
+def _spelled(tx: Transaction, record: Any) -> Any:
     """Return a record with the names of people as they are written here, and closed if its scope has no known form."""
-    if isinstance(record, (records.Fact, records.Doubt, records.Preference)):
-        scope, level = spell_scope(tx, without_spaces(record.scope)), record.level
-        owner = spell_owner(tx, record.owner)
-        if level == "household" and not is_known_form(scope):
-            level, owner = "private", None
-        record = msgspec.structs.replace(record, scope=scope, level=level, owner=owner)
-    elif isinstance(record, (records.Episode, records.Turn)):
-        record = msgspec.structs.replace(record, owner=spell_owner(tx, record.owner))
-    if isinstance(record, (records.Fact, records.Doubt, records.Episode, records.Turn)) and record.heard:
-        record = msgspec.structs.replace(record, heard=spell_heard(tx, record.heard))
-    return record
+    names = record.__struct_fields__
+    changed: dict[str, Any] = {}
+    if "owner" in names:
+        changed["owner"] = spell_owner(tx, record.owner)
+    if "scope" in names:
+        changed["scope"] = scope = spell_scope(tx, without_spaces(record.scope))
+        if record.level == "household" and not is_known_form(scope):
+            changed |= {"level": "private", "owner": None}
+    if "heard" in names:
+        changed["heard"] = spell_heard(tx, record.heard)
+    return msgspec.structs.replace(record, **changed)
 
 
 class _PartedError(Exception):
@@ -135,13 +133,9 @@ class _Merge:
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _QUEUED_AS
         }
-        self._taken_facts: set[tuple[str, str]] = set()
         self._parted_facts: set[tuple[str, str]] = set()
-        self._ids: dict[str, int] = {}
-        """The conversations that came, with their ids."""
-        self._states: dict[str, str] = {}
-        """The loop's states that differ from what is here."""
-        self._newest_turn: dict[str, int] = {}
+        self._sessions: dict[str, records.Session] = {}
+        """The conversations that came."""
         self._grown: set[str] = set()
         self._parted: dict[str, int] = {}
         """How much of each conversation was left out after it had parted."""
@@ -152,13 +146,12 @@ class _Merge:
             case records.Doubt(scope=scope, key=key):
                 # Of one that has parted, the sentence about the fact's history stands for it.
                 if (scope, key) not in self._parted_facts:
-                    key_id = ensure_key(self.tx, scope, key)
-                    later = ("settled", "confirmed_by")
-                    self._add_alone(records.DOUBTS, record, "doubt", later=later, key_id=key_id)
+                    more = {"key_id": ensure_key(self.tx, scope, key)}
+                    self._add_alone(records.DOUBTS, record, "doubt", more, ("settled", "confirmed_by"))
             case records.Preference():
                 self._take_preference(record)
             case records.Episode():
-                self._add_alone(records.EPISODES, record, "episode")
+                self._add_alone(records.EPISODES, record, "episode", {})
             case records.Notes(text=text):
                 self.notes = text
             case records.Session():
@@ -172,13 +165,9 @@ class _Merge:
         Args:
             newest: the highest tick that was taken in.
         """
-        for name, state in self._states.items():
-            if name in self._parted:
-                continue
-            if name in self._grown:
-                self.tx.execute("update sessions set state = ? where name = ?", (state, name))
-            elif self._newest_turn.get(name, -1) == last_number(self.tx, name):
-                self._refuse(f"The loop's state of conversation {name!r} differs; the one here stays.")
+        for name in self._grown - self._parted.keys():
+            if (state := self._sessions[name].state) is not None:
+                self.tx.execute("update sessions set state = ? where name = ?", (as_text(state), name))
         for name, count in self._parted.items():
             if count:
                 self._refuse(f"With that, {count} more records of conversation {name!r} were left out.")
@@ -198,16 +187,13 @@ class _Merge:
         Args:
             beside: the fields of the record that are no columns.
         """
-        rows = self._rows(table, table.columns, keys)
+        where = " and ".join(f"{column} = :{column}" for column in keys)
+        rows = self.tx.execute(f"select {table.select()} from {table.name} where {where}", keys)  # noqa: S608 - ours
         return table.of(rows[0], **beside) if rows else None
 
-    def _rows(
-        self, table: Table[Record], columns: Iterable[str], keys: Mapping[str, Any]
-    ) -> list[tuple[Any, ...]]:
-        sql = f"select {', '.join(columns)} from {table.name} where {_where(keys)}"  # noqa: S608 - our own constants
-        return self.tx.execute(sql, keys)
-
-    def _insert(self, table: Table[Record], record: Record, verb: str = "insert", **more: Any) -> None:
+    def _insert(
+        self, table: Table[Record], record: Record, more: Mapping[str, Any], verb: str = "insert"
+    ) -> None:
         """Write a row, with more columns than the record has."""
         values = [*more.values(), *table.row(record)]
         self.tx.execute(
@@ -220,46 +206,54 @@ class _Merge:
         self,
         table: Table[Record],
         record: Record,
-        *,
         parted: str,
+        more: Mapping[str, Any],
         later: Sequence[str] = (),
+        *,
         announce: bool = True,
-        **more: Any,
     ) -> bool:
         """Write a row, unless there is one with its id; tell whether it is new, or was brought up to date.
 
         Args:
             parted: how the two exclude each other where another one is here.
-            later: fields that have no value at first; once the first of them has one here, all of them stay.
-            announce: tell the index of a new row.
             more: columns that the record does not have.
+            later: fields that have no value at first; once the first of them has one here, all of them stay.
+            announce: tell the index of it.
         """
         given = msgspec.structs.asdict(record)
-        keys = {"id": given["id"]}
-        rows = self._rows(table, [*table.columns, *more], keys)
-        if not rows:
-            self._insert(table, record, **more)
-            # Behind the highest id that there was, the index looks anyway.
-            if announce and keys["id"] <= self._highest.get(table.name, 0):
-                self.tx.announce(_QUEUED_AS[table.name], [keys["id"]])
-            return True
-        ours = table.fields(rows[0])
-        other = [name for name, value in ours.items() if value != given[name]]
-        if list(rows[0][len(table.columns) :]) != list(more.values()) or not set(later).issuperset(other):
-            raise _PartedError(parted)
-        if not other or ours[later[0]] is not None:
-            return False
-        self.tx.execute(
-            f"update {table.name} set {', '.join(f'{name} = :{name}' for name in later)} where id = :id",  # noqa: S608 - ours
-            {**keys, **{name: given[name] for name in later}},
-        )
+        columns = ", ".join([*table.columns, *more])
+        rows = self.tx.execute(f"select {columns} from {table.name} where id = ?", (given["id"],))  # noqa: S608 - ours
+        if rows:
+            ours = table.fields(rows[0])
+            other = [name for name, value in ours.items() if value != given[name]]
+            if list(rows[0][len(table.columns) :]) != list(more.values()) or not set(later).issuperset(other):
+                raise _PartedError(parted)
+            if not other or ours[later[0]] is not None:
+                return False
+            self.tx.execute(
+                f"update {table.name} set {', '.join(f'{name} = :{name}' for name in later)} where id = :id",  # noqa: S608 - ours
+                {name: given[name] for name in ("id", *later)},
+            )
+        else:
+            self._insert(table, record, more)
+        # Behind the highest id that there was, the index looks anyway.
+        if announce and given["id"] <= self._highest.get(table.name, 0):
+            self.tx.announce(_QUEUED_AS[table.name], [given["id"]])
         return True
 
-    def _add_alone(self, table: Table[Record], given: Record, name: str, **options: Any) -> None:
+    def _add_alone(
+        self,
+        table: Table[Record],
+        record: Record,
+        name: str,
+        more: Mapping[str, Any],
+        later: Sequence[str] = (),
+    ) -> None:
         """Add a record on which no other depends, or refuse it."""
-        parted = f"The {name} of tick {msgspec.structs.asdict(given)['id']} is another one here, which stays."
+        tick = msgspec.structs.asdict(record)["id"]
+        parted = f"The {name} of tick {tick} is another one here, which stays."
         try:
-            self.report.count(table.name, new=self._add(table, given, parted=parted, **options))
+            self.report.count(table.name, new=self._add(table, record, parted, more, later))
         except _PartedError as error:
             self._refuse(str(error))
 
@@ -269,27 +263,12 @@ class _Merge:
     # Facts and preferences
 
     def take_fact(self, versions: Iterator[records.Fact]) -> None:
-        """Take in all rectangles of a fact, or none of them.
-
-        An early export may hold a fact twice, of one person under two spellings; both histories become one.
-        """
+        """Take in all rectangles of a fact, or none of them."""
         first = next(versions)
-        place = first.scope, first.key
-        again = place in self._taken_facts
-        self._taken_facts.add(place)
         try:
             with self.tx.atomic():
-                key_id = ensure_key(self.tx, *place)
-                if not again:
-                    changed = self._history(key_id, first, versions)
-                else:
-                    sql = "insert into fact_keys (scope, key) values ('', ?) returning id"  # for now: no scope is empty
-                    other = int(self.tx.execute(sql, (first.key,))[0][0])
-                    changed = self._history(other, first, versions)
-                    join_keys(self.tx, key_id, other)
+                changed = self._take_history(chain([first], versions))
         except _PartedError as parted:
-            for _ in versions:
-                pass  # the rest of this history goes with it
             self._parted_facts.add((first.scope, first.key))
             self._refuse(
                 f"The fact {first.key!r} ({first.scope}) has another history here, which stays: {parted}."
@@ -297,35 +276,30 @@ class _Merge:
             return
         self.report.count("facts", new=changed)
 
-    def _history(self, key_id: int, first: records.Fact, others: Iterator[records.Fact]) -> bool:
+    def _take_history(self, versions: Iterator[records.Fact]) -> bool:
         """Take in the rectangles of one key; tell whether any was new or had been closed since."""
-        newest_here = self.tx.execute(
-            "select coalesce(max(version), 0) from facts where key_id = ? and id = origin", (key_id,)
-        )[0][0]
-        count = newest = 0
+        count = newest = key_id = newest_here = 0
         changed = False
-        version: records.Fact | None = first
-        while version is not None:
+        for version in versions:
+            if not count:
+                key_id = ensure_key(self.tx, version.scope, version.key)
+                newest_here = self.tx.execute(
+                    "select coalesce(max(version), 0) from facts where key_id = ? and id = origin", (key_id,)
+                )[0][0]
             count, newest = count + 1, max(newest, version.version)
-            known = bool(self.tx.execute("select 1 from facts where id = ?", (version.id,)))
+            known = self.tx.execute("select 1 from facts where id = ?", (version.id,))
             if not known and version.version <= newest_here:
                 raise _PartedError(f"version {version.version} was learnt elsewhere")
-            new = self._add(
+            changed |= self._add(
                 records.FACTS,
                 version,
-                parted=f"the version of tick {version.id} differs",
-                later=("known_to", "node"),
-                announce=version.id == version.origin and version.value is not None,
-                key_id=key_id,
+                f"the version of tick {version.id} differs",
+                {"key_id": key_id},
+                ("known_to", "node"),
+                announce=version.value is not None,
             )
-            if new and known and version.value is not None:
-                self.tx.announce("fact", [version.id])
-            changed |= new
-            version = next(others, None)
-        # Each row is in one of two partial indexes; without naming both, every key would cost a look at the whole table.
         stored = self.tx.execute(
-            "select (select count(*) from facts where key_id = :key and known_to is null and version <= :newest)"
-            " + (select count(*) from facts where key_id = :key and node is not null and version <= :newest)",
+            f"select count(*) from facts where id in ({ROWS_OF_KEY}) and version <= :newest",  # noqa: S608 - ours
             {"key": key_id, "newest": newest},
         )
         if stored[0][0] != count:
@@ -343,7 +317,7 @@ class _Merge:
             return
         if ours != given:
             erase_preferences(self.tx, "scope = :scope and key = :key", keys)
-            self._insert(records.PREFERENCES, given, id=self.tx.tick())
+            self._insert(records.PREFERENCES, given, {"id": self.tx.tick()})
         self.report.count("preferences", new=ours != given)
 
     # Conversations: each comes before its parts, and is taken in for as long as both go the same way
@@ -351,41 +325,37 @@ class _Merge:
     def _take_session(self, given: records.Session) -> None:
         ours = self._here(records.SESSIONS, {"name": given.name})
         ours = ours or self._here(records.SESSIONS, {"id": given.id})
-        self._ids[given.name] = given.id
-        if ours is None:
-            self._insert(records.SESSIONS, given)
-        elif (ours.id, ours.name) != (given.id, given.name):
+        self._sessions[given.name] = given
+        if ours is not None and (ours.id, ours.name) != (given.id, given.name):
             self._part(given.name, "is another one here")
             return
-        elif given.state is not None and ours.state != given.state:
-            self._states[given.name] = as_text(given.state)
+        if ours is None:
+            self._insert(records.SESSIONS, given, {})
         self.report.count("sessions", new=ours is None)
 
     def _take_part(self, record: records.Turn | records.Epoch | records.Dropped | records.Output) -> None:
         name = record.session
-        session_id = self._ids.get(name)
-        if session_id is None:
+        if name not in self._sessions:
             raise InvalidInputError(f"A part of conversation {name!r} comes before that conversation itself.")
         if name in self._parted:
             self._parted[name] += 1
             return
+        place = {"session_id": self._sessions[name].id}
         try:
             match record:
                 case records.Turn():
-                    kind, new = "turns", self._add_turn(session_id, record)
-                    self._newest_turn[name] = record.n
+                    kind, new = "turns", self._add_turn(record, place)
                 case records.Epoch():
-                    parted = "began anew in another way"
                     kind, new = (
                         "epochs",
-                        self._add(records.EPOCHS, record, parted=parted, session_id=session_id),
+                        self._add(records.EPOCHS, record, "began anew in another way", place),
                     )
                     if new:
-                        note_newer(self.tx, session_id, record.id)
+                        note_newer(self.tx, place["session_id"], record.id)
                 case records.Output():
-                    kind, new = "outputs", self._add_output(session_id, record)
+                    kind, new = "outputs", self._add_output(record, place)
                 case records.Dropped(turn=turn, message=message, dropped=dropped):
-                    kind, new = "messages", self._add_message(session_id, turn, message, dropped=dropped)
+                    kind, new = "messages", self._add_message(message, place, turn, dropped)
         except _PartedError as parted_error:
             self._part(name, str(parted_error))
             return
@@ -397,12 +367,13 @@ class _Merge:
         self._parted[name] = 0
         self._refuse(f"The conversation {name!r} {reason}; what is here stays.")
 
-    def _add_turn(self, session_id: int, given: records.Turn) -> bool:
-        ours = self._here(records.TURNS, {"session_id": session_id, "n": given.n}, session=given.session)
+    def _add_turn(self, given: records.Turn, place: dict[str, int]) -> bool:
+        ours = self._here(records.TURNS, {**place, "n": given.n}, session=given.session)
         gone: list[int] = []
         if ours is not None:
-            rows = self.tx.execute(records.MESSAGES_OF_TURN, (ours.first, ours.last, session_id, ours.n))
-            ours = msgspec.structs.replace(ours, messages=tuple(map(records.MESSAGES.of, rows)))
+            bound = (ours.first, ours.last, place["session_id"], ours.n)
+            messages = tuple(map(records.MESSAGES.of, self.tx.execute(records.MESSAGES_OF_TURN, bound)))
+            ours = msgspec.structs.replace(ours, messages=messages)
             if ours == given:
                 return False
             if ours.first != given.first:
@@ -412,42 +383,35 @@ class _Merge:
                 return False
             if stage == known:
                 raise _PartedError(f"differs in turn {given.n}")
-            gone = [message.id for message in ours.messages]
+            gone = [message.id for message in messages]
         with self.tx.atomic():
             self.tx.executemany("delete from messages where id = ?", [(number,) for number in gone])
             self.tx.announce("message", gone)
             for message in given.messages:
-                if not self._add_message(session_id, given.n, message):
+                if not self._add_message(message, place, given.n, None):
                     raise _PartedError(f"was rewritten since, at turn {given.n}")
-            self._insert(records.TURNS, given, "insert or replace", session_id=session_id)
+            self._insert(records.TURNS, given, place, "insert or replace")
         return True
 
     def _add_message(
-        self, session_id: int, turn: int, given: records.Message, *, dropped: int | None = None
+        self, given: records.Message, place: dict[str, int], turn: int, dropped: int | None
     ) -> bool:
         parted = f"was rewritten since, at turn {turn}"
-        return self._add(
-            records.MESSAGES, given, parted=parted, session_id=session_id, turn=turn, dropped=dropped
-        )
+        return self._add(records.MESSAGES, given, parted, {**place, "turn": turn, "dropped": dropped})
 
-    def _add_output(self, session_id: int, given: records.Output) -> bool:
+    def _add_output(self, given: records.Output, place: dict[str, int]) -> bool:
         """Take in what a tool answered; the bound on all of them is kept when the next one is."""
-        keys = {"session_id": session_id, "turn": given.turn, "pointer": given.pointer}
+        keys = {**place, "turn": given.turn, "pointer": given.pointer}
         if not self.tx.execute("select 1 from turns where session_id = :session_id and n = :turn", keys):
             raise InvalidInputError(
                 f"What a tool answered in turn {given.turn} of {given.session!r} comes without it."
             )
         ours = self._here(records.OUTPUTS, keys, session=given.session)
         if ours is None:
-            size = len(given.content.encode())
-            self._insert(records.OUTPUTS, given, session_id=session_id, bytes=size)
+            self._insert(records.OUTPUTS, given, {**place, "bytes": len(given.content.encode())})
         elif ours != given:
             self._refuse(f"What {given.pointer!r} names is another text here, which stays.")
         return ours is None
-
-
-def _where(keys: Iterable[str]) -> str:
-    return " and ".join(f"{column} = :{column}" for column in keys)
 
 
 def take_notes(notes: NotesFile, text: str, report: ImportReport) -> None:
