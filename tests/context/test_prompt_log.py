@@ -393,7 +393,7 @@ def test_what_is_new_joins_what_was_laid_before(steps: list[tuple[Reader, str, b
             layout.switch(Epoch("kitchen", n, f"summary {n}"))
         layout.reader = reader
         anew = PromptLog("kitchen")
-        anew.epoch, anew.reader, anew._system = layout.epoch, reader, layout._system
+        anew.epoch, anew.reader, anew.system = layout.epoch, reader, layout.system
         anew._history.replace([*layout.turns])
         anew.switch(layout.epoch)
         assert layout.view() == anew.view()
