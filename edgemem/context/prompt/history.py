@@ -230,9 +230,7 @@ class LoopList:
                 # Copies are not told apart here: two views may look alike, and hide different turns.
                 same = longest < end <= len(messages) and all(map(is_, messages[:end], issued.messages))
                 if end == 0:  # the newest may hide all that was said
-                    same = issued is self.issued[-1] and not any(
-                        message in committed for message in messages
-                    )
+                    same = issued is self.issued[-1] and not any(message in committed for message in messages)
                 if (
                     same
                     and longest < end

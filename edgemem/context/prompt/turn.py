@@ -255,9 +255,7 @@ class Dedupe:
     @cached_property
     def _lines(self) -> set[str]:
         """The lines of the blocks, and of what the model gave to tools."""
-        lines = {
-            line.strip().removeprefix("- ") for turn in self._turns for line in turn.block.splitlines()
-        }
+        lines = {line.strip().removeprefix("- ") for turn in self._turns for line in turn.block.splitlines()}
         written = (
             text for turn in self._turns for _, arguments, _ in turn.calls() for text in arguments.values()
         )
