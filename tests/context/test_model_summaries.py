@@ -16,9 +16,16 @@ from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem.config import Profile
-from edgemem.context.compaction.checks import Refusal, check_summary
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
-from edgemem.context.compaction.model import INSTRUCTIONS, ModelSummarizer, SummaryCounts, memory_of, way
+from edgemem.context.compaction.model import (
+    INSTRUCTIONS,
+    ModelSummarizer,
+    Refusal,
+    SummaryCounts,
+    check_summary,
+    memory_of,
+    way,
+)
 from edgemem.errors import ModelError
 from edgemem.fence import CLOSE, OPEN
 from edgemem.llama.chat import LlamaChat
