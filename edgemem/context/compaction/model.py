@@ -12,7 +12,7 @@ import logging
 import re
 from collections import Counter
 from datetime import timezone
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.context.sentences import split_sentences, spoken_lines
 from edgemem.errors import ContextOverflowError, ModelError
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.llama.protocols import Generation, Tokenizer
+    from edgemem.llama.conversation import SinglePrompts
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
 
@@ -119,23 +120,6 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _log = logging.getLogger(__name__)
 
 
-class SideModel(Protocol):
-    """A model that answers single prompts beside the conversation, of its own tokenizer and window; `SideChat` is one."""
-
-    tokenizer: Tokenizer
-    n_ctx: int
-
-    def answer(
-        self, messages: Sequence[Message], *, max_tokens: int, stop: Callable[[], bool] | None = None
-    ) -> Generation:
-        """Return the likeliest answer; its `stopped` is `interrupted` once `stop()` was true."""
-        ...
-
-    def rest(self) -> None:
-        """Give memory back until the next answer."""
-        ...
-
-
 class ModelSummarizer:
     """Has a model write the summary, and a fallback where the model's cannot be used.
 
@@ -146,7 +130,7 @@ class ModelSummarizer:
     """
 
     def __init__(
-        self, model: SideModel, fallback: Summarizer, *, user: str = "Somebody", assistant: str = "Robot"
+        self, model: SinglePrompts, fallback: Summarizer, *, user: str = "Somebody", assistant: str = "Robot"
     ) -> None:
         self.model = model
         self.fallback = fallback
