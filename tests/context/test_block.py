@@ -166,12 +166,6 @@ def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
     assert worth_saying([best, nuts, milk], FLOORS) == [best, nuts]
 
 
-def test_recall_looks_as_low_as_anything_may_be_said() -> None:
-    """What the floors would let pass is not kept back before them."""
-    assert Floors(0.4, 0.2).lowest == 0.4 * NEAR_TOLD
-    assert Floors(0.4, 0.05).lowest == 0.05
-
-
 def test_what_has_just_been_said_is_not_recalled() -> None:
     """A turn that says the utterance word for word tells nothing; one in other words does."""
     same = Recalled("turn", "1", "the cup is on the red shelf", 0.9)

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from talking import Model, opened
 from word_tokenizer import WordTokenizer
 
-import edgemem
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import GAP, MOST_CHARS, BlockLine, VisibleLines, day_of, excerpt, line_text
-from edgemem.context.block.select import tells, within
+from edgemem.context.block.select import within
 from edgemem.fence import clean
 from edgemem.hooks.conversation import conversation_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.recall.text.analyse import terms
-from edgemem.records import Recalled, Reply
+from edgemem.records import Recalled
 from edgemem.scopes import Level
-
-
-class Parrot:
-    """A model that always says the same."""
-
-    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
-        return Reply("Fine.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
 
 MAY_7 = time.mktime((2023, 5, 7, 12, 0, 0, 0, 0, -1))
 DAY = 86_400.0
-PAINT = (
-    "I bought nine litres of green paint at Miller's shop on Friday afternoon. It was raining all day and the bus came late."
-    " The gate needs another hinge."
-)
 
 
 def count(text: str) -> int:
@@ -167,17 +151,6 @@ def test_what_is_private_never_shares_a_line() -> None:
     ]
 
 
-def test_a_long_turn_is_cut_by_the_question_and_not_at_its_end() -> None:
-    """A turn longer than a line shows what is asked for, wherever it stands in it."""
-    long = (
-        "We walked along the river and talked about old films. " * 8
-        + "The cellar key hangs behind the boiler."
-    )
-    (line,) = block(turn("1", long), tokens=80, question="where does the cellar key hang")
-    assert "behind the boiler" in line.line
-    assert line.id == "turn:1/part"
-
-
 def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path) -> None:
     """A conversation is told the part that a question asks for, the rest when that is asked for, and nothing twice."""
     said = (
@@ -185,16 +158,12 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
         " place until its gearbox is repaired by the mechanic from Hamar. Grandmother sold her silver spoons to a dealer"
         " in Lund. The children learn to swim at the quarry every second Thursday with their teacher."
     )
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text(
-        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 45\n'
-    )
-    with edgemem.open(home, worker=False, tokenizer=WordTokenizer()) as memory:
-        told_to = AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann"))
+    more = "[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 45\n"
+    with opened(tmp_path / "home", more, tokenizer=WordTokenizer()) as memory:
+        told_to = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann"))
         told_to.run(said)
         memory.idle(10.0)
-        loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
         blocks = []
         for question in (
             "Where did we plant nine cherry trees behind the mill?",
@@ -244,11 +213,10 @@ def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(
     said: str, asks: str, answer: str, tmp_path: Path
 ) -> None:
     """A message of one endless sentence, longer than a line, is told from the words of the question on."""
-    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n')
-    with edgemem.open(tmp_path, worker=False) as memory:
-        AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
+    with opened(tmp_path, "[recall]\ndeadline_ms = 60000\n") as memory:
+        AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
         memory.idle(10.0)
-        loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
         loop.run(asks)
         assert answer in conversation_of(loop.ctx).layout.turns[-1].block
 
@@ -261,9 +229,6 @@ really, — ; . ! ? … 日本。 für "quoted" (aside) [x] peanuts tea 2,5 twic
 """
 WORDS = st.sampled_from([*_SOME.split(), "\n"])
 TEXTS = st.lists(WORDS, max_size=60).map(" ".join) | st.text(max_size=300)
-WIFI = (
-    "The guest wifi has changed since yesterday, because somebody was leeching. It is purple giraffe eleven."
-)
 
 
 def shortened(text: str, question: str) -> str:
@@ -299,38 +264,3 @@ def test_nothing_is_cut_out_of_a_sentence(said: str) -> None:
     first, _, second = said.partition(". ")
     assert shortened(said, first) == f"{first}.{GAP}"
     assert shortened(said, second) == f"{GAP}{second}"
-
-
-def test_a_sentence_without_an_end_is_told_in_part() -> None:
-    """Recognisers may write no full stop: what has the question is told, and not the beginning."""
-    said = (
-        "and then we walked along the river and talked about old films " * 8
-        + "and the cellar key hangs behind the boiler"
-    )
-    told = shortened(said, "where does the cellar key hang")
-    assert "hangs behind the boiler" in told
-    assert len(told) <= 100
-
-
-@pytest.mark.parametrize(
-    ("said", "more"),
-    [
-        ("That's so great!", False),
-        ("Sounds good.", False),
-        ("The key is red.", True),
-        ("我明天去上海。", True),
-        ("", False),
-    ],
-)
-def test_small_talk_tells_nothing(said: str, more: bool) -> None:
-    """Praise is not missed; whatever has two content words is, and a sentence without spaces."""
-    assert tells(said) is more
-
-
-def test_a_huge_text_is_looked_at_in_part() -> None:
-    """A text without an end costs no more than a long one."""
-    part = excerpt("We planted 12 trees behind the house. " * 50_000, frozenset(terms("trees")))
-    while not part.whole:
-        assert len(part.text) <= MOST_CHARS
-        part = next(part.longer())
-    assert len(part.text) <= MOST_CHARS
