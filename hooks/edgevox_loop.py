@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard
-from edgemem.context.messages import instructions, speeches_of
+from edgemem.context.messages import speeches_of, split_instructions
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.persist import PersistSessionHook
@@ -569,7 +569,7 @@ def _speech(messages: Sequence[Message]) -> str:
 
 def _with_head(head: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
     """Return what was said behind the instructions that another list begins with."""
-    return [*head[: instructions(head)], *messages[instructions(messages) :]]
+    return [*split_instructions(head)[0], *split_instructions(messages)[1]]
 
 
 def _same(some: Sequence[Message], others: Sequence[Message]) -> bool:

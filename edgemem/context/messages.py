@@ -6,10 +6,8 @@ The first half repairs and groups a list; the second keeps what a user said, bou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import takewhile
 from typing import Any
-
-import msgspec
 
 from edgemem.fence import storable
 from edgemem.llama.template.chat_template import text_of
@@ -22,38 +20,23 @@ INSTRUCTIONS = ("system", "developer")
 """Roles of whoever runs the robot."""
 
 
-class TurnSpan(msgspec.Struct, frozen=True):
-    """One turn of a message list: `messages[start:stop]`."""
-
-    start: int
-    stop: int
-
-
-def group_turns(messages: Sequence[Message]) -> list[TurnSpan]:
-    """Return the turns, which follow one another without a gap up to the end of the list.
-
-    A turn starts at a user message and holds everything up to the next one, so tool calls and their results
-    stay together. The system messages at the head are in no turn. Whatever else stands before the first user
-    message (a greeting) is a turn of its own, the only one that may lack a user message.
-    """
-    first = 0
-    while first < len(messages) and messages[first].get("role") in INSTRUCTIONS:
-        first += 1
-    starts = [i for i in range(first, len(messages)) if i == first or messages[i].get("role") == "user"]
-    return [TurnSpan(*span) for span in pairwise([*starts, len(messages)])]
-
-
 def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
     """Return the instructions and the turns, as the same message objects.
 
-    A system message that stands behind a greeting, but before the first user message, counts as instructions.
+    A turn starts at a user message and holds everything up to the next one, so tool calls and their results stay
+    together. Whatever else stands before the first user message (a greeting) is a turn of its own, the only one that may
+    lack a user message; a system message behind it counts as instructions.
     """
-    turns = [list(messages[span.start : span.stop]) for span in group_turns(messages)]
-    head = list(messages[: len(messages) - sum(map(len, turns))])
-    if turns and turns[0][0].get("role") != "user":
-        head += [message for message in turns[0] if message.get("role") in INSTRUCTIONS]
-        turns[0] = [message for message in turns[0] if message.get("role") not in INSTRUCTIONS]
-        turns = [turn for turn in turns if turn]
+    head: list[Message] = []
+    turns: list[list[Message]] = []
+    for message in messages:
+        role = message.get("role")
+        if role in INSTRUCTIONS and (not turns or turns[0][0].get("role") != "user") and len(turns) < 2:
+            head.append(message)
+        elif role == "user" or not turns:
+            turns.append([message])
+        else:
+            turns[-1].append(message)
     return head, turns
 
 
@@ -92,12 +75,18 @@ def call_name(call: dict[str, Any]) -> str:
     return str((function if isinstance(function, dict) else call).get("name") or "")
 
 
+def call_arguments(call: dict[str, Any]) -> Any:
+    """Return the arguments of a call as the model wrote them: text, or what was read of it."""
+    function = call.get("function")
+    return (function if isinstance(function, dict) else call).get("arguments")
+
+
 def speeches_of(messages: Sequence[Message]) -> list[int]:
     """Return the numbers of the messages that were spoken since the newest user message; a bare tool call was not."""
-    begin = next((n for n in range(len(messages), 0, -1) if messages[n - 1].get("role") == "user"), 0)
+    begin = newest_user(messages)
     return [
         n
-        for n in range(begin, len(messages))
+        for n in range(0 if begin is None else begin, len(messages))
         if messages[n].get("role") == "assistant"
         and (messages[n].get("content") is not None or not tool_calls(messages[n]))
     ]
@@ -136,9 +125,10 @@ def newest_user(messages: Sequence[Message]) -> int | None:
     return next((n for n in range(len(messages) - 1, -1, -1) if messages[n].get("role") == "user"), None)
 
 
-def instructions(messages: Sequence[Message]) -> int:
-    """Return how many system messages a list begins with."""
-    return next((n for n, message in enumerate(messages) if message.get("role") != "system"), len(messages))
+def split_instructions(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the system messages that a list begins with, and what stands behind them."""
+    system = list(takewhile(lambda message: message.get("role") == "system", messages))
+    return system, list(messages[len(system) :])
 
 
 def heard_in(messages: Sequence[Message]) -> str:
@@ -161,29 +151,25 @@ def whole(messages: Sequence[Message]) -> list[Message]:
     """
     tools = any(message.get("role") == "tool" or tool_calls(message) for message in messages)
     out = repair_orphans(messages) if tools else list(messages)
-    out = [{**message, **UNANSWERED} if _is_mute(message) else message for message in out]
-    last = next(
-        (role for message in reversed(out) if (role := message.get("role")) not in INSTRUCTIONS), None
-    )
-    return out if last in ("assistant", None) else [*out, dict(UNANSWERED)]
-
-
-def _is_mute(message: Message) -> bool:
-    return message.get("role") == "assistant" and not tool_calls(message) and not text_of(message).strip()
+    for n, message in enumerate(out):
+        if message.get("role") == "assistant" and not text_of(message).strip() and not tool_calls(message):
+            out[n] = {**message, **UNANSWERED}
+    roles = [role for message in out if (role := message.get("role")) not in INSTRUCTIONS]
+    return out if roles[-1:] in ([], ["assistant"]) else [*out, dict(UNANSWERED)]
 
 
 def bounded(message: Message, most_bytes: int) -> Message:
-    """Return a message with at most so many bytes of text, the mark of the cut among them; 0: all of it.
+    """Return a message with at most so many bytes of text, the mark of the cut among them.
 
     Args:
         message: one whose text fits is returned itself; of a content list, what is no text stays.
     """
     content = message.get("content")
-    if not most_bytes or not isinstance(content, (str, list)):
-        return message
     if isinstance(content, str):
         kept = _beginning(content, most_bytes)
         return message if kept is content else {**message, "content": kept}
+    if not isinstance(content, list):
+        return message
     left, parts = most_bytes, []
     for part in content:
         text = part.get("text") if isinstance(part, dict) else None
@@ -193,11 +179,8 @@ def bounded(message: Message, most_bytes: int) -> Message:
             parts.append(part if kept is text else {**part, "text": kept})
         else:
             parts.append(part)
-    return (
-        message
-        if all(kept is part for kept, part in zip(parts, content, strict=True))
-        else {**message, "content": parts}
-    )
+    cut = any(kept is not part for kept, part in zip(parts, content, strict=True))
+    return {**message, "content": parts} if cut else message
 
 
 def _beginning(text: str, most_bytes: int) -> str:

@@ -1,9 +1,8 @@
 """The size of a prompt in tokens, counted exactly only when that can matter.
 
-Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has at
-most as many tokens more as its new text has bytes, beside the template's markers, which are measured; so while that is
-far below the limit nothing is tokenised. Else the new texts alone are, each once, and near the limit the whole is counted
-when a turn is over. What idle time has measured of them (`TokenCache`) is known by then.
+Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has hardly more
+tokens than its new texts, which are tokenised once each (`TokenCache`), beside the template's markers, which are measured.
+Near the limit the whole is counted when a turn is over.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.context.messages import split_instructions
 from edgemem.errors import TemplateError
 from edgemem.fence import CLOSE, is_fenced
 from edgemem.llama.template.chat_template import text_of
@@ -50,17 +50,12 @@ class TokenCache:
 
     def count(self, text: str) -> int:
         """Return what a text takes; a block before it that is known is not counted anew, and may share a token with it."""
-        size, rest = self._apart(text)
-        if rest:
-            size += self.of(rest)
-            self.note(text, size)
-        return size
-
-    def upper_bound(self, text: str) -> int:
-        """Return what a text does not exceed, and tokenise nothing: bytes stand for what was never counted."""
-        size, rest = self._apart(text)
-        behind = self.known(rest)
-        return size + (len(rest.encode(errors="replace")) if behind is None else behind)
+        if self.known(text) is None and is_fenced(text):
+            end = text.index(CLOSE) + len(CLOSE)
+            block = self.known(text[:end])
+            if block is not None:
+                self.note(text, block + self.of(text[end:]))
+        return self.of(text)
 
     def note(self, text: str, tokens: int) -> None:
         """Keep what a text takes, as the parts that it is made of were counted."""
@@ -72,18 +67,6 @@ class TokenCache:
         """Keep nothing."""
         self._known.clear()
 
-    def _apart(self, text: str) -> tuple[int, str]:
-        """Return what is known of a text, or of the block before it, and what stands behind that."""
-        size = self.known(text)
-        if size is not None:
-            return size, ""
-        if is_fenced(text):
-            end = text.index(CLOSE) + len(CLOSE)
-            block = self.known(text[:end])
-            if block is not None:
-                return block, text[end:]
-        return 0, text
-
 
 SPELT = 2
 """A template is given special tokens spelt as words, with one space each: of the 19 vocabularies at hand, none takes more
@@ -91,9 +74,6 @@ tokens more for one."""
 MARGIN = 4
 """Tokens a message more than measured: where text and markers meet, tokens may fall otherwise than in the probes."""
 
-_SMALL = 0.8
-"""Share of the limit up to which the bytes of new texts stand for their tokens: looking at them costs nothing. From there
-on the end of a turn prepares for a prompt that does not fit."""
 _FAR = 0.9
 """Share of the limit up to which a turn's end counts nothing: one turn does not take the rest."""
 _UNCOUNTED = 0.5
@@ -147,7 +127,7 @@ class PromptSize:
         """The same of instructions with a stand-in for a question."""
         self._markers: Markers | None = None
         self._bounds: list[tuple[Message, int]] = []
-        """Messages of the newest prompt, each with the bound that its bytes give: a turn measures its own messages alone."""
+        """Messages behind what is known of the newest prompt, each with its bound: a turn measures its own messages alone."""
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -165,10 +145,7 @@ class PromptSize:
         known = self._known(messages, tools)
         if known is None:
             return None
-        bound = known[0] + self._bound_by_bytes(known[1])
-        # Bytes are about four times the tokens: fit to say that a prompt is small, and no more.
-        if bound > _SMALL * limit:
-            bound = self._with(*known, self.cache.count)
+        bound = self._with(*known)
         # For many messages that were never counted together it is too high to decide anything.
         return bound if bound <= limit or self._extends(messages, tools) else None
 
@@ -179,13 +156,12 @@ class PromptSize:
             messages: the prompt up to the end of the newest reply; a stand-in for the next question is counted with it.
             limit: a prompt that is far below it is not counted.
         """
-        system = _system(messages)
+        system = split_instructions(messages)[0]
         if self._head is None or self._head[:2] != (system, tools):
             self._head = system, tools, self._tokenizer.count([*system, _USER], tools=tools)
         tokens, new = self._known(messages, tools) or (0, messages)
-        self._bounds.clear()  # of what is counted now, a smaller one is known
         # The size of each text is needed later, whatever stands before it then.
-        bound = self._with(tokens, new, self.cache.count)
+        bound = self._with(tokens, new)
         near = bound > _FAR * limit or bound - tokens > _UNCOUNTED * limit
         if self._extends(messages, tools) and not near:
             return None
@@ -207,9 +183,9 @@ class PromptSize:
         """Return what is known of how a prompt begins, and the messages behind that."""
         if self._extends(messages, tools):
             return self._counted[2], messages[len(self._counted[0]) :]
-        system = _system(messages)
+        system, rest = split_instructions(messages)
         if self._head is not None and self._head[:2] == (system, tools):
-            return self._head[2], messages[len(system) :]
+            return self._head[2], rest
         return None
 
     def _extends(self, messages: Sequence[Message], tools: Tools) -> bool:
@@ -217,16 +193,7 @@ class PromptSize:
         counted, with_tools, _ = self._counted
         return bool(counted) and tools == with_tools and list(messages[: len(counted)]) == counted
 
-    def _bound_by_bytes(self, messages: Sequence[Message]) -> int:
-        """Return tokens that messages do not exceed together, as their bytes tell."""
-        pairs = zip(self._bounds, messages, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], pairs))
-        self._bounds[same:] = [
-            (message, self._with(0, [message], self.cache.upper_bound)) for message in messages[same:]
-        ]
-        return sum(size for _, size in self._bounds)
-
-    def _with(self, tokens: int, new: Sequence[Message], size: Callable[[str], int]) -> int:
+    def _with(self, tokens: int, new: Sequence[Message]) -> int:
         """Return a bound of tokens together with messages behind them."""
         if self._markers is None:
             self._markers = measure_markers(self._tokenizer)
@@ -234,13 +201,12 @@ class PromptSize:
 
         def spelt(text: str) -> int:
             # What looks like a special token may take more where it is spelt.
-            return size(text) + SPELT * sum(map(text.count, "<[>"))
+            return self.cache.count(text) + SPELT * sum(map(text.count, "<[>"))
 
-        return tokens + sum(upper_bound(message, markers, spelt) for message in new)
-
-
-def _system(messages: Sequence[Message]) -> list[Message]:
-    return list(takewhile(lambda message: message.get("role") == "system", messages))
+        pairs = zip(self._bounds, new, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], pairs))
+        self._bounds[same:] = [(message, upper_bound(message, markers, spelt)) for message in new[same:]]
+        return tokens + sum(bound for _, bound in self._bounds)
 
 
 def estimate(text: str) -> int:

@@ -16,7 +16,7 @@ import msgspec
 
 from edgemem.config import InjectionSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
-from edgemem.context.block.render import LINE_CHARS, About, BlockLine
+from edgemem.context.block.render import LINE_CHARS, About, BlockLine, VisibleLines
 from edgemem.context.block.select import Floors, Within, floors_of, within, worth_saying
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
@@ -199,7 +199,7 @@ class MemoryInjectionHook(SharedHook):
         )
 
     def _changed(
-        self, reader: Reader | None, visible: Mapping[str, BlockLine], conversation: Conversation
+        self, reader: Reader | None, visible: VisibleLines, conversation: Conversation
     ) -> list[BlockLine]:
         """Return what is not true any more."""
         gone: list[BlockLine] = []

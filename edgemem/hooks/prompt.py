@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.context.budget import fit
-from edgemem.context.messages import instructions
+from edgemem.context.messages import split_instructions
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookResult
 from edgemem.hooks.registry import HookFailure
@@ -67,8 +67,7 @@ class LayoutHook(SharedHook):
         return HookResult.replace({**payload, **shown}, reason="layout")
 
     def _look_at_head(self, conversation: Conversation, payload: dict[str, Any]) -> None:
-        messages = payload["messages"]
-        head = (list(messages[: instructions(messages)]), payload.get("tools"))
+        head = (split_instructions(payload["messages"])[0], payload.get("tools"))
         if head != self._head[0]:
             encoded = msgspec.json.encode(head, enc_hook=repr)
             self._head = (head, hashlib.sha256(encoded).hexdigest()[:32])
@@ -128,8 +127,7 @@ class WindowPlanHook:
             self._listen(AgentResult.of(payload).error or "")
             return None
         if payload.get("hop", 0) == 0:
-            messages = payload["messages"]
-            self.budget.measure(list(messages[: instructions(messages)]), payload.get("tools"))
+            self.budget.measure(split_instructions(payload["messages"])[0], payload.get("tools"))
         return None
 
     def _listen(self, error: str) -> None:

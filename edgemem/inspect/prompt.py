@@ -8,23 +8,22 @@ reason, and never quoted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.block.delta import VALUES, newest_values
+from edgemem.context.block.delta import VALUES
 from edgemem.context.block.head import head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE, About, BlockLine
 from edgemem.context.block.select import adds, least_scores, only_asks, worth_saying
 from edgemem.context.budget import PARTS, Budget, divide
 from edgemem.context.messages import split_turns
-from edgemem.context.prompt.log import BlockSection, PromptLog
-from edgemem.context.prompt.turn import PromptTurn
+from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import ContextOverflowError, InvalidInputError, TemplateError
 from edgemem.fence import BULLET, fence, is_alone, storable
 from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.conversation import Conversation, conversation_of
+from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
@@ -39,7 +38,6 @@ from edgemem.records import Message, Recalled, Session
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import Tokenizer
     from edgemem.store.journal import TurnJournal
 
 
@@ -95,6 +93,19 @@ class PlanRow(msgspec.Struct, frozen=True):
     free: int
     floor: int
     ceiling: int
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One part of a prompt; the tokens of all parts are those of the whole."""
+
+    name: str
+    """`instructions`, `tools`, `summary`, `turn`, `memory`, `notes`, `utterance`, or `opening`: what begins the answer."""
+    tokens: int
+    text: str = ""
+    turn: int | None = None
+    speaker: str | None = None
+    block_tokens: int = 0
+    """How many of an earlier turn's tokens are memory that was put before it."""
 
 
 class Inspection(msgspec.Struct, frozen=True):
@@ -179,29 +190,51 @@ def inspect_prompt(
     injection = next(hook for hook in hooks if isinstance(hook, MemoryInjectionHook))
     budget = next(hook for hook in hooks if isinstance(hook, WindowPlanHook)).budget
     registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
-    layout, payload = _laid_out(
-        registry, hooks, utterance, speaker=speaker, instructions=instructions, tools=tools
-    )
+    layout, payload = _laid_out(registry, hooks, utterance, speaker, instructions, tools)
     stats = recalled()
-    others = candidates(look, speaker=speaker)
-    parts = _parts(payload, layout, budget.tokenizer)
-    sections = layout.sections
-    memory, noted = (sections[name].shown if name in sections else () for name in ("memory", "notes"))
-    judge = Judge(injection, layout, memory, k=k)
-    taken: dict[str, int] = {}
+    # As the speaker first: what "my" means is part of a score. Then as the operator, also what is closed to the speaker.
+    others: dict[str, Recalled] = {}
+    for item in (*look(speaker=speaker), *look()):
+        others.setdefault(_name(item), item)
+
+    def size(messages: Sequence[Message], *, opening: bool = False, tools: Any = None) -> int:
+        return budget.tokenizer.render(
+            messages, tools=tools, add_generation_prompt=opening, now=payload.get("now")
+        ).n
+
+    parts = list(_parts(payload["messages"], layout, size))
+    if payload["tools"]:
+        # Templates put tools where they like; what the whole grows by is right for all of them.
+        whole = size(payload["messages"], opening=True, tools=payload["tools"])
+        names = "\n".join(tool["function"]["name"] for tool in payload["tools"])
+        place = 1 if parts[0].name == "instructions" else 0
+        parts.insert(place, Part("tools", whole - sum(part.tokens for part in parts), names))
+    taken = dict.fromkeys(PARTS, 0)
     for part in parts:
-        share = part.name if part.name in PARTS else "history"
-        taken[share] = taken.get(share, 0) + part.tokens
+        taken[part.name if part.name in PARTS else "history"] += part.tokens
+    memory, noted = (
+        layout.sections[name].shown if name in layout.sections else () for name in ("memory", "notes")
+    )
     alone = layout.running is not None and is_alone(layout.running.block)
+    scores = {_name(item): (item.score, item.why) for item in injection.last}
 
-    def size_of(line: str) -> int:
-        return len(budget.tokenizer.encode(line.removeprefix(BULLET) if alone else f"{line}\n"))
+    def line(item: BlockLine) -> InspectedLine:
+        text = item.line.removeprefix(BULLET) if alone else f"{item.line}\n"
+        tokens = len(budget.tokenizer.encode(text)) if item.line else 0
+        anyway = WHY.get(item.id.partition(":")[0], "told anyway")
+        score, why = scores.get(item.item, (None, (anyway,)))
+        return InspectedLine(item.id, item.line or IN_A_LINE_ABOVE, tokens, score, why)
 
+    judge = Judge(injection, layout, memory, k=k)
     return Inspection(
         parts,
-        [_line(item, injection.last, size_of) for item in memory],
-        [_line(item, (), size_of) for item in noted],
-        [_left_out(item, judge) for item in others if judge.matters(item)],
+        [line(item) for item in memory],
+        [line(item) for item in noted],
+        [
+            InspectedLine(name, text, 0, item.score, item.why, judge.reason(item))
+            for name, item in sorted(others.items(), key=lambda other: -other[1].score)
+            if (text := judge.text(item)) is not None
+        ],
         stats,
         sum(part.tokens for part in parts),
         budget.tokenizer.exact,
@@ -209,7 +242,7 @@ def inspect_prompt(
         budget.context.reply_tokens,
         _division(budget, taken),
         injection.block_tokens,
-        [*_notes(hooks, registry, layout, stats), *_unprinted(parts)],
+        list(_notes(hooks, registry, layout, stats, parts)),
         payload["messages"],
     )
 
@@ -218,7 +251,6 @@ def _laid_out(
     registry: HookRegistry,
     hooks: Sequence[Hook],
     utterance: str,
-    *,
     speaker: str | None,
     instructions: str,
     tools: Sequence[dict[str, Any]],
@@ -226,101 +258,55 @@ def _laid_out(
     """Have the hooks lay out a turn that never ends; return the layout, and what the model would be handed."""
     ctx = TurnContext(Session(), speaker=speaker)
     registry.fire(ON_RUN_START, ctx, {"task": utterance, "speaker": speaker})
-    conversation = conversation_of(ctx)
-    _resume(hooks, ctx, conversation)
+    layout = conversation_of(ctx).layout
+    for hook in hooks:
+        if isinstance(hook, PersistSessionHook):
+            # The stored session is taken up without marking what a crash left open.
+            journal: TurnJournal | None = getattr(hook.session_store, "journal", None)
+            if journal is not None:
+                epoch = journal.latest_epoch(hook.session_id)
+                turns = journal.read_turns(hook.session_id, from_n=epoch.first_turn if epoch else 0)
+                layout.resume(turns, epoch)
+                ctx.session.messages.extend(layout.messages)
     ctx.session.messages.append({"role": "user", "content": utterance})
     system = [{"role": "system", "content": instructions}] if instructions else []
     asked = {"messages": [*system, *ctx.session.messages], "hop": 0, "tools": list(tools)}
     fired = registry.fire(BEFORE_LLM, ctx, asked)
     if fired.is_end:
         raise InvalidInputError(f"The prompt cannot be laid out: {registry.failures()[0].message}.")
-    return conversation.layout, fired.payload
-
-
-def _parts(payload: Mapping[str, Any], layout: PromptLog, tokenizer: Tokenizer) -> list[Part]:
-    """Return the parts of a prompt with their tokens, tools among them."""
-
-    def size(messages: Sequence[Message], *, opening: bool = False, tools: Any = None) -> int:
-        return tokenizer.render(
-            messages, tools=tools, add_generation_prompt=opening, now=payload.get("now")
-        ).n
-
-    parts = parts_of(payload["messages"], layout, size)
-    if payload["tools"]:
-        # Templates put tools where they like; what the whole grows by is right for all of them.
-        whole = size(payload["messages"], opening=True, tools=payload["tools"])
-        named = "\n".join(tool["function"]["name"] for tool in payload["tools"])
-        taken = Part("tools", whole - sum(part.tokens for part in parts), named)
-        parts.insert(1 if parts[0].name == "instructions" else 0, taken)
-    return parts
-
-
-def _unprinted(parts: Iterable[Part]) -> Iterable[str]:
-    if any(part.name == "tools" and part.tokens == 0 for part in parts):
-        yield NO_TOOLS
-
-
-def _too_small(budget: Budget) -> Iterable[str]:
-    try:
-        budget.check_head()
-    except ContextOverflowError as error:
-        yield str(error)
+    return layout, fired.payload
 
 
 def _division(budget: Budget, taken: Mapping[str, int]) -> list[PlanRow]:
     """Return the plan with a prompt in it; where the prompt does not fit, nothing is free and the answer has what is left."""
-    window, head = budget.window_tokens, (taken.get("instructions", 0), taken.get("tools", 0))
+    window, head = budget.window_tokens, (taken["instructions"], taken["tools"])
     bounds, held = budget.bounds(*head), budget.bounds(*head, taken)
-    shares = {part: taken.get(part, 0) for part in PARTS} | {"answer": max(0, window - sum(taken.values()))}
+    shares = {**taken, "answer": max(0, window - sum(taken.values()))}
     if sum(part.floor for part in held.values()) <= window:
         shares = divide(window, held).shares
     used = {**taken, "answer": shares["answer"]}
-    return [
-        PlanRow(part, used.get(part, 0), shares[part] - used.get(part, 0), *bounds[part]) for part in PARTS
-    ]
-
-
-def _resume(hooks: Iterable[Hook], ctx: TurnContext, conversation: Conversation) -> None:
-    """Take the stored session up as PersistSessionHook does, without marking what a crash left open."""
-    for hook in hooks:
-        journal: TurnJournal | None = getattr(getattr(hook, "session_store", None), "journal", None)
-        if not isinstance(hook, PersistSessionHook) or journal is None:
-            continue
-        epoch = journal.latest_epoch(hook.session_id)
-        turns = journal.read_turns(hook.session_id, from_n=epoch.first_turn if epoch else 0)
-        conversation.layout.resume(turns, epoch)
-        ctx.session.messages.extend(conversation.layout.messages)
-
-
-def _line(item: BlockLine, recalled: Sequence[Recalled], size_of: Callable[[str], int]) -> InspectedLine:
-    tokens = size_of(item.line) if item.line else 0
-    text = item.line or IN_A_LINE_ABOVE
-    match = next(
-        (candidate for candidate in recalled if f"{candidate.kind}:{candidate.id}" == item.item), None
-    )
-    if match is not None:
-        return InspectedLine(item.id, text, tokens, match.score, match.why)
-    return InspectedLine(item.id, text, tokens, why=(WHY.get(item.id.partition(":")[0], "told anyway"),))
-
-
-def _left_out(item: Recalled, judge: Judge) -> InspectedLine:
-    text = "" if judge.is_closed(item) else item.text
-    return InspectedLine(f"{item.kind}:{item.id}", text, 0, item.score, item.why, judge.reason(item))
+    return [PlanRow(part, used[part], shares[part] - used[part], *bounds[part]) for part in PARTS]
 
 
 def _notes(
-    hooks: Iterable[Hook], registry: HookRegistry, layout: PromptLog, stats: RecallStats
-) -> Iterable[str]:
+    hooks: Iterable[Hook],
+    registry: HookRegistry,
+    layout: PromptLog,
+    stats: RecallStats,
+    parts: Iterable[Part],
+) -> Iterator[str]:
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
     for hook in hooks:
         if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *BESIDE)):
             yield f"{getattr(hook, 'name', type(hook).__name__)} was not asked, because it may store something."
         if isinstance(hook, WindowPlanHook):
-            yield from _too_small(hook.budget)
-        note = getattr(hook, "note", "")
-        if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and note:
-            yield note
+            try:
+                hook.budget.check_head()
+            except ContextOverflowError as error:
+                yield str(error)
+        if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.note:
+            yield hook.note
     closed = sum(not turn.readable(layout.reader) for turn in layout.epoch_turns())
     if closed:
         turns = (
@@ -329,22 +315,11 @@ def _notes(
         yield f"{turns} closed to the speaker and left out."
     if stats.late:
         yield "Recall was cut off by its deadline ([recall] deadline_ms, query_embed_ms), so something may be missing."
+    if any(part.name == "tools" and part.tokens == 0 for part in parts):
+        yield NO_TOOLS
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One part of a prompt; the tokens of all parts are those of the whole."""
-
-    name: str
-    """`instructions`, `tools`, `summary`, `turn`, `memory`, `notes`, `utterance`, or `opening`: what begins the answer."""
-    tokens: int
-    text: str = ""
-    turn: int | None = None
-    speaker: str | None = None
-    block_tokens: int = 0
-    """How many of an earlier turn's tokens are memory that was put before it."""
-
-
-def parts_of(messages: Sequence[Message], layout: PromptLog, size: Callable[..., int]) -> list[Part]:
+def _parts(messages: Sequence[Message], layout: PromptLog, size: Callable[..., int]) -> Iterator[Part]:
     """Cut a prompt into its parts; each takes what the whole grows by when it is added.
 
     `size` counts the tokens of messages, with `opening=True` those that begin the answer too.
@@ -353,106 +328,60 @@ def parts_of(messages: Sequence[Message], layout: PromptLog, size: Callable[...,
     past, newest = turns[:-1], turns[-1]
     laid = [turn for turn in layout.epoch_turns() if turn.readable(layout.reader)]
     laid = laid[len(laid) - len(past) :] if 0 < len(past) <= len(laid) else []
-    parts = []
-    before = _head_size(head, turns[0], size)
+    before = 0
     if head:
-        parts.append(Part("instructions", before, "\n".join(text_of(message) for message in head)))
+        try:
+            before = size(head)
+        except TemplateError:  # templates that cannot render them alone tell by the difference
+            before = size([*head, *turns[0]]) - size(turns[0])
+        yield Part("instructions", before, "\n".join(map(text_of, head)))
     summary = head_of(layout.epoch)
     so_far = list(head)
+
+    def grown(turn: list[Message], lead: str, instead: str = "") -> int:
+        """Return what a text that memory put into the next turn takes, beside another one."""
+        return size([*so_far, *turn]) - size([*so_far, *_without(turn, lead, instead)]) if lead else 0
+
     for i, turn in enumerate(turns):
         after = size([*so_far, *turn])
-        block_tokens = 0
-        if summary and i == 0:
-            bare = _without(turn, summary)
-            summary_tokens = after - size([*so_far, *bare])
-            if summary_tokens:
-                parts.append(Part("summary", summary_tokens, summary))
-                before += summary_tokens
-        own = laid[i] if i < len(past) and laid else None
-        block = (
-            own.block
-            if own is not None
-            else layout.running.block
-            if turn is newest and layout.running
-            else ""
-        )
-        if block:
-            block_tokens = after - size([*so_far, *_without(turn, block)])
+        if i == 0 and (tokens := grown(turn, summary)):
+            yield Part("summary", tokens, summary)
+            before += tokens
         if turn is newest:
-            parts += _block_parts(block, block_tokens, layout, so_far, turn, size)
-            parts.append(Part("utterance", after - before - block_tokens, layout.utterance))
+            block = layout.running.block if layout.running else ""
+            tokens = grown(turn, block)
+            notes = layout.sections.get("notes")
+            if block and notes is not None:  # memory and notes stand in one block
+                others = (part.lines for part in layout.sections.values() if part is not notes)
+                bare = fence([line for lines in others for line in lines])
+                noted = grown(turn, block, bare)
+                if bare:
+                    yield Part("memory", tokens - noted, bare)
+                yield Part("notes", noted, "\n".join(notes.lines))
+            elif block:
+                yield Part("memory", tokens, block)
+            yield Part("utterance", after - before - tokens, layout.utterance)
         else:
-            parts.append(_turn_part(turn, own, after - before, block_tokens))
+            own = laid[i] if laid else None
+            text = " / ".join(filter(None, map(text_of, turn if own is None else own.messages)))
+            part = Part("turn", after - before, text)
+            if own is not None:
+                who = own.heard.speaker if own.heard is not None else None
+                part = Part("turn", after - before, text, own.n, who, grown(turn, own.block))
+            yield part
         so_far += turn
         before = after
-    parts.append(Part("opening", size(messages, opening=True) - before))
-    return parts
+    yield Part("opening", size(messages, opening=True) - before)
 
 
-def _block_parts(
-    block: str,
-    tokens: int,
-    layout: PromptLog,
-    before: list[Message],
-    turn: list[Message],
-    size: Callable[..., int],
-) -> list[Part]:
-    """Tell memory and notes apart, which stand in one block."""
-    notes = layout.sections.get("notes")
-    if not block or notes is None:
-        return [Part("memory", tokens, block)] if block else []
-    others = [
-        line for section in layout.sections.values() if section is not notes for line in _lines_of(section)
+def _without(turn: Sequence[Message], lead: str, instead: str) -> list[Message]:
+    """Return a turn with another text in place of one that memory put before its utterance."""
+    return [
+        {**message, "content": content.replace(lead, instead, 1)}
+        if message.get("role") == "user" and isinstance(content := message.get("content"), str)
+        else message
+        for message in turn
     ]
-    bare = fence(others)
-    noted = size([*before, *turn]) - size([*before, *_without(turn, block, bare)])
-    parts = [Part("memory", tokens - noted, bare)] if bare else []
-    return [*parts, Part("notes", noted, "\n".join(_lines_of(notes)))]
-
-
-def _lines_of(section: BlockSection) -> list[str]:
-    lines = [item.line for item in section.shown]
-    return [section.header, *lines] if section.header and lines else lines
-
-
-def _head_size(head: list[Message], first: list[Message], size: Callable[..., int]) -> int:
-    """Return what the instructions take; templates that cannot render them alone tell by the difference."""
-    if not head:
-        return 0
-    try:
-        return size(head)
-    except TemplateError:
-        return size([*head, *first]) - size(first)
-
-
-def _without(turn: Sequence[Message], lead: str, instead: str = "") -> list[Message]:
-    """Return a turn without a text that memory put before its utterance, or with another one in its place."""
-    out = []
-    for message in turn:
-        content = message.get("content")
-        if message.get("role") == "user" and isinstance(content, str):
-            out.append({**message, "content": content.replace(lead, instead, 1)})
-        else:
-            out.append(message)
-    return out
-
-
-def _turn_part(turn: Sequence[Message], laid: PromptTurn | None, tokens: int, block_tokens: int) -> Part:
-    messages = laid.messages if laid is not None else turn
-    text = " / ".join(filter(None, (text_of(message) for message in messages)))
-    if laid is None:
-        return Part("turn", tokens, text)
-    speaker = laid.heard.speaker if laid.heard is not None else None
-    return Part("turn", tokens, text, laid.n, speaker, block_tokens)
-
-
-def candidates(look: Look, *, speaker: str | None) -> list[Recalled]:
-    """Return what is found, whatever it scores, also what is closed to the speaker (None: an unknown voice); best first."""
-    items: dict[str, Recalled] = {}
-    # As the speaker first: what "my" means is part of a score.
-    for item in (*look(speaker=speaker), *look()):
-        items.setdefault(_name(item), item)
-    return sorted(items.values(), key=lambda item: -item.score)
 
 
 class Judge:
@@ -463,85 +392,77 @@ class Judge:
     ) -> None:
         self._injection = injection
         self._layout = layout
-        self._shown = shown
+        self._shown = {line.item for line in shown}.union(filter(None, (line.about for line in shown)))
         self._k = k
         recalled = injection.last
-        self._recalled = {_name(item) for item in recalled}
         worth = worth_saying(recalled, injection.floors, utterance=layout.utterance)
-        self._worth = {_name(item) for item in worth}
-        self._considered = {_name(item) for item in injection.considered(worth)}
+        # What passed each step of the selection.
+        self._recalled, self._worth, self._considered = (
+            set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
+        )
         self._least = least_scores(recalled, injection.floors)
-        self._visible = layout.visible()
 
-    def matters(self, item: Recalled) -> bool:
-        """Tell whether it is worth a look: the block says it neither as it is nor as a change.
+    def text(self, item: Recalled) -> str | None:
+        """Return what may be told of a candidate; None where it is not worth a look.
 
-        What is closed to the speaker matters only where it would else be said.
+        What the block says, as it is or as a change, is not. What is closed to the speaker is named where it would else be
+        said, and never quoted.
         """
-        about = _about(item)
-        if any(
-            line.item == _name(item) or (about is not None and line.about == about) for line in self._shown
-        ):
-            return False
-        return self.is_near(item) or not self.is_closed(item)
+        if not self._shown.isdisjoint((_name(item), _about(item))):
+            return None
+        if not self._is_closed(item):
+            return item.text
+        return "" if self._is_near(item) else None
 
-    def is_closed(self, item: Recalled) -> bool:
+    def _is_closed(self, item: Recalled) -> bool:
         """Tell whether the speaker, or somebody who listens, may not know it."""
         return not readable(self._layout.reader, item.level, item.owner)
 
-    def is_near(self, item: Recalled) -> bool:
+    def _is_near(self, item: Recalled) -> bool:
         """Tell whether it scores enough to be said; what is closed to the speaker might be all that helps."""
-        beside = (*self._injection.last, item)
-        return item.score >= least_scores(beside, self._injection.floors).of(item)
+        return item.score >= least_scores((*self._injection.last, item), self._injection.floors).of(item)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""
-        layout = self._layout
-        if self.is_closed(item):
+        layout, name, floors = self._layout, _name(item), self._injection.floors
+        if self._is_closed(item):
             if item.level == "private":
                 return f"private to {item.owner}" if item.owner else "private"
             return "closed to a voice that is not recognised"
-        standing = self._standing(item)
-        if standing is not None:
-            return f"before the model already, {self._where(standing)}"
+        if (standing := self._standing(item)) is not None:
+            turns = (turn for turn in layout.epoch_turns() if turn.readable(layout.reader))
+            since = next(
+                (turn.n for turn in turns if any(line.item == standing for line in turn.shown)), None
+            )
+            where = "at the head of the prompt" if since is None else f"since turn {since}"
+            return f"before the model already, {where}"
         if item.session == layout.session and item.turn in layout.visible_turns():
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
         if item.kind == "turn" and not adds(item.text, layout.utterance):
             return "says what has just been said"
-        if not self.is_near(item):
-            return self._too_little(item)
-        if _name(item) not in self._recalled:
+        if not self._is_near(item):
+            if item.safety:
+                return f"under {self._least.of(item):.2f}, the least for what concerns safety"
+            if math.isinf(self._least.best):
+                return f"nothing reaches {floors.any:.2f} ([injection] min_score)"
+            return f"under {self._least.of(item):.2f}, {self._least.share(item):.0%} of the best one"
+        if name not in self._recalled:
             return f"behind the best {self._k} ([recall] k)"
-        if _name(item) not in self._worth:
+        if name not in self._worth:
             return "says what a line of the block says"
-        if _name(item) not in self._considered:
+        if name not in self._considered:
             return "behind what is considered ([injection] max_chars)"
         return f"no room in {self._injection.block_tokens} tokens ([context] block_tokens)"
 
-    def _too_little(self, item: Recalled) -> str:
-        if item.safety:
-            return f"under {self._least.of(item):.2f}, the least for what concerns safety"
-        if math.isinf(self._least.best):
-            return f"nothing reaches {self._injection.floors.any:.2f} ([injection] min_score)"
-        share = self._least.share(item)
-        return f"under {self._least.of(item):.2f}, {share:.0%} of the best one"
-
     def _standing(self, item: Recalled) -> str | None:
         """Return under which name it is before the model; a value that changed was told under another one."""
-        name, about = _name(item), _about(item)
-        if about is None or name in self._visible:
-            return name if any(line.item == name for line in self._visible.values()) else None
-        last = newest_values(self._visible).get(about)
+        name, about, visible = _name(item), _about(item), self._layout.visible()
+        if about is None or name in visible:
+            return name if any(line.item == name for line in visible.values()) else None
+        last = visible.newest.get(about)
         return last.id if last is not None and last.value == storable(item.value or "") else None
-
-    def _where(self, name: str) -> str:
-        """Return where in the prompt an item stands: in a turn, or else in what stands for the turns that have left."""
-        for turn in self._layout.epoch_turns():
-            if turn.readable(self._layout.reader) and any(item.item == name for item in turn.shown):
-                return f"since turn {turn.n}"
-        return "at the head of the prompt"
 
 
 def _about(item: Recalled) -> About | None:

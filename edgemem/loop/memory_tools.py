@@ -17,7 +17,7 @@ import msgspec
 
 from edgemem.config import Profile, Settings, ToolSettings
 from edgemem.context.block.delta import lines_for, value_as_recalled
-from edgemem.context.block.render import BlockLine, day_of
+from edgemem.context.block.render import BlockLine, VisibleLines, day_of
 from edgemem.context.level import is_closer
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean, storable
@@ -299,7 +299,9 @@ class _MemoryTools:
         # The turns of the prompt stand there already, this one among them.
         here = layout.visible_turns() | {layout.next_n} if layout is not None else frozenset[int]()
         best = sorted(results, key=lambda item: -item.score)
-        lines = lines_for(best, visible={}, visible_turns=here, session=layout.session if layout else "")
+        lines = lines_for(
+            best, visible=VisibleLines(), visible_turns=here, session=layout.session if layout else ""
+        )
         lines = lines[: self._fitting([line.line for line in lines])]
         if turn is not None:
             turn.note_shown(lines)

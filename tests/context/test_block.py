@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.context.block.delta import changes, lines_for
-from edgemem.context.block.render import BlockLine
+from edgemem.context.block.render import BlockLine, VisibleLines
 from edgemem.context.block.select import BESIDE, NEAR, NEAR_TOLD, Floors, adds, within, worth_saying
 from edgemem.records import Held, Recalled
 
@@ -20,7 +20,7 @@ def fact(id_: str, text: str, scope: str = "global") -> Recalled:
 def lines(
     *recalled: Recalled, visible: dict[str, BlockLine] | None = None, turns: frozenset[int] = frozenset()
 ) -> list[BlockLine]:
-    return lines_for(recalled, visible=visible or {}, visible_turns=turns, session="kitchen")
+    return lines_for(recalled, visible=VisibleLines(visible or {}), visible_turns=turns, session="kitchen")
 
 
 def test_what_the_prompt_holds_already_is_not_said_again() -> None:
@@ -50,7 +50,9 @@ def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:
     now = {("fact", "global", "doctor"): "Tuesday", ("fact", "global", "tea"): "black"}
     told = [
         item.line
-        for item in changes(shown, lambda wanted: {about: Held(True, now.get(about)) for about in wanted})
+        for item in changes(
+            VisibleLines(shown), lambda wanted: {about: Held(True, now.get(about)) for about in wanted}
+        )
     ]
     assert told == ["- doctor: now Tuesday (before: Thursday)", "- no longer true: guest: Eve"]
 
@@ -59,14 +61,19 @@ def test_a_change_is_said_once() -> None:
     """The line of a change is itself what the prompt holds from then on."""
     shown = {item.id: item for item in lines(fact("f_1", "doctor: Thursday"))}
     now = {("fact", "global", "doctor"): "Tuesday"}
-    for item in changes(shown, lambda wanted: {about: Held(True, now.get(about)) for about in wanted}):
+    for item in changes(
+        VisibleLines(shown), lambda wanted: {about: Held(True, now.get(about)) for about in wanted}
+    ):
         shown[item.id] = item
-    assert changes(shown, lambda wanted: {about: Held(True, now.get(about)) for about in wanted}) == []
-    gone = changes(shown, lambda wanted: dict.fromkeys(wanted, Held(True, None)))
+    assert (
+        changes(VisibleLines(shown), lambda wanted: {about: Held(True, now.get(about)) for about in wanted})
+        == []
+    )
+    gone = changes(VisibleLines(shown), lambda wanted: dict.fromkeys(wanted, Held(True, None)))
     for item in gone:
         shown[item.id] = item
     assert len(gone) == 1
-    assert changes(shown, lambda wanted: dict.fromkeys(wanted, Held(True, None))) == []
+    assert changes(VisibleLines(shown), lambda wanted: dict.fromkeys(wanted, Held(True, None))) == []
 
 
 def test_a_private_scope_names_its_person() -> None:
@@ -96,7 +103,7 @@ def test_stored_text_cannot_open_a_fence_or_a_role() -> None:
 def test_a_change_that_the_reader_may_not_read_is_not_told() -> None:
     """A fact that became somebody's secret is neither said nor taken back."""
     shown = {item.id: item for item in lines(fact("f_1", "plan: picnic"))}
-    assert changes(shown, lambda wanted: dict.fromkeys(wanted, Held(False, None))) == []
+    assert changes(VisibleLines(shown), lambda wanted: dict.fromkeys(wanted, Held(False, None))) == []
 
 
 FLOORS = Floors(0.4, 0.05)
@@ -159,12 +166,6 @@ def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
     assert worth_saying([best, nuts, milk], FLOORS) == [best, nuts]
 
 
-def test_recall_looks_as_low_as_anything_may_be_said() -> None:
-    """What the floors would let pass is not kept back before them."""
-    assert Floors(0.4, 0.2).lowest == 0.4 * NEAR_TOLD
-    assert Floors(0.4, 0.05).lowest == 0.05
-
-
 def test_what_has_just_been_said_is_not_recalled() -> None:
     """A turn that says the utterance word for word tells nothing; one in other words does."""
     same = Recalled("turn", "1", "the cup is on the red shelf", 0.9)
@@ -206,7 +207,7 @@ def test_a_fact_of_the_past_is_said_as_past() -> None:
     assert (line.level, line.owner) == ("private", "ann")
     shown = {line.id: line}
     assert lines(was, visible=shown) == []
-    assert changes(shown, lambda _: {}) == []
+    assert changes(VisibleLines(shown), lambda _: {}) == []
     (now,) = lines(fact("f_2", "tea: green", scope="user:ann"), visible=shown)
     assert now.line == "- ann's tea: green"
 
@@ -221,7 +222,7 @@ def test_the_summary_of_this_conversation_stands_in_the_prompt_already() -> None
     """One of another is said, as what it is."""
     told = Recalled("summary", "7", "Ann likes tea.", 0.8, session="kitchen", recorded_at=1_770_000_000.0)
     assert lines(told) == []
-    (line,) = lines_for([told], visible={}, visible_turns=frozenset(), session="hall")
+    (line,) = lines_for([told], visible=VisibleLines(), visible_turns=frozenset(), session="hall")
     assert line.line == "- 2 Feb summary: Ann likes tea."
 
 

@@ -3,43 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from talking import Model, opened
 from word_tokenizer import WordTokenizer
 
-import edgemem
 from edgemem.context.block.delta import lines_for
-from edgemem.context.block.excerpt import GAP
-from edgemem.context.block.render import BlockLine, day_of, line_text
+from edgemem.context.block.render import GAP, MOST_CHARS, BlockLine, VisibleLines, day_of, excerpt, line_text
 from edgemem.context.block.select import within
 from edgemem.fence import clean
 from edgemem.hooks.conversation import conversation_of
 from edgemem.loop.loop import AgentLoop
-from edgemem.records import Recalled, Reply
+from edgemem.recall.text.analyse import terms
+from edgemem.records import Recalled
 from edgemem.scopes import Level
-
-
-class Parrot:
-    """A model that always says the same."""
-
-    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
-        return Reply("Fine.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
 
 MAY_7 = time.mktime((2023, 5, 7, 12, 0, 0, 0, 0, -1))
 DAY = 86_400.0
-PAINT = (
-    "I bought nine litres of green paint at Miller's shop on Friday afternoon. It was raining all day and the bus came late."
-    " The gate needs another hinge."
-)
 
 
 def count(text: str) -> int:
@@ -64,7 +48,9 @@ def turn(
 def block(
     *items: Recalled, tokens: float, question: str = "", visible: dict[str, BlockLine] | None = None
 ) -> list[BlockLine]:
-    lines = lines_for(items, visible=visible or {}, visible_turns=frozenset(), session="s", question=question)
+    lines = lines_for(
+        items, visible=VisibleLines(visible or {}), visible_turns=frozenset(), session="s", question=question
+    )
     return within(lines, tokens=tokens, count=count, recalled=items, question=question).lines
 
 
@@ -109,7 +95,7 @@ def test_the_rest_of_a_turn_is_told_when_it_is_asked_for() -> None:
     item = turn("1", f"{FILMS}{KEY} Tom painted the gate.")
     seen = {line.id: line for line in block(item, tokens=14, question="where does the cellar key hang")}
     assert list(seen) == ["turn:1/part"]
-    again: dict[str, Any] = {"visible": seen, "visible_turns": frozenset[int](), "session": "s"}
+    again: dict[str, Any] = {"visible": VisibleLines(seen), "visible_turns": frozenset[int](), "session": "s"}
     assert lines_for([item], question="where is the key", **again) == []
     assert lines_for([item], **again) == []
     (line,) = lines_for([item], question="who painted the gate", **again)
@@ -165,17 +151,6 @@ def test_what_is_private_never_shares_a_line() -> None:
     ]
 
 
-def test_a_long_turn_is_cut_by_the_question_and_not_at_its_end() -> None:
-    """A turn longer than a line shows what is asked for, wherever it stands in it."""
-    long = (
-        "We walked along the river and talked about old films. " * 8
-        + "The cellar key hangs behind the boiler."
-    )
-    (line,) = block(turn("1", long), tokens=80, question="where does the cellar key hang")
-    assert "behind the boiler" in line.line
-    assert line.id == "turn:1/part"
-
-
 def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path) -> None:
     """A conversation is told the part that a question asks for, the rest when that is asked for, and nothing twice."""
     said = (
@@ -183,16 +158,12 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
         " place until its gearbox is repaired by the mechanic from Hamar. Grandmother sold her silver spoons to a dealer"
         " in Lund. The children learn to swim at the quarry every second Thursday with their teacher."
     )
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text(
-        '[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 45\n'
-    )
-    with edgemem.open(home, worker=False, tokenizer=WordTokenizer()) as memory:
-        told_to = AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann"))
+    more = "[recall]\ndeadline_ms = 60000\n[context]\nblock_tokens = 45\n"
+    with opened(tmp_path / "home", more, tokenizer=WordTokenizer()) as memory:
+        told_to = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann"))
         told_to.run(said)
         memory.idle(10.0)
-        loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
         blocks = []
         for question in (
             "Where did we plant nine cherry trees behind the mill?",
@@ -242,10 +213,54 @@ def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(
     said: str, asks: str, answer: str, tmp_path: Path
 ) -> None:
     """A message of one endless sentence, longer than a line, is told from the words of the question on."""
-    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n')
-    with edgemem.open(tmp_path, worker=False) as memory:
-        AgentLoop(Parrot(), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
+    with opened(tmp_path, "[recall]\ndeadline_ms = 60000\n") as memory:
+        AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
         memory.idle(10.0)
-        loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
+        loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
         loop.run(asks)
         assert answer in conversation_of(loop.ctx).layout.turns[-1].block
+
+
+# Excerpts
+
+_SOME = """
+the a really so and but if because not never I we she Ann 7 1,200 yesterday went garden code is was which it's don't wow, Hey
+really, — ; . ! ? … 日本。 für "quoted" (aside) [x] peanuts tea 2,5 twice day
+"""
+WORDS = st.sampled_from([*_SOME.split(), "\n"])
+TEXTS = st.lists(WORDS, max_size=60).map(" ".join) | st.text(max_size=300)
+
+
+def shortened(text: str, question: str) -> str:
+    """Return the sentence that answers a question."""
+    return excerpt(text, frozenset(terms(question))).text
+
+
+@given(TEXTS, st.lists(WORDS, max_size=4))
+def test_an_excerpt_is_a_part_of_the_text(text: str, asked: list[str]) -> None:
+    """It is what stands there, byte for byte, and grows until it is the whole text."""
+    part = excerpt(text, frozenset(terms(" ".join(asked))))
+    while not part.whole:
+        assert GAP in part.text
+        assert part.text.removeprefix(GAP).removesuffix(GAP) in text
+        part = next(part.longer())
+    assert part.text == text[:MOST_CHARS]
+    assert not list(part.longer())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "We will go to the lake on Sunday if Tom repairs the car. Bring the big towels and the dog.",
+        "I like the green sofa from the market, but Anna finds it ugly and cheap. We bought the red one.",
+        "I said that Tom broke the vase and that Mia saw nothing. The glue is in the drawer.",
+        "I booked the flight to Rome on Monday and cancelled it on Friday evening. We take the train.",
+        "The boat is stuck between the old harbour and the new bridge. Nobody was hurt.",
+        "Ich habe an der Tür so lange auf den Mann gewartet. Der Schlüssel liegt jetzt unter dem Topf.",
+    ],
+)
+def test_nothing_is_cut_out_of_a_sentence(said: str) -> None:
+    """What turns a statement round, frames or completes it stands with it, in whatever language."""
+    first, _, second = said.partition(". ")
+    assert shortened(said, first) == f"{first}.{GAP}"
+    assert shortened(said, second) == f"{GAP}{second}"

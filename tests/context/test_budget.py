@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from talking import Model
 from word_tokenizer import WordTokenizer
 
 import edgemem
@@ -29,13 +30,12 @@ from edgemem.errors import ConfigError, ContextOverflowError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
-from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
+from edgemem.hooks.points import Hook
 from edgemem.hooks.prompt import TokenBudgetHook
-from edgemem.hooks.registry import HookRegistry
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Message, Reply, Session
+from edgemem.records import Message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,16 +150,6 @@ def test_an_absurd_profile_is_told_in_one_sentence(tmp_path: Path, text: str, sa
     assert str(caught.value).count("\n") == 0
 
 
-class Model:
-    """Answers the same to everything."""
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        return Reply("Of course.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
-
 class Windowed(WordTokenizer):
     """A tokenizer that came with a model of some window."""
 
@@ -269,13 +259,9 @@ def test_check_tells_which_window_counts(tmp_path: Path) -> None:
 
 def test_an_overflow_that_nobody_could_foresee_is_in_check(tmp_path: Path) -> None:
     """A loop of one's own gives a tokenizer only; what its model then refuses is told, in another process too."""
-
-    class Small(Model):
-        def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-            raise ContextOverflowError("The prompt has 700 tokens, the context window 512")
-
+    refusals = [ContextOverflowError("The prompt has 700 tokens, the context window 512") for _ in range(2)]
     with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
-        loop = AgentLoop(Small(), hooks=memory.hooks(session_id="s", tokenizer=WordTokenizer()))
+        loop = AgentLoop(Model(*refusals), hooks=memory.hooks(session_id="s", tokenizer=WordTokenizer()))
         for _ in range(2):
             with pytest.raises(ContextOverflowError):
                 loop.run("Hello.")
@@ -287,30 +273,6 @@ def test_an_overflow_that_nobody_could_foresee_is_in_check(tmp_path: Path) -> No
         assert "at least 2 times" in found.detail
         assert "hooks(model=" in found.advice
         assert next(one for one in memory.check() if one.name == "hooks").state == "ok"
-
-
-def test_an_agent_within_a_tool_leaves_the_plan_alone(tmp_path: Path) -> None:
-    """With the same hooks it has a prompt of its own, whose instructions are not those of the session."""
-    with edgemem.open(tmp_path, profile=quiet(), worker=False) as memory:
-        registry = HookRegistry(memory.hooks(session_id="s", tokenizer=WordTokenizer()))
-        (budget,) = memory.diagnostics.budgets()
-        ctx = TurnContext(Session())
-        registry.fire(ON_RUN_START, ctx, {"task": "Hello."})
-        registry.fire(
-            BEFORE_LLM, ctx, {"messages": [{"role": "user", "content": "Hello."}], "hop": 0, "tools": []}
-        )
-        plan = budget.plan
-        for hook in registry:
-            conversation = getattr(hook, "_conversation", None)
-            if conversation is not None:
-                conversation.caller = ctx.session
-        inner = TurnContext(Session())
-        asked: list[Message] = [
-            {"role": "system", "content": "x " * 99},
-            {"role": "user", "content": "Well?"},
-        ]
-        registry.fire(BEFORE_LLM, inner, {"messages": asked, "hop": 0, "tools": []})
-        assert budget.plan is plan
 
 
 SYSTEM = {"role": "system", "content": "You help in the kitchen."}
@@ -462,14 +424,6 @@ def test_as_many_turns_stay_as_fit() -> None:
     )
 
 
-def test_no_call_goes_while_another_turn_can() -> None:
-    """Older turns go first: what was just looked up is what the answer is made of."""
-    conversation = hops(2)
-    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=140)
-    assert fitted.dropped_turns == 3
-    assert fitted.messages == [SYSTEM, *conversation[-5:]]
-
-
 def test_the_head_is_measured_as_it_is_rendered(vocabularies: Path) -> None:
     """With a real vocabulary and template, instructions and tools take what the prompt grows by with them."""
     template = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
@@ -481,11 +435,3 @@ def test_the_head_is_measured_as_it_is_rendered(vocabularies: Path) -> None:
         assert instructions == tokenizer.count(system, add_generation_prompt=False) > 5
         assert tools == whole - tokenizer.count([*system, *said]) > 50
         assert measure_head(tokenizer, [], None) == (0, 0)
-
-
-def test_a_huge_newest_turn_may_pass_the_target_but_not_the_budget() -> None:
-    """When the target cannot be met, as much stays as the budget allows."""
-    conversation = [*talk(10), {"role": "user", "content": "word " * 400}]
-    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=500, target_tokens=300)
-    assert fitted.fits
-    assert len(fitted.messages) > 2

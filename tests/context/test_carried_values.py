@@ -10,8 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 import edgemem
 from edgemem import AgentLoop
@@ -20,13 +18,11 @@ from edgemem.context.block.head import (
     SUMMARY_HEADER,
     carried_by,
     carrying,
-    fitting,
     head_of,
     to_carry,
     up_to_date,
 )
 from edgemem.context.block.render import BlockLine
-from edgemem.context.size import estimate
 from edgemem.memory import Memory
 from edgemem.records import Epoch, Heard, Held, Message, Reply, ToolCall
 from edgemem.store.epochs import latest_epoch
@@ -279,21 +275,6 @@ def test_only_the_newest_of_each_key_that_leaves_is_carried() -> None:
 
     (left,) = up_to_date([fact(key, "1") for key in "abc"], current)
     assert (left.line, left.value, left.about) == ("- a: 2", "2", ("fact", "global", "a"))
-
-
-@given(st.lists(st.text(min_size=1, max_size=30), max_size=20), st.integers(0, 200))
-def test_the_newest_fit(values: list[str], tokens: int) -> None:
-    """They stand in the order in which they were told; whatever is left out does not fit beside those before it."""
-    items = [fact(str(n), value) for n, value in enumerate(values)]
-    fit = fitting(items, tokens=tokens)
-    left = tokens
-    for item in items:
-        if item in fit:
-            left -= estimate(item.line) + 1
-        else:
-            assert estimate(item.line) + 1 > left
-    assert left >= 0
-    assert fit == [item for item in reversed(items) if item in fit]
 
 
 # -- what the review of this found

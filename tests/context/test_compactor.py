@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -12,27 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from word_tokenizer import WordTokenizer
 
-from edgemem.context.compaction.compactor import Compactor, plan_epoch
-from edgemem.context.compaction.extractive import ExtractiveSummarizer
+from edgemem.context.compaction.compactor import Compactor
+from edgemem.context.compaction.planner import first_kept
 from edgemem.context.messages import repair_orphans, split_turns
 from edgemem.errors import InvalidInputError
 from edgemem.fence import is_fenced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from edgemem.records import Message
 
 SYSTEM = {"role": "system", "content": "You help in the kitchen."}
-MARKS: dict[str, Any] = {
-    "window_tokens": 4096,
-    "reply_tokens": 512,
-    "high_water": 0.75,
-    "low_water": 0.5,
-    "keep_last_turns": 4,
-}
-ROOM = MARKS["window_tokens"] - MARKS["reply_tokens"]
+ROOM = 4096 - 512
 
 
 def talk(turns: int, *, words: int = 12, tools: bool = False) -> list[dict[str, Any]]:
@@ -63,56 +54,32 @@ def test_limits_that_cannot_work_are_refused(limits: dict[str, Any], says: str) 
 
 
 @pytest.mark.parametrize(
-    ("turns", "high", "first"),
+    ("turns", "first"),
     [
-        ([100] * 20, 0.75, None),
-        ([100] * 21, 0.75, 17),
-        ([], 0.75, None),
-        ([500] * 5, 0.75, 3),  # four do not fit below the low mark
-        ([5000], 0.75, None),
-        ([100, 5000], 0.75, 1),
-        ([100, 2500], 0.75, None),
-        ([100, 5000, 50], 0.75, 2),
-        ([100] * 10, 0.0, 6),  # forced: the prompt did not fit after all
-        ([2000, 1200], 0.0, 1),
+        ([100] * 21, 17),
+        ([], None),
+        ([500] * 5, 3),  # four do not fit below the low mark
+        ([5000], None),
+        ([100, 5000], 1),
+        ([100, 5000, 50], 2),
+        ([2000, 1200], 1),
     ],
 )
-def test_where_an_epoch_begins(turns: list[int], high: float, first: int | None) -> None:
-    """Nothing happens up to the high mark; then whole turns go until the prompt is below the low one."""
-    assert plan_epoch(turns, fixed_tokens=600, **{**MARKS, "high_water": high}) == first
+def test_where_an_epoch_begins(turns: list[int], first: int | None) -> None:
+    """Whole turns go until the prompt is below the low mark."""
+    assert first_kept(turns, fixed=600, room=ROOM, most_turns=4) == first
 
 
-@given(
-    st.lists(st.integers(1, 3000), max_size=40),
-    st.integers(0, 3000),
-    st.integers(1, 50),
-)
-def test_a_plan_keeps_whole_turns_below_the_low_mark(turns: list[int], fixed: int, keep: int) -> None:
+@given(st.lists(st.integers(1, 3000), max_size=40), st.integers(0, 3000), st.integers(1, 50))
+def test_a_plan_keeps_whole_turns_below_the_low_mark(turns: list[int], fixed: int, most: int) -> None:
     """After a cut the prompt is below the low mark, or only the newest turn is left."""
-    first = plan_epoch(turns, fixed_tokens=fixed, **{**MARKS, "keep_last_turns": keep})
+    first = first_kept(turns, fixed=fixed, room=ROOM, most_turns=most)
     if first is None:
-        assert fixed + sum(turns) <= ROOM or len(turns) < 2
+        assert len(turns) < 2
         return
     assert 0 < first < len(turns)
-    assert len(turns) - first <= keep
+    assert len(turns) - first <= most
     assert fixed + sum(turns[first:]) <= 0.5 * ROOM or first == len(turns) - 1
-
-
-@pytest.mark.parametrize("keep", [4, 1000])
-def test_new_epochs_are_rare(keep: int) -> None:
-    """Over 500 turns of 10 to 250 tokens an epoch lasts long, and the prompt always fits."""
-    sizes = random.Random(7)
-    turns: list[int] = []
-    epochs = 0
-    for _ in range(500):
-        turns.append(sizes.randint(10, 250))
-        assert 600 + sum(turns) <= ROOM
-        first = plan_epoch(turns, fixed_tokens=600, **{**MARKS, "keep_last_turns": keep})
-        if first is not None:
-            epochs += 1
-            turns = turns[first:]
-            assert 600 + sum(turns) <= 0.5 * ROOM
-    assert 20 < epochs <= (45 if keep == 4 else 80)
 
 
 def alternates(messages: Sequence[Message]) -> bool:
@@ -301,60 +268,3 @@ def test_the_model_of_the_call_counts() -> None:
         assert not compactor.should_compact(short, llm)
         assert compactor.should_compact(long, llm)
         assert len(compactor.compact(long, llm)) <= 9
-
-
-WORDS = [
-    "spoon",
-    "rocket",
-    "ladder",
-    "kettle",
-    "garden",
-    "piano",
-    "battery",
-    "window",
-    "mirror",
-    "bicycle",
-    "tractor",
-    "whistle",
-]
-
-
-def chat(turns: int, *, seed: int) -> list[list[Message]]:
-    """Return a made-up conversation of long and short turns, such as two friends have."""
-    chance = random.Random(seed)
-    out: list[list[Message]] = []
-    for n in range(turns):
-        pair = []
-        for role in ("user", "assistant"):
-            size = chance.randint(1, 6)
-            text = " ".join(
-                f"I {chance.choice(['saw', 'like', 'need'])} the {chance.choice(WORDS)} number {n} "
-                f"with {chance.choice(WORDS)} on {chance.choice(['Monday', 'Friday', '3 May'])}."
-                for _ in range(size)
-            )
-            pair.append({"role": role, "content": text})
-        out.append(pair)
-    return out
-
-
-def test_419_turns_fit_a_window_of_4096_tokens(vocabularies: Path) -> None:
-    """A long conversation always fits with a real vocabulary and template, in few epochs, and keeps its summary."""
-    from edgemem.llama import LlamaTokenizer
-
-    template = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
-    tokenizer = LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf", template=template)
-    summarizer = ExtractiveSummarizer(None, tokenizer)
-    compactor = Compactor(2688, tokenizer=tokenizer, summarizer=summarizer)
-    messages: list[Message] = [SYSTEM]
-    epochs, largest = 0, 0
-    for turn in chat(419, seed=3):
-        messages = [*messages, *turn]
-        largest = max(largest, tokenizer.count(messages))
-        if compactor.should_compact(messages):
-            messages = compactor.compact(messages)
-            epochs += 1
-            assert alternates(messages)
-            assert "Earlier in this conversation:" in messages[1]["content"]
-            assert tokenizer.count(messages) <= 2688 // 2
-    assert largest <= 4096 - 512
-    assert 0 < epochs < 60

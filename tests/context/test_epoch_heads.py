@@ -15,7 +15,7 @@ from edgemem.clock import Clock
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Epoch, Message, Reply
-from edgemem.store.epochs import append_epoch, keep_head, latest_epoch
+from edgemem.store.epochs import append_epoch, latest_epoch
 
 MONTH_S = 30 * 86_400.0
 LOOK = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "a cup")
@@ -112,21 +112,6 @@ def test_an_epoch_that_compaction_began_has_the_head_that_stands(robot: Robot) -
         assert memory.database.query("select count(distinct head), count(head) from epochs") == [(1, 2)]
     assert robot.day("You are Pip.") == ["begin", "high water"]
     assert robot.day("You are Pop.") == ["begin", "high water", "instructions"]
-
-
-def test_a_head_is_written_only_where_it_differs(tmp_path: Path) -> None:
-    """A turn that finds it noted changes no row, and other sessions keep theirs."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        db = memory.database
-        for session in ("k", "hall"):
-            db.write(lambda tx, session=session: append_epoch(tx, Epoch(session, 0, head="old")))
-
-        def changes(head: str) -> int:
-            return db.write(lambda tx: (keep_head(tx, "k", head), tx.changes)[1])
-
-        assert [changes("new"), changes("new")] == [1, 0]
-        found = [latest_epoch(db, session) for session in ("k", "hall")]
-        assert [epoch.head for epoch in found if epoch is not None] == ["new", "old"]
 
 
 def test_an_epoch_lasts(tmp_path: Path) -> None:

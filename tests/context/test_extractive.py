@@ -14,7 +14,7 @@ from word_tokenizer import WordTokenizer
 import edgemem
 from edgemem.bench.ground import KEEP_PLAN, Robot
 from edgemem.config import Profile
-from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
+from edgemem.context.compaction.extractive import ExtractiveSummarizer
 from edgemem.context.messages import repair_orphans
 from edgemem.context.sentences import MAX_CHARS, split_sentences, tool_lines
 from edgemem.fence import fence
@@ -340,42 +340,6 @@ class CountingTokenizer(WordTokenizer):
             self._within = False
         self.tokens += tokens
         return tokens
-
-
-def test_it_keeps_what_people_told_and_what_was_known_before() -> None:
-    """Facts stay with who told them; small talk and questions go, and what was corrected."""
-    turns = [
-        [
-            utterance("Good morning! How are you?"),
-            {"role": "assistant", "content": "Hello Alice! I am fine."},
-        ],
-        [utterance("I'm allergic to peanuts."), {"role": "assistant", "content": "The house has 3 floors."}],
-        [utterance("My dentist appointment is on Tuesday at 3 pm.")],
-        [utterance("No, the dentist appointment moved to Thursday.")],
-    ]
-    summary = ExtractiveSummarizer(None, WordTokenizer(), max_chars=QUICK_CHARS).summarize(
-        turns, max_tokens=60, previous="Bob: I moved to Bonn in 2019."
-    )
-    lines = summary.splitlines()
-    assert lines[0] == "Bob: I moved to Bonn in 2019."
-    assert "Alice: I'm allergic to peanuts." in lines
-    assert "Tuesday" not in summary
-    assert "Thursday" in summary
-    assert "?" not in summary
-
-
-@given(
-    st.lists(st.lists(st.text(max_size=200).map(utterance), min_size=1, max_size=3), max_size=8),
-    st.integers(1, 80),
-    st.text(max_size=200),
-)
-def test_it_never_takes_more_than_its_budget(
-    turns: list[list[dict[str, Any]]], budget: int, previous: str
-) -> None:
-    """Whatever was said, the summary has at most the tokens planned for it."""
-    tokenizer = WordTokenizer()
-    summary = ExtractiveSummarizer(None, tokenizer).summarize(turns, max_tokens=budget, previous=previous)
-    assert len(tokenizer.encode(summary)) <= budget or not summary
 
 
 def small(window: int) -> Profile:

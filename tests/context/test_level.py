@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from talking import Model, opened
 
 import edgemem
 from edgemem import AgentLoop, Memory
@@ -21,35 +22,17 @@ from edgemem.store.sessions import SQLiteSessionStore
 
 pytestmark = pytest.mark.usefixtures("patient")
 
-WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
 
 PIN = "The PIN of my diary is 4711."
-
-
-class Scripted:
-    """Answers as it was told, and keeps what it was handed."""
-
-    def __init__(self) -> None:
-        self.replies: list[Reply] = []
-        self.handed: list[list[Message]] = []
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.handed.append(list(messages))
-        return self.replies.pop(0) if self.replies else Reply("All right.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
 
 class Robot:
     """A robot with one memory, and one agent in it."""
 
-    def __init__(self, home: Path, *, extra: str = "", tools: Sequence[Tool] = ()) -> None:
-        home.mkdir(exist_ok=True)
-        (home / "edgemem.toml").write_text(WORDS_ONLY + extra)
+    def __init__(self, home: Path, *, tools: Sequence[Tool] = ()) -> None:
         self.session = "kitchen"
-        self.memory: Memory = edgemem.open(home, worker=False, watch=False)
-        self.model = Scripted()
+        self.memory: Memory = opened(home)
+        self.model = Model(otherwise="All right.")
         self.loop = AgentLoop(
             self.model,
             hooks=self.memory.hooks(session_id="kitchen"),
@@ -66,7 +49,7 @@ class Robot:
         self, text: str, *replies: str | ToolCall, speaker: str | None = "alice", **how: Any
     ) -> list[Message]:
         """Have somebody say something, and the model answer in turn; return its first prompt."""
-        self.model.replies = [
+        self.model.answers = [
             Reply("", (reply,)) if isinstance(reply, ToolCall) else Reply(reply) for reply in replies
         ]
         return self.loop.run(text, speaker=speaker, **how).handed[0]
@@ -195,7 +178,7 @@ def test_a_fact_that_repeats_what_was_told_is_as_private(robot: Robot, told: boo
 def test_the_reply_is_as_private_before_it_is_spoken(robot: Robot) -> None:
     """A robot that is switched off while it says a private value has kept that turn for its owner."""
     robot.hear(PIN, "I'll keep it.", private=True)
-    robot.model.replies = [Reply("It is 4711.")]
+    robot.model.answers = [Reply("It is 4711.")]
     robot.loop.prepare("What was it again?", speaker="alice")
     robot.memory.database.flush()
     assert robot.levels()[1] == MINE
@@ -226,7 +209,7 @@ def test_hooks_that_were_put_together_by_hand_close_it_too(
     """Without a session store, neither the episode of a call nor the log quotes what was said in private."""
     given = {"type": "object", "properties": {"at": {}}}
     look = Tool("look", "Looks.", given, lambda at: f"dark at {at}")
-    path, model = tmp_path / "audit.jsonl", Scripted()
+    path, model = tmp_path / "audit.jsonl", Model(otherwise="All right.")
     with (
         edgemem.SQLiteMemoryStore(tmp_path / "memory.db") as store,
         AuditLogHook(path, text="household", clock=clock) as audit,
@@ -234,7 +217,7 @@ def test_hooks_that_were_put_together_by_hand_close_it_too(
         hooks = [edgemem.MemoryInjectionHook(store), edgemem.EpisodeLoggerHook(store), audit]
         loop = AgentLoop(model, hooks=hooks, tools=[look], speaker="alice")
         loop.run(PIN, private=True)
-        model.replies = [Reply("Is it 4711?", (ToolCall("look", {"at": "4711"}),)), Reply("Dark.")]
+        model.answers = [Reply("Is it 4711?", (ToolCall("look", {"at": "4711"}),)), Reply("Dark.")]
         loop.run("Look there.")
         store.database.flush()
         (episode,) = store.recent_episodes(5)
@@ -245,7 +228,7 @@ def test_hooks_that_were_put_together_by_hand_close_it_too(
 def test_what_nobody_heard_of_a_reply_counts(robot: Robot) -> None:
     """A reply that was cut off before the private value is stored whole, so its turn is private."""
     robot.hear(PIN, "I'll keep it.", private=True)
-    robot.model.replies = [Reply("It is 4711.")]
+    robot.model.answers = [Reply("It is 4711.")]
     robot.loop.prepare("What was it again?", speaker="alice")
     robot.loop.interrupt("It is")
     robot.loop.commit()

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from counts import LONG
+from talking import Model, opened
 
-import edgemem
-from edgemem import AgentLoop, Memory
+from edgemem import AgentLoop
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.conversation import conversation_of
-from edgemem.records import Epoch, Message, Reply
-
-
-class Model:
-    """Answers the same each time."""
-
-    handed = 0
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.handed = len(messages)
-        return Reply("It stands on the second shelf, I think.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
+from edgemem.records import Epoch, Message
 
 
 def live(loop: AgentLoop, layout: PromptLog, turns: int) -> None:
@@ -58,18 +45,11 @@ def calls_of(work: Callable[[], Any]) -> int:
     return calls
 
 
-def opened(home: Path) -> Memory:
-    """Open a home that finds by words."""
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    return edgemem.open(home, worker=False, watch=False)
-
-
 @pytest.mark.long
 def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
     """All hooks together do as much in a turn after 10,000 turns (1,600 if it must be quick) as after 100."""
     with opened(tmp_path / "home") as memory:
-        model = Model()
+        model = Model(otherwise="It stands on the second shelf, I think.")
         loop = AgentLoop(
             model, hooks=memory.hooks(session_id="s"), instructions="You are Pip.", speaker="alice"
         )
@@ -84,7 +64,7 @@ def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
                 loop.run("hello")
             memory.idle(10)
             costs.append(min(calls_of(lambda: loop.run("hello")) for _ in range(3)))
-            prompts.append(model.handed)
+            prompts.append(len(model.handed[-1]))
         assert loop.hooks.failures() == []
     assert len(loop.session.messages) > 2 * many
     assert prompts[0] == prompts[1]

@@ -6,17 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
+from talking import Model, opened
 from word_tokenizer import WordTokenizer
 
-import edgemem
 from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
 from edgemem.hooks.points import AgentResult, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.memory import Memory
-from edgemem.records import Message, Reply, Session, ToolCall
+from edgemem.records import Message, Session
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -38,32 +37,13 @@ class Meter(WordTokenizer):
         return super().encode(text, special=special)
 
 
-class Model:
-    """Keeps its prompts, and calls what it is told to call first."""
-
-    def __init__(self, *replies: Reply) -> None:
-        self.replies = list(replies)
-        self.prompts: list[list[Message]] = []
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.prompts.append(list(messages))
-        return self.replies.pop(0) if self.replies else Reply("Fine.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
-
-def opened(home: Path, context: str = "window_tokens = 20000\n") -> Memory:
-    """Open a home that finds by words."""
-    home.mkdir(exist_ok=True)
-    (home / "edgemem.toml").write_text(f'[llama]\nembedder = ""\n[context]\n{context}')
-    return edgemem.open(home, worker=False)
+WIDE = "[context]\nwindow_tokens = 20000\n"
 
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     """Return an open memory with a window that holds an utterance of the bound."""
-    with opened(tmp_path / "home") as memory:
+    with opened(tmp_path / "home", WIDE) as memory:
         yield memory
 
 
@@ -79,7 +59,7 @@ def sizes(home: Path) -> int:
 
 def test_what_is_longer_is_cut_and_says_so(memory: Memory) -> None:
     """The beginning is said to the model, kept and found; nobody counts, stores or indexes the rest."""
-    meter, model = Meter(), Model()
+    meter, model = Meter(), Model(otherwise="Fine.")
     loop = AgentLoop(model, hooks=memory.hooks(session_id="s", tokenizer=meter), speaker="ann")
     assert loop.run(LONG).reply == "Fine."
     assert loop.run("And now?").reply == "Fine."
@@ -92,8 +72,8 @@ def test_what_is_longer_is_cut_and_says_so(memory: Memory) -> None:
     assert kept.endswith(MARK)
     assert LONG.startswith(kept.removesuffix(MARK))
     assert first.messages[0].unheard is None
-    assert texts(model.prompts[0]) == [kept]
-    assert texts(model.prompts[1])[:2] == [kept, "Fine."]
+    assert texts(model.handed[0]) == [kept]
+    assert texts(model.handed[1])[:2] == [kept, "Fine."]
     assert meter.characters < 20 * BOUND
     assert sizes(memory.home) < 40 * BOUND
     (found, *_) = memory.recall("Where is the spare key?", kinds={"turn"})
@@ -104,11 +84,11 @@ def test_a_restart_goes_on_with_the_same_prompt(tmp_path: Path) -> None:
     """What was cut stays cut where it was."""
     prompts = []
     for _ in range(2):
-        with opened(tmp_path / "home") as memory:
-            model = Model()
+        with opened(tmp_path / "home", WIDE) as memory:
+            model = Model(otherwise="Fine.")
             loop = AgentLoop(model, hooks=memory.hooks(session_id="s"))
             loop.run(LONG if not prompts else "And now?")
-            prompts += model.prompts
+            prompts += model.handed
     assert prompts[1][:1] == prompts[0]
 
 
@@ -141,22 +121,13 @@ def test_a_loop_that_keeps_all_of_it_is_understood(memory: Memory, keeps_view: b
     assert max(len(text.encode()) for prompt in prompts for text in texts(prompt)) <= BOUND + 1000
 
 
-def test_tools_run_in_such_a_turn(memory: Memory) -> None:
-    """A tool is asked for whoever spoke, and answers as in any other turn."""
-    model = Model(Reply("", (ToolCall("remember_fact", {"key": "goose", "value": "says honk"}),)))
-    loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools(), speaker="ann")
-    loop.run(LONG)
-    assert loop.hooks.failures() == []
-    assert memory.store.get_fact("goose", scope="household") == "says honk"
-
-
 def test_the_bound_is_kept_to_the_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never within a character."""
     for bound, length in ((300, 120), (300, 100), (300, 101), (30_000, 10_000)):
         monkeypatch.setattr("edgemem.context.prompt.turn.UTTERANCE_BYTES", bound)
         home = tmp_path / f"{bound}-{length}"
-        with opened(home, "window_tokens = 90000\n") as memory:
-            loop = AgentLoop(Model(), hooks=memory.hooks(session_id="s"))
+        with opened(home, "[context]\nwindow_tokens = 90000\n") as memory:
+            loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="s"))
             loop.run("語" * length)
             memory.database.flush()
             (turn,) = memory.sessions.journal.read_turns("s")
@@ -189,7 +160,7 @@ def test_images_beside_the_text_stay(memory: Memory) -> None:
 def test_a_session_kept_as_json_is_bounded_too(tmp_path: Path) -> None:
     """Also without a profile."""
     with JSONSessionStore(tmp_path / "s") as store:
-        loop = AgentLoop(Model(), hooks=[PersistSessionHook(store, session_id="s")])
+        loop = AgentLoop(Model(otherwise="Fine."), hooks=[PersistSessionHook(store, session_id="s")])
         loop.run(LONG)
         loop.run("And now?")
         assert loop.hooks.failures() == []

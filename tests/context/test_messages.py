@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from edgemem.context.messages import (
     NO_RESULT,
-    group_turns,
     repair_orphans,
     split_turns,
     tool_calls,
@@ -47,8 +46,7 @@ messages = st.lists(
 def test_every_call_gets_one_result_and_every_result_has_a_call(conversation: list[dict[str, Any]]) -> None:
     """After a repair, calls and results balance within each turn, and repairing again changes nothing."""
     repaired = repair_orphans(conversation)
-    for span in group_turns(repaired):
-        turn = repaired[span.start : span.stop]
+    for turn in split_turns(repaired)[1]:
         assert sum(len(tool_calls(m)) for m in turn) == sum(m["role"] == "tool" for m in turn)
     assert repair_orphans(repaired) == repaired
 
@@ -66,24 +64,14 @@ def test_repair_keeps_the_other_messages_as_the_same_objects(conversation: list[
 
 @given(messages)
 def test_splitting_loses_nothing(conversation: list[dict[str, Any]]) -> None:
-    """Instructions and turns together hold each message once."""
+    """Instructions and turns together hold each message once, and each turn but the first starts at a user message."""
     head, turns = split_turns(conversation)
+    assert all(message["role"] in ("system", "developer") for message in head)
+    for n, turn in enumerate(turns):
+        roles = [message["role"] for message in turn]
+        assert roles.count("user") == (roles[0] == "user") >= (n > 0)
     parts = [id(m) for m in head] + [id(m) for turn in turns for m in turn]
     assert sorted(parts) == sorted(map(id, conversation))
-
-
-@given(messages)
-def test_turns_cover_everything_behind_the_instructions(conversation: list[dict[str, Any]]) -> None:
-    """Turns follow one another without a gap, and each but the first starts at a user message."""
-    spans = group_turns(conversation)
-    assert all(
-        m["role"] in ("system", "developer") for m in conversation[: spans[0].start if spans else None]
-    )
-    assert [span.start for span in spans[1:]] == [span.stop for span in spans[:-1]]
-    assert not spans or spans[-1].stop == len(conversation)
-    assert all(conversation[span.start]["role"] == "user" for span in spans[1:])
-    for span in spans:
-        assert not any(m["role"] == "user" for m in conversation[span.start + 1 : span.stop])
 
 
 def test_a_greeting_is_a_turn_of_its_own() -> None:

@@ -13,7 +13,6 @@ from edgemem.context.prompt.turn import PromptTurn
 from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Epoch, Heard, Reader, Turn
 from edgemem.store.messages import stored_message as stored
-from edgemem.store.rights import readable
 
 SYSTEM = {"role": "system", "content": "You are Pip."}
 ALICE, BOB, STRANGER = Reader("alice"), Reader("bob"), Reader()
@@ -88,17 +87,6 @@ def test_a_later_hop_adds_only_the_tool_result() -> None:
     assert layout.view() == [*first, *said[1:]]
 
 
-def test_a_discarded_turn_was_never_shown() -> None:
-    """What an aborted turn had put before the model is not counted as visible."""
-    layout = PromptLog("kitchen")
-    layout.begin(ALICE)
-    layout.take([SYSTEM, user("hm")])
-    layout.put("memory", (BlockLine("fact:1", "- a"),))
-    layout.discard()
-    assert layout.visible() == {}
-    assert layout.messages == []
-
-
 def test_a_loop_that_keeps_what_hooks_return_is_understood() -> None:
     """Injected text that comes back inside a loop's own list is not taken for what somebody said."""
     layout = PromptLog("kitchen")
@@ -146,14 +134,6 @@ def test_a_stranger_sees_neither_household_turns_nor_their_summary() -> None:
     assert "Friday" in str(turn(layout, said, "when do we leave?"))
 
 
-def test_others_in_the_room_close_what_is_private() -> None:
-    """A private record is not read while somebody else hears the answer."""
-    assert readable(ALICE, "private", "alice")
-    assert not readable(Reader("alice", frozenset({"bob"})), "private", "alice")
-    assert not readable(BOB, "private", "alice")
-    assert readable(None, "private", "alice")
-
-
 def test_an_unknown_voice_in_the_room_closes_the_household() -> None:
     """What only the household may hear is not in a prompt whose answer a stranger hears, whoever asks."""
     layout = PromptLog("kitchen")
@@ -185,16 +165,6 @@ def test_a_new_epoch_puts_the_summary_at_the_head_of_its_first_user_message() ->
     assert "Earlier things." in view[1]["content"]
     assert view[1]["content"].endswith("q4")
     assert turn(layout, said, "q7")[: len(view)] == view
-
-
-def test_an_interruption_leaves_only_what_was_heard() -> None:
-    """The rest of the reply is not in the next prompt."""
-    layout, said = PromptLog("kitchen"), []
-    turn(layout, said, "tell me a story")
-    assert layout.hear(layout.turns[-1], {1: "re tell"}) is layout.turns[-1]
-    said[-1] = robot("re tell")
-    view = turn(layout, said, "stop")
-    assert view[2]["content"] == "re tell"
 
 
 def test_a_changed_past_keeps_the_turns_before_the_change() -> None:
@@ -235,29 +205,6 @@ def test_content_lists_get_their_block_as_a_part() -> None:
     assert content[1:] == message["content"]
     assert stored(message).content == "what is this?"
     assert stored(message).as_message() == message
-
-
-def test_a_resumed_session_renders_the_same_prompt() -> None:
-    """Stored turns with their blocks give back the prompt byte for byte."""
-    layout, said = PromptLog("kitchen"), []
-    for i in range(3):
-        turn(layout, said, f"q{i}", lines=(BlockLine(f"fact:{i}", f"- item {i}"),))
-    view = turn(layout, said, "last")
-    records = [
-        Turn(
-            "kitchen",
-            t.n,
-            tuple(stored(m) for m in t.messages),
-            block=t.block,
-            shown=tuple(s.id for s in t.shown),
-            level=t.level,
-        )
-        for t in layout.turns[:3]
-    ]
-    again = PromptLog("kitchen")
-    again.resume(records, None)
-    assert turn(again, again.messages, "last") == view
-    assert set(again.visible()) == set(layout.visible())
 
 
 @settings(max_examples=150, deadline=None)
@@ -355,51 +302,3 @@ def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
     layout.take([SYSTEM, *said[:-1], robot("re"), user("now")])
     assert [text_of(message) for message in layout.view()][1:] == ["now"]
     assert not layout.visible()
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from([ALICE, BOB, STRANGER]),
-        st.sampled_from(["says", "is told", "is private", "is cut off", "begins anew"]),
-        st.booleans(),
-    ),
-    max_size=12,
-)
-
-
-@given(steps=STEPS)
-def test_what_is_new_joins_what_was_laid_before(steps: list[tuple[Reader, str, bool]]) -> None:
-    """A prompt that grew turn by turn, whoever looked at it, is the one that is laid out at once from the same turns."""
-    layout, said = PromptLog("kitchen"), list[dict[str, Any]]()
-    for n, (reader, how, looks) in enumerate(steps):
-        fact = ("household", f"cup {n % 3}")
-        shown = (
-            BlockLine(f"fact:{n % 4}", f"- cup {n % 3}: {n}", fact=fact, value=str(n)),
-            BlockLine(f"turn:{n}", "- hm"),
-        )
-        layout.begin(reader, level="private" if how == "is private" else None)
-        said.append(user(f"turn {n}"))
-        layout.take([SYSTEM, *said])
-        layout.put("memory", shown if how == "is told" else ())
-        if looks:
-            layout.take(layout.view())
-        said.append(robot(f"re {n}"))
-        layout.take([SYSTEM, *said])
-        layout.commit()
-        if how == "is cut off":
-            layout.hear(layout.turns[-1], {1: "re"})
-            said[-1] = layout.turns[-1].messages[-1]
-        if how == "begins anew":
-            layout.switch(Epoch("kitchen", n, f"summary {n}"))
-        layout.reader = reader
-        anew = PromptLog("kitchen")
-        anew.epoch, anew.reader, anew._system = layout.epoch, reader, layout._system
-        anew._history.replace([*layout.turns])
-        anew.switch(layout.epoch)
-        assert layout.view() == anew.view()
-        assert list(layout.visible().items()) == list(anew.visible().items())
-        assert layout.visible().newest == anew.visible().newest
-        assert layout.visible_turns() == anew.visible_turns()
-        visible = layout.visible()
-        assert visible.valued | visible.others == set(visible)
-        assert all((item.about is not None) == (name in visible.valued) for name, item in visible.items())

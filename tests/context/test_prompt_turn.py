@@ -75,24 +75,6 @@ def test_fact_is_seen_until_a_block_says_otherwise() -> None:
     assert Dedupe([both]).holds(fact("bin.day", "Monday"))
 
 
-def test_what_was_cut_from_a_turn_is_seen_no_more() -> None:
-    """A turn is looked through once, and once more when a barge-in changed it."""
-    turn = called("note", {"text": "eggs"})
-    assert Dedupe([turn]).holds_note("eggs")
-    assert not Dedupe([turn]).holds_note("milk")
-    turn.messages[1]["tool_calls"] = called("note", {"text": "milk"}).messages[1]["tool_calls"]
-    turn.cut(len(turn.messages) - 1, "so")
-    assert Dedupe([turn]).holds_note("milk")
-    assert not Dedupe([turn]).holds_note("eggs")
-
-
-def test_nothing_is_seen_in_an_empty_prompt() -> None:
-    """Where no turn stands in the prompt, everything is told."""
-    seen = Dedupe([])
-    assert not any(seen.holds(item) for item in (fact("a", "b"), Recalled("note", "1", "x", 0.5)))
-    assert not seen.holds(Recalled("episode", "1", "x", 0.5))
-
-
 def test_arguments_that_cannot_be_read_are_not_seen() -> None:
     """A model that writes broken JSON costs a repeated line, and no turn."""
     turn = called("note", {"text": "x"})

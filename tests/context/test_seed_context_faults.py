@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ggufs import write_llama_gguf
+from talking import Model, opened
 
-import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, SQLiteSessionStore
 from edgemem.context.messages import NO_RESULT
 from edgemem.hooks.compaction import ContextCompactionHook
@@ -18,13 +18,11 @@ from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool, ToolTurn
-from edgemem.records import Message, Reply, ToolCall
+from edgemem.records import Reply, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 
 SMALL = """
-[llama]
-embedder = ""
 [context]
 window_tokens = 700
 reply_tokens = 40
@@ -33,31 +31,11 @@ summary_tokens = 60
 """
 
 
-class Model:
-    """Answers what it is told to, and keeps what it was handed."""
-
-    def __init__(self, *replies: Reply) -> None:
-        self.replies = list(replies)
-        self.handed: list[list[Message]] = []
-        self.while_asked: Callable[[], None] = lambda: None
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.handed.append(list(messages))
-        self.while_asked()
-        return self.replies.pop(0) if self.replies else Reply("ok")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
-
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     """Return an open memory that finds by words."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text(SMALL)
-    with edgemem.open(home, worker=False) as opened:
-        yield opened
+    with opened(tmp_path / "home", SMALL) as memory:
+        yield memory
 
 
 @pytest.fixture(scope="module")
@@ -74,12 +52,9 @@ def spoken(session: Any) -> list[tuple[str, Any]]:
 
 def test_19_compaction_leaves_the_models_cache_alone(tmp_path: Path, talker: Path) -> None:
     """While idle time compacts, a real model evaluates nothing, and each turn reads only what is new in its epoch."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text(SMALL)
     with (
         LlamaChat(talker, n_ctx=1024, threads=1) as chat,
-        edgemem.open(home, tokenizer=chat.tokenizer, worker=False) as memory,
+        opened(tmp_path / "home", SMALL, tokenizer=chat.tokenizer) as memory,
     ):
         loop = AgentLoop(
             ChatReplies(chat, max_tokens=8),
@@ -149,7 +124,7 @@ def test_28_an_agent_within_a_tool_leaves_the_session_whole(
         outer = AgentLoop(Model(), hooks=hooks, tools=[ask], speaker="alice")
         for n in range(50):
             outer.run(f"question {n}")
-        outer.model.replies = [Reply("", (ToolCall("ask", {}),)), Reply("Take two.")]  # type: ignore[attr-defined]
+        outer.model.answers = [Reply("", (ToolCall("ask", {}),)), Reply("Take two.")]  # type: ignore[attr-defined]
         outer.run("and for the cake?")
         outer.run("thanks")
         assert outer.hooks.failures() == []
@@ -221,7 +196,7 @@ def test_31_a_cut_reaches_the_agent_within_the_tool() -> None:
     inside = Model(Reply("", (ToolCall("move", {}),)), Reply("I moved."))
     moved: list[int] = []
     inner = AgentLoop(inside, tools=[Tool("move", "", {}, lambda: moved.append(1))])
-    inside.while_asked = lambda: outer.interrupt("")
+    inside.meanwhile = lambda: outer.interrupt("")
     results = []
 
     def ask(turn: ToolTurn) -> str:
@@ -236,7 +211,7 @@ def test_31_a_cut_reaches_the_agent_within_the_tool() -> None:
     assert (len(model.handed), len(inside.handed), moved) == (1, 1, [])
     # The next turn of both begins without the old cut.
     assert not outer.run("and now?").interrupted
-    inside.while_asked = lambda: None
+    inside.meanwhile = lambda: None
     assert not inner.run("and now?").interrupted
 
 

@@ -146,19 +146,6 @@ def test_of_a_message_only_what_stands_behind_a_known_block_is_tokenised(letters
     assert letters.asked == [whole, "And that?"]
 
 
-def test_a_bound_tokenises_nothing(letters: Letters) -> None:
-    """Of a message whose block is known, bytes stand for the rest; once the rest is known too, all of it is found."""
-    sizes, block = TokenCache(letters), fence(["- the cup is blue", "- the tin is red"])
-    whole = f"{block}où?"
-    assert sizes.upper_bound(whole) == len(whole.encode())
-    sizes.note(block, 20)
-    assert sizes.upper_bound(whole) == 20 + len("où?".encode())
-    assert letters.asked == []
-    sizes.of("où?")
-    assert sizes.upper_bound(whole) == 23
-    assert letters.asked == ["où?"]
-
-
 def test_no_words_are_kept(letters: Letters) -> None:
     """Of texts that were measured nothing is left but numbers, and after a forgetting not even these."""
     sizes = TokenCache(letters)

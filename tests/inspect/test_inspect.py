@@ -14,6 +14,7 @@ import pytest
 from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from talking import Model
 from word_tokenizer import WordTokenizer
 
 import edgemem
@@ -23,7 +24,7 @@ from edgemem.inspect.prompt import Inspection, inspect_prompt
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Reply, StoredMessage, Turn
+from edgemem.records import StoredMessage, Turn
 
 FACTS = (
     ("ann.tea", "green, no sugar"),
@@ -31,21 +32,6 @@ FACTS = (
     ("bo.dog", "a spaniel"),
     ("bo.job", "nurse"),
 )
-
-
-class Model:
-    """Answers the same to everything, and keeps what it was handed."""
-
-    def __init__(self) -> None:
-        self.handed: list[dict[str, Any]] = []
-
-    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
-        """Say something."""
-        self.handed = list(messages)
-        return Reply("Of course.")
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
 
 
 def look(
@@ -149,7 +135,7 @@ def test_it_is_the_prompt_that_the_next_turn_hands_over(tmp_path: Path, said: st
             hooks=memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer()),
             instructions="You are a robot.",
         ).run(said, speaker="Ann")
-    assert found.messages == model.handed
+    assert found.messages == model.handed[-1]
 
 
 def reasons(found: Inspection) -> dict[str, str]:

@@ -83,20 +83,3 @@ def test_binary_empty_and_missing_files_are_refused(tmp_path: Path) -> None:
     path.write_text('{"say": "no time"}')
     with pytest.raises(InvalidInputError, match="the first line needs `at`"):
         read_script(path)
-
-
-def test_what_the_ear_knew_becomes_the_record_of_hearing(tmp_path: Path) -> None:
-    """Speaker, confidence, room and event time reach the record."""
-    (line,) = read_script(
-        written(
-            tmp_path,
-            f'{{{AT}, "say": "hello", "speaker": "Ann", "heard": {{"asr_confidence": 0.4, "room": "hall"}}}}',
-        )
-    )
-    heard = line.as_heard()
-    assert (heard.speaker, heard.asr_confidence, heard.room, heard.event_time) == (
-        "Ann",
-        0.4,
-        "hall",
-        line.time,
-    )

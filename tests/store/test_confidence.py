@@ -13,6 +13,7 @@ import edgemem
 from edgemem.cli import main
 from edgemem.clock import Clock
 from edgemem.context.block.delta import lines_for
+from edgemem.context.block.render import VisibleLines
 from edgemem.records import Heard, Reader
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -87,7 +88,10 @@ def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(tmp_path)
         (hits,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
         assert (hits.value, hits.doubt) == ("comes on monday", "comes on friday")
         assert hits.text == "doctor: comes on monday (since then heard, perhaps misheard: comes on friday)"
-        lines = [line.line for line in lines_for([hits], visible={}, visible_turns=frozenset(), session="s")]
+        lines = [
+            line.line
+            for line in lines_for([hits], visible=VisibleLines(), visible_turns=frozenset(), session="s")
+        ]
         assert lines == ["- doctor: comes on monday", "- perhaps misheard: doctor: comes on friday"]
         memory.store.add_fact("doctor", "comes on monday", heard=WELL)
         assert memory.recall("doctor", k=1)[0].text == "doctor: comes on monday"

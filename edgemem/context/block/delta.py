@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
-from edgemem.context.block.excerpt import MOST_CHARS
 from edgemem.context.block.render import (
     LINE_CHARS,
+    MOST_CHARS,
+    PART,
+    PAST,
     RANK,
     About,
     BlockLine,
@@ -20,8 +23,6 @@ from edgemem.context.block.render import (
     asked_for,
     day_of,
     line_text,
-    part_of,
-    past_of,
 )
 from edgemem.fence import BULLET, clean, storable
 from edgemem.recall.text.analyse import terms
@@ -40,7 +41,7 @@ VALUES = ("fact", "preference")
 def lines_for(
     recalled: Iterable[Recalled],
     *,
-    visible: Mapping[str, BlockLine],
+    visible: VisibleLines,
     visible_turns: frozenset[int],
     session: str,
     kept: Callable[[BlockLine], bool] = lambda _: True,
@@ -56,7 +57,7 @@ def lines_for(
         question: what may be answered by that part of a turn which was not shown.
         now: seconds since the epoch; a day of another year is said with it.
     """
-    before = newest_values(visible)
+    before = visible.newest
     out = []
     for item in recalled:
         name = f"{item.kind}:{item.id}"
@@ -68,7 +69,7 @@ def lines_for(
             out.append(_line_of_past(name, item, now=now))
             continue
         if item.kind not in VALUES:
-            if part_of(name) not in visible or _asks_for_the_rest(item, question, visible):
+            if name + PART not in visible or _asks_for_the_rest(item, question, visible):
                 out.append(BlockLine(name, f"{BULLET}{line_text(item, now=now)}", item.level, item.owner))
             continue
         about = (item.kind, item.scope, storable(item.key or ""))
@@ -96,7 +97,7 @@ def _line_of_past(name: str, item: Recalled, *, now: float | None) -> BlockLine:
     about = ("fact", item.scope, storable(item.key or ""))
     until = f"until {day_of(item.valid_to, now=now)}" if item.valid_to else "not any more"
     text = clean(f"before: {_named(about)}: {storable(item.value or '')}", max_chars=LINE_CHARS)
-    return BlockLine(past_of(name), f"- {text} ({until})", item.level, item.owner, about[1:])
+    return BlockLine(name + PAST, f"- {text} ({until})", item.level, item.owner, about[1:])
 
 
 def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, BlockLine]) -> bool:
@@ -105,13 +106,8 @@ def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, Bloc
     return bool(asked.difference(*(terms(line.line) for line in visible.values() if line.item != line.id)))
 
 
-def newest_values(visible: Mapping[str, BlockLine]) -> Mapping[About, BlockLine]:
-    """Return of what the prompt holds what it says last of each key."""
-    return (visible if isinstance(visible, VisibleLines) else VisibleLines(visible)).newest
-
-
 def changes(
-    visible: Mapping[str, BlockLine],
+    visible: VisibleLines,
     current: Callable[[Collection[About]], Mapping[About, Held]],
     *,
     kept: Callable[[BlockLine], bool] = lambda _: True,
@@ -122,10 +118,9 @@ def changes(
         current: for several of them, whether the value may be read now, and if so, the value or None, and who may.
         kept: whether the value that was shown was not erased since, so that it may be said once more.
     """
-    newest = newest_values(visible)
     out = []
-    now = current(newest) if newest else {}
-    for about, item in newest.items():
+    now = current(visible.newest) if visible.newest else {}
+    for about, item in visible.newest.items():
         held = now[about]
         if not held.readable:
             continue  # that it changed is as private as what it changed to
@@ -199,45 +194,31 @@ def _line_of(
 
 
 def _named(about: About) -> str:
-    return f"{_subject(about[1])}{about[2]}"
+    """Return a key with whose or of which room it is."""
+    kind, _, name = about[1].partition(":")
+    return f"{name}'s {about[2]}" if kind == "user" and name else f"{name}, {about[2]}" if name else about[2]
 
 
 def value_as_recalled(of: Fact | Preference) -> Recalled:
     """Return a fact or a preference in the form that recall returns, for stores without an index."""
     # A user's own store may know only scopes; a scope that is closed closes what is in it.
     level, owner = level_of_scope(of.scope) if of.level == "shared" else (of.level, of.owner)
-    if isinstance(of, Preference):
-        return Recalled(
-            "preference",
-            f"{of.scope}/{of.key}",
-            f"{of.key}: {of.value}",
-            0.5,
-            ("listed",),
-            recorded_at=of.updated_at,
-            scope=of.scope,
-            level=level,
-            owner=owner,
-            key=of.key,
-            value=of.value,
-        )
-    fact = of
+    name, at = f"{of.scope}/{of.key}", of.updated_at
+    since: dict[str, Any] = {}
+    if isinstance(of, Fact):
+        name, at = of.id or name, of.recorded_at or at
+        since = {"valid_from": of.valid_from, "source": of.source}
     return Recalled(
-        "fact",
-        fact.id or f"{fact.scope}/{fact.key}",
-        f"{fact.key}: {fact.value}",
+        "fact" if since else "preference",
+        name,
+        f"{of.key}: {of.value}",
         0.5,
         ("listed",),
-        recorded_at=fact.recorded_at or fact.updated_at,
-        valid_from=fact.valid_from,
-        source=fact.source,
-        scope=fact.scope,
+        recorded_at=at,
+        scope=of.scope,
         level=level,
         owner=owner,
-        key=fact.key,
-        value=fact.value,
+        key=of.key,
+        value=of.value,
+        **since,
     )
-
-
-def _subject(scope: str) -> str:
-    kind, _, name = scope.partition(":")
-    return f"{name}'s " if kind == "user" and name else f"{name}, " if name else ""

@@ -9,6 +9,7 @@ household may know are carried, with the values that hold when the epoch is writ
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,24 +35,18 @@ Current = Callable[[Collection[About]], Mapping[About, Held]]
 
 def head_of(epoch: Epoch) -> str:
     """Return the block that stands before an epoch's first utterance; empty if nothing came before it."""
-    lines = [item.line for item in carried_by(epoch)]
-    if not epoch.summary:
-        return fence(lines)
-    if not lines:
-        return fence(epoch.summary.splitlines(), header=SUMMARY_HEADER)
-    return fence([*lines, SUMMARY_HEADER, *epoch.summary.splitlines()])
+    summary = [SUMMARY_HEADER, *epoch.summary.splitlines()] if epoch.summary.strip() else []
+    return fence([*(item.line for item in carried_by(epoch)), *summary])
 
 
 def carried_by(epoch: Epoch) -> tuple[BlockLine, ...]:
     """Return what of memory stands in an epoch's head."""
-    return tuple(item for item in map(_decoded, epoch.carried) if item is not None and _is_carried(item))
-
-
-def _decoded(item: str) -> BlockLine | None:
-    try:
-        return msgspec.json.decode(item, type=BlockLine)
-    except msgspec.MsgspecError:
-        return None  # from an export that somebody wrote by hand; a talk goes on without it
+    items = []
+    for text in epoch.carried:
+        # What cannot be read is from an export that somebody wrote by hand; a talk goes on without it.
+        with suppress(msgspec.MsgspecError):
+            items.append(msgspec.json.decode(text, type=BlockLine))
+    return tuple(filter(_is_carried, items))
 
 
 def _is_carried(item: BlockLine) -> bool:

@@ -1,24 +1,27 @@
 """Rendering: a line of a block, and how what was said, done and noted stands in it, with who said it and when.
 
-Where not everything fits, a long message is told by the sentence that should answer, and goes on from there as far as there is
-room, the best first; a short one is told whole or not at all.
+Where not everything fits, a long message is told in an excerpt, the best message first; a short one is told whole or not at
+all. A speaker first says what a message is about, in the words that a question will have, and then what there is to know of
+it. So an excerpt begins with the sentence that has most words of the question and goes on from there as far as there is room;
+`…` marks what was left out. Text that a recogniser wrote without full stops is cut into parts of some words.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.context.block.excerpt import Excerpt, excerpt, whole
+from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
 from edgemem.recall.text.analyse import terms
 from edgemem.scopes import Level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from edgemem.records import Recalled
 
@@ -32,18 +35,10 @@ About = tuple[str, str, str]
 IN_A_LINE_ABOVE = "(in a line above)"
 """How a person is told of an item whose line is empty: what one person said on a day stands in one line."""
 
-_PART = "/part"
-_PAST = "/past"
-
-
-def part_of(name: str) -> str:
-    """Return the id of an excerpt of an item: the rest of it was not shown."""
-    return name + _PART
-
-
-def past_of(name: str) -> str:
-    """Return the id of the line that tells of a fact that it does not hold any more."""
-    return name + _PAST
+PART = "/part"
+"""Ends the id of an excerpt of an item: the rest of it was not shown."""
+PAST = "/past"
+"""Ends the id of the line that tells of a fact that it does not hold any more."""
 
 
 class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -64,14 +59,14 @@ class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def item(self) -> str:
         """Return the id of the item, also where only an excerpt of it is shown, or that it is past."""
-        return self.id.removesuffix(_PART).removesuffix(_PAST)
+        return self.id.removesuffix(PART).removesuffix(PAST)
 
     @property
     def about(self) -> About | None:
         """Return what the model takes this for the value of; a doubt only stands beside one, and so does what is past."""
         if self.fact is None:
             return None if self.preference is None else ("preference", *self.preference)
-        beside = self.id.startswith("doubt:") or self.id.endswith(_PAST)
+        beside = self.id.startswith("doubt:") or self.id.endswith(PAST)
         return None if beside else ("fact", *self.fact)
 
 
@@ -101,20 +96,75 @@ SHORT_CHARS = 160
 """A message of no more characters than this is told whole or not at all. With 120, .816 of the answers of `told_at_length.toml` stand
 whole in the block, with 160 .855; with 240, LoCoMo's blocks of 80 tokens hold .479 of its answer words, with 160 .532."""
 
-_MOST_CHARS = 2 * LINE_CHARS
+MOST_CHARS = 2000
+"""An excerpt is made of this many characters at the beginning of a text."""
+
+_MOST_OF_ONE = 2 * LINE_CHARS
 """The most characters of one item, however much room there is."""
 
-ASIDE = " / "
+GAP = "…"
+"""Stands where something was left out."""
+
+_ENDLESS_CHARS = 120
+"""A sentence that is longer, and that no mark ends, is more than one."""
+_CLAUSE = re.compile(r"\S.{0,59}(?!\S)|\S.{0,59}", re.DOTALL)
+"""About as much of it as a clause; cut between two words, where there are any."""
+
+_ASIDE = " / "
 """Between things that one person said."""
-
-_TOGETHER = 2
-"""Tokens that a block and what is added to it may take less together than apart."""
-
-FIRST = {"episode": 0.15}
-"""Added to the score of an episode: it stands before a turn that scores a little more, since it is short and sure."""
 
 _A_YEAR_S = 300 * 86_400.0
 """From then on a day is said with its year."""
+
+
+class Excerpt(NamedTuple):
+    """Some sentences of a text that follow one another."""
+
+    source: str
+    spans: tuple[tuple[int, int], ...]
+    """Where each sentence of the text begins, and where it is over."""
+    first: int = 0
+    """The number of the first sentence of the excerpt."""
+    end: int = 1
+    """The number of the first sentence behind the excerpt."""
+
+    @property
+    def whole(self) -> bool:
+        """Return whether nothing was left out."""
+        return self.end - self.first == len(self.spans)
+
+    @property
+    def text(self) -> str:
+        """Return what is told, with a mark where there was more."""
+        if self.whole:
+            return self.source
+        text = self.source[self.spans[self.first][0] : self.spans[self.end - 1][1]]
+        return f"{GAP * (self.first > 0)}{text}{GAP * (self.end < len(self.spans))}"
+
+    def longer(self) -> Iterator[Excerpt]:
+        """Yield the same with the sentence behind it, and the same with the one before it."""
+        if self.end < len(self.spans):
+            yield self._replace(end=self.end + 1)
+        if self.first > 0:
+            yield self._replace(first=self.first - 1)
+
+
+def excerpt(text: str, asked: frozenset[str]) -> Excerpt:
+    """Return the sentence of a text that has most of the question, given the stems of that."""
+    text = text[:MOST_CHARS]
+    spans: list[tuple[int, int]] = []
+    end = 0
+    for sentence in split_sentences(text):
+        start = text.index(sentence, end)
+        end = start + len(sentence)
+        if len(sentence) > _ENDLESS_CHARS and sentence[-1].isalnum():
+            spans += (part.span() for part in _CLAUSE.finditer(text, start, end))
+        else:
+            spans.append((start, end))
+    if not spans:
+        return Excerpt(text, ((0, len(text)),))
+    best = max(range(len(spans)), key=lambda n: len(asked.intersection(terms(text[slice(*spans[n])]))))
+    return Excerpt(text, tuple(spans), best, best + 1)
 
 
 def line_text(item: Recalled, *, now: float | None = None) -> str:
@@ -145,41 +195,23 @@ def fitting(
     recalled = [items[line.id] for line in lines]
     asked = asked_for(question, recalled)
     kept: dict[int, Excerpt] = {}
-    taken = 0
 
-    def fits(number: int, part: Excerpt) -> bool:
-        nonlocal taken
-        before = words_of(kept[number].text) if number in kept else 0
-        if len(part.text) > _MOST_CHARS or taken + words_of(part.text) - before > room + _TOGETHER:
+    def fits(n: int, part: Excerpt) -> bool:
+        if len(part.text) > _MOST_OF_ONE or count(_rendered(lines, recalled, {**kept, n: part}, now)) > room:
             return False
-        some = {**kept, number: part}
-        size = count(_rendered(lines, recalled, some, now))
-        if size > room:
-            return False
-        kept[number], taken = part, size
+        kept[n] = part
         return True
 
     for n, (line, item) in enumerate(zip(lines, recalled, strict=True)):
-        if item.kind != "turn":
-            fits(n, whole(line.line))
-        elif len(item.text) <= SHORT_CHARS:
-            fits(n, whole(item.text))
-        else:
+        if item.kind == "turn" and len(item.text) > SHORT_CHARS:
             fits(n, excerpt(item.text, asked))
+        else:
+            text = item.text if item.kind == "turn" else line.line
+            fits(n, Excerpt(text, ((0, len(text)),)))
     for n in tuple(kept):
         while any(fits(n, longer) for longer in kept[n].longer()):
             pass
     return _rendered(lines, recalled, kept, now)
-
-
-def words_of(text: str) -> int:
-    """Return how many words a text has, between spaces; it has no fewer tokens, since none spans two words."""
-    return len(text.split())
-
-
-def as_text(lines: Iterable[BlockLine]) -> str:
-    """Return lines as they stand in a block."""
-    return "".join(f"{line.line}\n" for line in lines if line.line)
 
 
 def asked_for(question: str, items: Sequence[Recalled]) -> frozenset[str]:
@@ -219,32 +251,27 @@ def _rendered(
 ) -> list[BlockLine]:
     """Return the lines; of what one person said the first bears it all, in the order in which it was said, and the others are empty.
 
+    Items that other people may read stand in another line, and so do items without a day, and whatever is no turn.
+
     Args:
         kept: what is told, by its number among the lines.
     """
-    groups: dict[str, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for n in kept:
-        groups.setdefault(_group(items[n]) or str(n), []).append(n)
+        item = items[n]
+        dated = (item.event_time or item.recorded_at) > 0
+        group = (item.level, item.owner, dated, _who(item)) if item.kind == "turn" else n
+        groups.setdefault(group, []).append(n)
     out = []
-    for group in groups.values():
-        ordered = sorted(group, key=lambda n: items[n].recorded_at)
-        line = clean(
-            _joined([(items[n], kept[n].text) for n in ordered], now), max_chars=2 * _MOST_CHARS * len(group)
-        )
-        for n in group:
-            name = lines[n].id if kept[n].whole else part_of(lines[n].id)
+    for numbers in groups.values():
+        ordered = sorted(numbers, key=lambda n: items[n].recorded_at)
+        texts = [(items[n], kept[n].text) for n in ordered]
+        line = clean(_joined(texts, now), max_chars=2 * _MOST_OF_ONE * len(numbers))
+        for n in numbers:
+            name = lines[n].id if kept[n].whole else lines[n].id + PART
             out.append(BlockLine(name, line, lines[n].level, lines[n].owner))
             line = ""
     return out
-
-
-def _group(item: Recalled) -> str:
-    """Return what those have in common that stand in one line; empty: nothing does beside it.
-
-    Items that other people may read stand in another line, and so do items without a day.
-    """
-    dated = (item.event_time or item.recorded_at) > 0
-    return f"{item.level} {item.owner} {dated} {_who(item)}" if item.kind == "turn" else ""
 
 
 def _joined(group: Sequence[tuple[Recalled, str]], now: float | None) -> str:
@@ -255,13 +282,10 @@ def _joined(group: Sequence[tuple[Recalled, str]], now: float | None) -> str:
             return text
         day = _day(item, now)
         if out:
-            # Behind a full stop the sign is plain without it.
-            out = f"{_without_stop(out)}{ASIDE}{f'{day}: ' if day != before else ''}{text}"
+            # Where a full stop ends what stands before the sign, it is plain without that.
+            out = out[:-1] if out.endswith(".") and not out.endswith("..") else out
+            out += f"{_ASIDE}{f'{day}: ' if day != before else ''}{text}"
         else:
             out = f"{BULLET}{_lead(item, day)}{text}"
         before = day
     return out
-
-
-def _without_stop(text: str) -> str:
-    return text[:-1] if text.endswith(".") and not text.endswith("..") else text

@@ -15,15 +15,7 @@ from typing import NamedTuple
 
 from edgemem.config import InjectionSettings
 from edgemem.context.block.delta import VALUES
-from edgemem.context.block.excerpt import tells
-from edgemem.context.block.render import (
-    FIRST,
-    LINE_CHARS,
-    BlockLine,
-    as_text,
-    fitting,
-    words_of,
-)
+from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, BlockLine, fitting
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.languages.words import common_words
@@ -41,20 +33,25 @@ NEAR, NEAR_TOLD, BESIDE = 0.4, 0.25, 0.6
 Each token costs silence, and a fact says in few words what holds now: so more is asked of what stands beside one.
 """
 
-_CHARS_A_TOKEN = 3
-"""Where letters are Latin a token has more; where they are not, lines are counted that need not be."""
+_EPISODE = 0.15
+"""Added to the score of an episode: it stands before a turn that scores a little more, since it is short and sure."""
 
 _FEWEST = 3
 """Words of a sentence, from which on it is no chance that both have it."""
 _ALIKE = 0.75
 """The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
 our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much alike to the question."""
-_MOST_CHARS = 2000
 _REFERS = Pattern(
     r"(?:and |so |but |because |no,? |yes,? )?(?:it|it['’]s|that|that['’]s|this|they|they['’]re|he|he['’]s|she|she['’]s|there|there['’]s)\b",
     flags=re.IGNORECASE,
 )
-
+_GREETING = Pattern(
+    r"(?:(?:wow|who?a+h?|hey|hi|hiya|hello|oh|ooh+|ah+|aw+|yeah|yep|yup|okay|ok|well|ha(?:ha)+|lol|hm+|um+|uh+|gosh|gee|man"
+    r"|thanks|thank you|congrats|congratulations|great|cool|awesome|nice|sure|absolutely|definitely|totally|of course"
+    r"|no worries|no problem|you know|by the way|btw|(?:good )?(?:morning|evening|afternoon))"
+    r"(?: so much| a lot| a bunch| again| there| everyone| everybody)?(?:,? (?!I\b)(?-i:[A-Z])\w+)?(?: *[,!.…]+ *| +[-–—]+ +|$))+",
+    flags=re.IGNORECASE,
+)  # fmt: skip
 
 MIN_SAFETY_SCORE = 0.2
 """How likely it must be that a fact that concerns somebody's safety helps; two such lines a block at most."""
@@ -89,9 +86,8 @@ def worth_saying(recalled: Sequence[Recalled], floors: Floors, *, utterance: str
     worth = [item for item in recalled if item.score >= least.of(item) and not only_asks(item)]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     others = [item for item in worth if item.kind not in VALUES]
-    return settled + _each_once(
-        sorted(others, key=lambda item: -item.score - FIRST.get(item.kind, 0.0)), settled, utterance
-    )
+    others.sort(key=lambda item: -item.score - _EPISODE * (item.kind == "episode"))
+    return settled + _each_once(others, settled, utterance)
 
 
 class Least(NamedTuple):
@@ -234,16 +230,9 @@ def _size(
     lines = [line.line for line in shown if line.line]
     if alone and len(lines) == 1:
         return count(fence(lines))
-    text = as_text(shown)
-    least = spent + words_of(text)
-    if least > most:
-        return least
-    # A short text fits for sure. Two lines may take a token less together, so a text that seems slightly too long is counted whole.
-    if len(text) >= _CHARS_A_TOKEN * (most - spent):
-        about = spent + sum(count(f"{line}\n") for line in lines) - len(lines)
-        if about > most:
-            return about
-    return spent + count(text)
+    text = "".join(f"{line}\n" for line in lines)
+    words = len(text.split())  # there are no fewer tokens, since none spans two words
+    return spent + (words if spent + words > most else count(text))
 
 
 def adds(text: str, utterance: str) -> bool:
@@ -255,7 +244,7 @@ def adds(text: str, utterance: str) -> bool:
     if sum(word in uttered for word in words) < _FEWEST:
         return True  # too few for any sentence that both have, or that is much alike
     left, again = [], False
-    for sentence in split_sentences(text[:_MOST_CHARS]):
+    for sentence in split_sentences(text[:MOST_CHARS]):
         words = plain_words(sentence)
         rest = _without(words, repeated)
         if rest != words:
@@ -277,7 +266,7 @@ def adds(text: str, utterance: str) -> bool:
 def _words_of(utterance: str) -> tuple[list[str], frozenset[str], list[list[str]]]:
     """Return the words of an utterance, each of them once, and those of each of its sentences that can be said again."""
     words = plain_words(utterance)
-    sentences = map(plain_words, split_sentences(utterance[:_MOST_CHARS]))
+    sentences = map(plain_words, split_sentences(utterance[:MOST_CHARS]))
     return words, frozenset(words), [sentence for sentence in sentences if len(sentence) >= _FEWEST]
 
 
@@ -315,3 +304,24 @@ def _without(words: list[str], repeated: Sequence[list[str]]) -> list[str]:
 @provided
 def _common_stems() -> frozenset[str]:
     return frozenset(map(stem, common_words()))
+
+
+def tells(text: str) -> bool:
+    """Tell whether a sentence says more than small talk does, so that a reader would miss it."""
+    if _GREETING.fullmatch(text):
+        return False
+    stems = frozenset(terms(text)) - _empty()
+    # A script without spaces makes one long word of a whole clause.
+    return len(stems) > 1 or any(len(stem) > 2 and not stem.isascii() for stem in stems)
+
+
+@provided
+def _empty() -> frozenset[str]:
+    return frozenset(
+        terms(
+            "wow great awesome amazing cool nice good glad happy lovely wonderful fantastic incredible excited exciting thank thanks"
+            " hey hi hello congrats congratulations proud sound sounds hear hearing see look looks bet guess sure yeah really"
+            " definitely totally absolutely thing things stuff way lot lots bit know think feel mean make makes love luck fun well"
+            " best super inspiring special agree appreciate support impressive beautiful pretty gorgeous cute interesting"
+        )
+    )

@@ -1,5 +1,5 @@
 """Compaction: which turns leave the prompt, and the summary that stands in for them.
 
-`planner` decides when a session's next epoch begins; `extractive` and `model` write its summary, and `checks` says which of a
-model's is used. `compactor` does the same for a plain message list, without a session.
+`planner` decides when a session's next epoch begins; `extractive` and `model` write its summary. `compactor` does the same for
+a plain message list, without a session.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
-from edgemem.context.messages import repair_orphans, split_turns
+from edgemem.context.messages import prefixed, repair_orphans, split_turns
 from edgemem.context.sentences import tool_lines
 from edgemem.errors import InvalidInputError
 from edgemem.fence import fence
@@ -32,45 +32,6 @@ _SUMMARY_SHARE = 0.25
 _TRACE_LINES = 40
 _SUMMARY = "summary"
 """Key of a message that carries a summary at its head: its text, so that it can be told from what was said."""
-
-
-def plan_epoch(
-    turn_tokens: Sequence[int],
-    *,
-    fixed_tokens: int,
-    window_tokens: int,
-    reply_tokens: int,
-    high_water: float,
-    low_water: float,
-    keep_last_turns: int,
-) -> int | None:
-    """Return the index of the first turn that stays word for word, or None when nothing is to be done.
-
-    A cut costs the model its cache, so there are two marks: nothing happens up to the high one, and then the
-    prompt goes below the low one at once. The newest turn stays even if it is larger than that.
-
-    Args:
-        turn_tokens: tokens of each turn that stands in the prompt now, oldest first.
-        fixed_tokens: everything else: instructions, tool schemas, and room for the summary and a memory block.
-        high_water: share of the window less the reply; 0 plans a cut now, whatever the size.
-        low_water: share of the same that the prompt may take afterwards.
-        keep_last_turns: how many turns stay at most; the fewer, the less the model must read again.
-    """
-    room = window_tokens - reply_tokens
-    total = fixed_tokens + sum(turn_tokens)
-    if total <= high_water * room or len(turn_tokens) < 2:
-        return None
-    kept = fixed_tokens + turn_tokens[-1]
-    first = len(turn_tokens) - 1
-    while first > 1 and len(turn_tokens) - first < keep_last_turns:
-        if kept + turn_tokens[first - 1] > low_water * room:
-            break
-        first -= 1
-        kept += turn_tokens[first]
-    # A cut that ends above the high mark would be due again after each turn; it waits until it must be.
-    if 0 < high_water * room < kept and total <= room:
-        return None
-    return first
 
 
 class Compactor:
@@ -133,59 +94,40 @@ class Compactor:
         head, turns = split_turns(repair_orphans(messages))
         if len(turns) < 2:
             return list(messages)
-        first = self._first_kept(head, turns, llm)
+        low_water = self.trigger_tokens * _LOW_WATER
+        most = min(self.summary_max_tokens, int(self.trigger_tokens * _SUMMARY_SHARE))
+
+        def compacted(first: int, lines: Sequence[str]) -> tuple[list[Message], int]:
+            """Return the instructions and the turns from one on, with a summary of these lines, and their tokens."""
+            message, *rest = (message for turn in turns[first:] for message in turn)
+            out = [*head, _with_summary(message, "\n".join(lines)), *rest]
+            return out, self._count(out, llm)
+
+        newest = len(turns) - 1
+        kept = range(max(1, len(turns) - self.keep_last_turns), newest)
+        first = next((n for n in kept if compacted(n, ())[1] + most <= low_water), newest)
         previous, leaving = _without_summary(turns[:first])
         stop = None if stop_event is None else stop_event.is_set
-        summary = self._summarizer_for(llm).summarize(
-            leaving, max_tokens=self._summary_tokens, previous=previous, stop=stop
-        )
+        summarizer = self._summarizer or ExtractiveSummarizer(None, self._tokenizer or tokenizer_of(llm))
+        summary = summarizer.summarize(leaving, max_tokens=most, previous=previous, stop=stop)
         if stop is not None and stop():
             return list(messages)
         lines = summary.splitlines() or [f"{first} turns were left out."]
         trace = [line for turn in leaving for line in tool_lines(turn)] if self.preserve_tool_calls else []
         trace = [line for line in trace[-_TRACE_LINES:] if line not in lines]
-        kept = [*head, *(message for turn in turns[first:] for message in turn)]
-        while True:
-            compacted = list(kept)
-            compacted[len(head)] = _with_summary(kept[len(head)], "\n".join([*lines, *trace]))
-            tokens = self._count(compacted, llm)
-            if not trace or tokens <= self._low_water:
-                break
+        out, tokens = compacted(first, [*lines, *trace])
+        while trace and tokens > low_water:
             del trace[0]
+            out, tokens = compacted(first, [*lines, *trace])
         # A summary that is longer than what it stands for helps nobody.
-        return compacted if tokens < self._count(messages, llm) else list(messages)
-
-    @property
-    def _low_water(self) -> float:
-        return self.trigger_tokens * _LOW_WATER
-
-    @property
-    def _summary_tokens(self) -> int:
-        return min(self.summary_max_tokens, int(self.trigger_tokens * _SUMMARY_SHARE))
-
-    def _first_kept(self, head: list[Message], turns: list[list[Message]], llm: Any) -> int:
-        for first in range(max(1, len(turns) - self.keep_last_turns), len(turns) - 1):
-            kept = [message for turn in turns[first:] for message in turn]
-            with_fence = [*head, _with_summary(kept[0], ""), *kept[1:]]
-            if self._count(with_fence, llm) + self._summary_tokens <= self._low_water:
-                return first
-        return len(turns) - 1
+        return out if tokens < self._count(messages, llm) else list(messages)
 
     def _count(self, messages: Sequence[Message], llm: Any) -> int:
         return estimate_tokens(messages, self._tokenizer or llm)
 
-    def _summarizer_for(self, llm: Any) -> Summarizer:
-        if self._summarizer is not None:
-            return self._summarizer
-        return ExtractiveSummarizer(None, self._tokenizer or tokenizer_of(llm))
-
 
 def _with_summary(message: Message, summary: str) -> Message:
-    content = message.get("content")
-    block = _block(summary)
-    if isinstance(content, list):
-        return {**message, "content": [{"type": "text", "text": block}, *content], _SUMMARY: summary}
-    return {**message, "content": block + (content or ""), _SUMMARY: summary}
+    return {**prefixed(message, _block(summary)), _SUMMARY: summary}
 
 
 def _without_summary(turns: list[list[Message]]) -> tuple[str, list[list[Message]]]:

@@ -1,9 +1,9 @@
 """The summary that a local model writes, in a context of its own, checked before anybody believes it.
 
 A conversation that leaves the prompt is larger than the second context, so it is written piece by piece, and the pieces'
-summaries are summarised again. Each result must pass the check; else the whole summary is made of sentences that were said. Whoever begins to speak stops the model at once; the
-pieces that were done by then are kept, and the next call goes on behind them. How many of a model's summaries were
-refused, and why, stands in the reasons of epochs and is counted here.
+summaries are summarised again. Each result must pass the check; else the whole summary is made of sentences that were said,
+which costs little. Whoever begins to speak stops the model at once; the next call goes on behind the pieces that were done by
+then. How many summaries were refused, and why, stands in the reasons of epochs and is counted here.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Protocol
+from datetime import timezone
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
-from edgemem.context.compaction.checks import Refusal, check_summary
 from edgemem.context.sentences import split_sentences, spoken_lines
 from edgemem.errors import ContextOverflowError, ModelError
-from edgemem.fence import fence
+from edgemem.fence import clean, fence
+from edgemem.languages.words import common_words, function_words
+from edgemem.recall.dates.phrases import mentions
+from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, without_accents
+from edgemem.recall.text.numbers import with_digits
 from edgemem.records import MEMORY_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.llama.protocols import Generation, Tokenizer
+    from edgemem.llama.conversation import SinglePrompts
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 
 
@@ -52,7 +55,7 @@ def read_ahead(reason: str) -> str:
     return f"{why}{_AHEAD}{mark}{how}"
 
 
-class SummaryCounts(msgspec.Struct, frozen=True):
+class SummaryCounts(NamedTuple):
     """The epochs of a memory, counted by how their summaries were made; those without one of their own are not."""
 
     model: int
@@ -117,23 +120,6 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _log = logging.getLogger(__name__)
 
 
-class SideModel(Protocol):
-    """A model that answers single prompts beside the conversation, of its own tokenizer and window; `SideChat` is one."""
-
-    tokenizer: Tokenizer
-    n_ctx: int
-
-    def answer(
-        self, messages: Sequence[Message], *, max_tokens: int, stop: Callable[[], bool] | None = None
-    ) -> Generation:
-        """Return the likeliest answer; its `stopped` is `interrupted` once `stop()` was true."""
-        ...
-
-    def rest(self) -> None:
-        """Give memory back until the next answer."""
-        ...
-
-
 class ModelSummarizer:
     """Has a model write the summary, and a fallback where the model's cannot be used.
 
@@ -144,7 +130,7 @@ class ModelSummarizer:
     """
 
     def __init__(
-        self, model: SideModel, fallback: Summarizer, *, user: str = "Somebody", assistant: str = "Robot"
+        self, model: SinglePrompts, fallback: Summarizer, *, user: str = "Somebody", assistant: str = "Robot"
     ) -> None:
         self.model = model
         self.fallback = fallback
@@ -261,3 +247,81 @@ def _short(line: str) -> list[str]:
     if len(line) < 480:  # two of the longest sentences
         return [line]
     return [f"{speaker}{colon}{part}" for part in split_sentences(rest)] if colon else split_sentences(line)
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_SIGN = re.compile("[\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7af]")
+
+
+class Refusal(NamedTuple):
+    """Why a summary is not used."""
+
+    kind: str  # `empty`, `cut off`, `too long`, `markers`, `unknown numbers`, `unknown dates` or `unknown names`
+    reason: str
+    """A sentence; it may quote the summary."""
+
+
+def check_summary(
+    summary: str, source: Sequence[str], *, tokenizer: Tokenizer, max_tokens: int, ended: bool = True
+) -> Refusal | None:
+    """Return why a summary cannot be used, or None: it holds no number, date or name that its source does not hold.
+
+    In German each noun that nobody said is refused, and in scripts without capitals each sign.
+
+    Args:
+        source: the lines that it is made of, such as `Alice: I moved to Bonn.`
+        ended: whether the model stopped by itself.
+    """
+    if not any(map(str.isalpha, summary)):
+        return Refusal("empty", "It is empty.")
+    if not ended:
+        return Refusal("cut off", "It is cut off.")
+    if (tokens := len(tokenizer.encode(summary))) > max_tokens:
+        return Refusal("too long", f"It takes {tokens} tokens, and {max_tokens} are planned.")
+    for line in (" ".join(line.split()) for line in summary.splitlines()):
+        if clean(line, max_chars=len(line) + 1) != line:
+            return Refusal("markers", f"It holds markers of a role, a tool call or a fence: “{line}”.")
+    known = empty_words("en").union(
+        form for line in source for word in _WORD.findall(line) for form in _forms(word)
+    )
+    for kind, unknown in (
+        ("unknown numbers", _numbers(summary.splitlines()) - _numbers(source)),
+        ("unknown dates", set(_dates(summary, known))),
+        ("unknown names", set(_SIGN.findall(summary)).difference(*source).union(_names(summary, known))),
+    ):
+        if unknown:
+            return Refusal(kind, f"Nobody said {min(unknown)}.")
+    return None
+
+
+def _numbers(lines: Sequence[str]) -> set[str]:
+    """Return the numbers of some lines as digits: `3,000` and three thousand are both `3000`."""
+    joined = (re.sub(r"(?<=\d)[.,](?=\d{3}(?!\d))", "", line) for line in lines)
+    words = (word for line in joined for word in with_digits(plain_words(line), language_in(line)))
+    return {number for word in words for number in re.findall(r"\d+", word)}
+
+
+def _dates(summary: str, known: frozenset[str]) -> Iterator[str]:
+    """Yield the days, months and other times of a summary that have a word which is not known."""
+    for span in (span for line in summary.splitlines() for span in mentions(line, 0.0, timezone.utc)):
+        if any(map(known.isdisjoint, map(_forms, _WORD.findall(_SIGN.sub(" ", span.text))))):
+            yield span.text
+
+
+def _names(summary: str, known: frozenset[str]) -> Iterator[str]:
+    """Yield the words of a summary with a capital that are not known; a common word may begin a sentence."""
+    for sentence in (part for line in summary.splitlines() for part in split_sentences(line)):
+        for match in _WORD.finditer(sentence):
+            before = sentence[: match.start()].rstrip(" \"'“„«¿¡(")
+            first = not before or before.endswith(":")
+            common = (empty_words("en"), function_words(), common_words()) if first else ()
+            if match[0][0].isupper() and all(
+                _forms(match[0]).isdisjoint(words) for words in (known, *common)
+            ):
+                yield match[0]
+
+
+def _forms(word: str) -> set[str]:
+    """Return a word in small letters, without accents, without an `s` at its end, and its stems."""
+    plain = without_accents(word)
+    return {word.casefold(), plain, plain.removesuffix("s"), stem(plain), stem(plain, "de")}

@@ -21,7 +21,6 @@ from edgemem.context.block.head import (
     to_carry,
     up_to_date,
 )
-from edgemem.context.compaction.compactor import plan_epoch
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.context.size import PromptSize, estimate, texts_of
@@ -43,6 +42,26 @@ LOW_WATER = 0.5
 _NEAR = 0.8
 """Share of the room from which a turn's end prepares for a next prompt that does not fit: what is left holds any question
 but a pasted page, and that only makes the next epoch begin a few milliseconds later."""
+
+
+def first_kept(costs: Sequence[int], *, fixed: int, room: int, most_turns: int) -> int | None:
+    """Return the index of the first turn that stays word for word, or None where none can leave.
+
+    A cut costs the model its cache, so the prompt goes below the low-water mark at once. The newest turn stays even if it is
+    larger than that.
+
+    Args:
+        costs: tokens of each turn that stands in the prompt now, oldest first.
+        fixed: tokens of everything else: instructions, tool schemas, and room for the summary and a memory block.
+        room: tokens that a prompt may have.
+        most_turns: how many turns stay at most; the fewer, the less the model must read again.
+    """
+    first = len(costs) - 1
+    left = LOW_WATER * room - fixed - sum(costs[-1:])
+    while first > 1 and len(costs) - first < most_turns and costs[first - 1] <= left:
+        first -= 1
+        left -= costs[first]
+    return first if first > 0 else None
 
 
 class _Measured(NamedTuple):
@@ -76,14 +95,13 @@ class EpochPlanner:
             now: the wall time that the new epoch freezes, seconds since the epoch UTC.
         """
         self.log = log
-        self.tokenizer = budget.tokenizer
         self.summarizer = summarizer
         self._budget = budget
         self._current = current
         self._now = now
         self._counted: dict[int, tuple[int, int]] = {}
         self._newest = _Measured()
-        self.prompt_size = PromptSize(self.tokenizer)
+        self.prompt_size = PromptSize(budget.tokenizer)
 
     @property
     def room(self) -> int:
@@ -114,26 +132,21 @@ class EpochPlanner:
         turns = self._turns()
         if not turns:
             return None
-        ratio = tokens / max(1, sum(map(_estimate, messages)))
-        costs = [int(ratio * (sum(map(_estimate, turn.messages)) + estimate(turn.block))) for turn in turns]
+
+        def about(message: Message) -> int:
+            calls = message.get("tool_calls")
+            return 8 + estimate(text_of(message)) + (12 + estimate(str(calls)) if calls else 0)
+
+        ratio = tokens / max(1, sum(map(about, messages)))
+        costs = [int(ratio * (sum(map(about, turn.messages)) + estimate(turn.block))) for turn in turns]
         summaries = self.summary_tokens - int(ratio * estimate(head_of(self.log.epoch)))
         return self._first(costs, max(0, tokens - sum(costs)) + summaries)
 
     def _first(self, costs: Sequence[int], fixed: int) -> int | None:
         """Return the first turn that stays, given what each turn and everything else costs."""
-        turns, plan = self._turns(), self._budget.plan
-        index = plan_epoch(
-            costs,
-            fixed_tokens=fixed,
-            window_tokens=plan.window_tokens,
-            reply_tokens=plan["answer"],
-            high_water=0.0,
-            low_water=LOW_WATER,
-            keep_last_turns=self._budget.context.keep_last_turns,
-        )
-        if index is None or index <= 0:
-            return None
-        return turns[min(index, len(turns) - 1)].n
+        most = self._budget.context.keep_last_turns
+        index = first_kept(costs, fixed=fixed, room=self.room, most_turns=most)
+        return None if index is None else self._turns()[index].n
 
     def measured(self, n: int, tokens: int, *, answered: bool = False) -> None:
         """Learn how large the prompt of turn `n` was when it was counted exactly, before its answer or with it."""
@@ -227,7 +240,11 @@ class EpochPlanner:
 
     def _tokens_in(self, carried: Sequence[BlockLine]) -> int:
         """Return what values take, counted as one text."""
-        return len(self.tokenizer.encode("".join(f"{item.line}\n" for item in carried))) if carried else 0
+        return (
+            len(self._budget.tokenizer.encode("".join(f"{item.line}\n" for item in carried)))
+            if carried
+            else 0
+        )
 
     def _turns(self) -> list[PromptTurn]:
         return self.log.epoch_turns()
@@ -259,17 +276,10 @@ class EpochPlanner:
         return 8 + 12 * (len(texts) - 1) + sum(map(self.prompt_size.cache.of, texts))
 
 
-def _estimate(message: Message) -> int:
-    """Return about a message's tokens, in a microsecond."""
-    calls = message.get("tool_calls")
-    return 8 + estimate(text_of(message)) + (12 + estimate(str(calls)) if calls else 0)
-
-
 def _attributed(turn: PromptTurn) -> Sequence[Message]:
+    """Return the messages of a turn, the user's with the name of who spoke."""
     speaker = turn.heard.speaker if turn.heard is not None else None
     if speaker is None:
         return turn.messages
-    return [
-        {**message, "name": speaker} if message.get("role") == "user" else message
-        for message in turn.messages
-    ]
+    named = {"name": speaker}
+    return [{**m, **named} if m.get("role") == "user" else m for m in turn.messages]

@@ -16,17 +16,14 @@ from operator import is_
 from typing import NamedTuple
 
 from edgemem.context.level import Closing, joined
-from edgemem.context.prompt.turn import PromptTurn, as_heard
+from edgemem.context.messages import newest_user
+from edgemem.context.prompt.turn import PromptTurn
 from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Message
 
 
 def unknown_turns(
-    messages: Sequence[Message],
-    *,
-    n: int,
-    before: PromptTurn | None,
-    level: Closing | None = None,
+    messages: Sequence[Message], *, n: int, before: PromptTurn | None, level: Closing | None = None
 ) -> list[PromptTurn]:
     """Return messages that no turn has brought as turns of their own, in nobody's name.
 
@@ -71,20 +68,13 @@ def aligned(
         laid.append(turn)
         missing, at = [], place.stop
     rest = messages[at:limit]
-    unchanged = all(turn.unfinished for turn in missing)
-    if unchanged and not (rest and (missing or exact)):
+    kept = [turn for turn in missing if turn.unfinished]
+    if len(kept) == len(missing) and not (rest and (missing or exact)):
         return [*laid, *missing], list(messages[at:])
     if left:  # of the open turn, or in place of an earlier one: nobody knows
-        kept = [turn for turn in missing if turn.unfinished]
         n = max([turn.n for turn in (*laid[-1:], *kept)], default=0)
-        return [*laid, *kept, *unknown_turns(rest, n=n, before=None)] if rest else [*laid, *kept], []
+        return [*laid, *kept, *(unknown_turns(rest, n=n, before=None) if rest else ())], []
     return [*laid, *_replaced(missing, rest, laid)], list(messages[limit:])
-
-
-def newest_standing(turns: Sequence[PromptTurn], messages: Sequence[Message]) -> int | None:
-    """Return the number of the newest of these turns that stands in a list; None if none does."""
-    places = _places(turns, messages)
-    return next((k for k in range(len(turns) - 1, -1, -1) if places[k] is not None), None)
 
 
 def _replaced(
@@ -118,90 +108,60 @@ def _places(turns: Sequence[PromptTurn], messages: Sequence[Message]) -> list[ra
         if i >= at and (size := turn.standing(messages, i)):
             places[k] = range(i, i + size)
             at = i + size
-    ends = [(k, place) for k, place in enumerate(places) if place is not None]
-    behind = [*ends, (len(turns), range(len(messages), len(messages)))]
-    for (before, left), (after, right) in zip([(-1, range(0)), *ends], behind, strict=True):
+    known = [(k, place) for k, place in enumerate(places) if place is not None]
+    ends = [(-1, range(0)), *known, (len(turns), range(len(messages), len(messages)))]
+    for (before, left), (after, right) in pairwise(ends):
         if before + 1 < after and left.stop < right.start:
-            gap = _Gap(turns, messages, range(before + 1, after), range(left.stop, right.start))
-            for k, place in gap.places().items():
+            gap = _placed(turns, messages, range(before + 1, after), range(left.stop, right.start))
+            for k, place in gap.items():
                 places[k] = place
     return places
 
 
-class _Gap:
-    """Turns that are told by what they say alone, between two that stand in a list already."""
+def _placed(
+    turns: Sequence[PromptTurn], messages: Sequence[Message], numbers: range, span: range
+) -> dict[int, range]:
+    """Return where turns stand that are told by what they say alone, between two that stand in a list already.
 
-    def __init__(
-        self, turns: Sequence[PromptTurn], messages: Sequence[Message], numbers: range, span: range
-    ) -> None:
-        """Look for turns.
+    Args:
+        numbers: of the turns that are looked for.
+        span: where in the list they may stand.
+    """
+    owners = {id(message): k for k, turn in enumerate(turns) for message in turn.all_messages()}
 
-        Args:
-            numbers: of those that are looked for.
-            span: where in the list they may stand.
-        """
-        self._turns, self._messages, self._numbers, self._span = turns, messages, numbers, span
-        self._owners = {
-            id(message): k
-            for k, turn in enumerate(turns)
-            for message in (*turn.messages, *turn.uncut.values())
-        }
-
-    def places(self) -> dict[int, range]:
-        """Return where those stand that do."""
-        ahead, back = self._ahead(), self._back()
-        # Loops cut old turns off: then the newest stand one behind the other up to the end.
-        first, second = (back, ahead) if len(back) > len(ahead) else (ahead, back)
-        placed = dict(first)
-        for k, place in second.items():
-            if k not in placed and self._is_between(placed, k, place):
-                placed[k] = place
-        for k in self._numbers:
-            if k not in placed:
-                places = (self._fits(k, i) for i in self._span)
-                fitting = (place for place in places if place and self._is_between(placed, k, place))
-                if (first_fitting := next(fitting, None)) is not None:
-                    placed[k] = first_fitting
-        return placed
-
-    def _ahead(self) -> dict[int, range]:
-        """Return the turns that stand one behind the other from the beginning."""
-        placed: dict[int, range] = {}
-        at = self._span.start
-        for k in self._numbers:
-            if place := self._fits(k, at):
-                placed[k], at = place, place.stop
-            elif not self._turns[k].unfinished:
-                break
-        return placed
-
-    def _back(self) -> dict[int, range]:
-        """Return the turns that stand one before the other from the end."""
-        placed: dict[int, range] = {}
-        end = self._span.stop
-        for k in reversed(self._numbers):
-            turn = self._turns[k]
-            sizes = (len(turn.messages), turn.without_reply)
-            ending = (place for size in sizes if (place := self._fits(k, end - size)) and place.stop == end)
-            if (found_place := next(ending, None)) is not None:
-                placed[k], end = found_place, found_place.start
-            elif not turn.unfinished:
-                break
-        return placed
-
-    def _fits(self, k: int, i: int) -> range:
+    def fits(k: int, i: int) -> range:
         """Return where a turn stands from a place on, if it does and no message there is known to be of another."""
-        if i < self._span.start:
-            return range(0)
-        place = range(i, i + self._turns[k].standing(self._messages, i))
-        known = all(self._owners.get(id(self._messages[n]), k) == k for n in place if n < self._span.stop)
-        return place if known and place.stop <= self._span.stop else range(0)
+        place = range(i, i + turns[k].standing(messages, i)) if i >= span.start else range(0)
+        is_own = all(owners.get(id(messages[n]), k) == k for n in place if n < span.stop)
+        return place if is_own and place.stop <= span.stop else range(0)
 
-    def _is_between(self, placed: dict[int, range], k: int, place: range) -> bool:
-        """Tell whether a turn at a place keeps the order of those that were found."""
-        return all(
-            other.stop <= place.start if j < k else place.stop <= other.start for j, other in placed.items()
-        )
+    ahead: dict[int, range] = {}  # those that stand one behind the other from the beginning
+    at = span.start
+    for k in numbers:
+        if place := fits(k, at):
+            ahead[k], at = place, place.stop
+        elif not turns[k].unfinished:
+            break
+    back: dict[int, range] = {}  # those that stand one before the other from the end
+    end = span.stop
+    for k in reversed(numbers):
+        sizes = (len(turns[k].messages), turns[k].without_reply)
+        ending = (place for size in sizes if (place := fits(k, end - size)) and place.stop == end)
+        if (last := next(ending, None)) is not None:
+            back[k], end = last, last.start
+        elif not turns[k].unfinished:
+            break
+    # Loops cut old turns off: then the newest stand one behind the other up to the end.
+    placed, others = (back, ahead) if len(back) > len(ahead) else (ahead, back)
+    for k, only in (*others.items(), *((k, None) for k in numbers)):
+        if k not in placed:
+            low = max((place.stop for j, place in placed.items() if j < k), default=span.start)
+            high = min((place.start for j, place in placed.items() if j > k), default=span.stop)
+            places = (fits(k, i) for i in span) if only is None else iter([only])
+            between = (place for place in places if place and low <= place.start and place.stop <= high)
+            if (first := next(between, None)) is not None:
+                placed[k] = first
+    return placed
 
 
 VIEWS = 8
@@ -234,23 +194,19 @@ class LoopList:
     """Knows the message list of one loop: the views that were issued to it, and messages of aborted turns that it kept."""
 
     def __init__(self) -> None:
-        self._issued: deque[_Issued] = deque(maxlen=VIEWS)
+        self.issued: deque[_Issued] = deque(maxlen=VIEWS)
         self._left: list[tuple[int, list[Message]]] = []
         """Messages of aborted turns that stand in the list all the same, and where."""
 
     def issue(self, view: list[Message], turn: PromptTurn | None, before: int, newest: list[Message]) -> None:
         """Note a view; the newest of each turn counts."""
-        if self._issued and self._issued[-1].turn is turn:
-            self._issued.pop()
-        self._issued.append(_Issued(turn, view, before, newest))
-
-    def forget_views(self) -> None:
-        """Know no view any more: the turns that they were made of became other ones."""
-        self._issued.clear()
+        if self.issued and self.issued[-1].turn is turn:
+            self.issued.pop()
+        self.issued.append(_Issued(turn, view, before, newest))
 
     def newest_view(self, messages: Sequence[Message], committed: Sequence[Message]) -> _Issued | None:
         """Return the newest view if a list begins with it, and it is not simply what was said."""
-        newest = self._issued[-1] if self._issued else None
+        newest = self.issued[-1] if self.issued else None
         if (
             newest is None
             or list(messages[: len(newest.messages)]) != newest.messages
@@ -267,16 +223,14 @@ class LoopList:
         newest, longest, rest = self.newest_view(messages, committed), -1, list(messages)
         if newest is not None and self._may_follow(newest, messages[len(newest.messages) :], turns):
             return [*committed[: newest.before], *newest.newest, *messages[len(newest.messages) :]]
-        for issued in reversed(self._issued):
+        for issued in reversed(self.issued):
             past = len(issued.messages) - len(issued.newest)
             # Of a turn that was aborted or never kept, the list may still have what stood before it.
             for end, opened in ((len(issued.messages), issued.newest), (past, [])):
                 # Copies are not told apart here: two views may look alike, and hide different turns.
                 same = longest < end <= len(messages) and all(map(is_, messages[:end], issued.messages))
                 if end == 0:  # the newest may hide all that was said
-                    same = issued is self._issued[-1] and not any(
-                        message in committed for message in messages
-                    )
+                    same = issued is self.issued[-1] and not any(message in committed for message in messages)
                 if (
                     same
                     and longest < end
@@ -291,9 +245,9 @@ class LoopList:
         others: set[int] = set()
         at = 0
         for turn in turns:
-            seen = at < issued.before or any(view.turn is turn for view in self._issued)
+            seen = at < issued.before or any(view.turn is turn for view in self.issued)
             if seen and turn is not issued.turn:
-                others.update(map(id, (*turn.messages, *turn.uncut.values())))
+                others.update(map(id, turn.all_messages()))
             at += len(turn.messages)
         return others.isdisjoint(map(id, messages))
 
@@ -335,8 +289,8 @@ class History:
         self.list = LoopList()
         self._first = 0
         """The number of the epoch's first turn."""
-        self._past = 0
-        """How many messages of the turns stand before the epoch."""
+        self._epoch = self._past = 0
+        """How many turns stand before the epoch, and how many messages."""
         self._opened_at: tuple[int, Message | None] | None = None
         """Where in the newest list the open turn began, and behind what."""
 
@@ -356,11 +310,22 @@ class History:
     def begin_at(self, first_turn: int) -> None:
         """Begin an epoch with this turn: a list is compared from there on."""
         self._first = first_turn
-        self._past = sum(len(turn.messages) for turn in self.turns[: self._epoch()])
+        self._epoch = bisect_left(self.turns, first_turn, key=lambda turn: turn.n)
+        self._past = sum(len(turn.messages) for turn in self.turns[: self._epoch])
 
-    def as_heard(self, messages: Sequence[Message]) -> list[Message]:
-        """Return a list without instructions, with only what was heard of the turns that were cut off."""
-        return as_heard(self.turns, messages)
+    def as_heard(self, messages: Sequence[Message], first: int = 0) -> list[Message]:
+        """Return what a loop has of the turns, without instructions, with only what was heard of those that were cut off.
+
+        Args:
+            first: the turn that the messages begin with.
+        """
+        out, at = list(messages), 0
+        for turn in self.turns[first:]:
+            end = at + len(turn.messages)
+            if turn.uncut:
+                out[at:end] = turn.as_heard(out[at:end])
+            at = end
+        return out
 
     def since(self, listed: Sequence[Message]) -> list[Message]:
         """Return what was said behind the newest turn that stands in a list; nothing if none of what it holds is known."""
@@ -369,34 +334,31 @@ class History:
         rest = self.as_heard(self.list.as_said(self.list.without(listed), self.messages, self.turns))
         if rest == self.messages[: len(rest)]:
             return self.messages[len(rest) :]
-        newest = newest_standing(self.turns, rest)
-        return (
-            []
-            if newest is None
-            else [message for turn in self.turns[newest + 1 :] for message in turn.messages]
-        )
+        standing = [k for k, place in enumerate(_places(self.turns, rest)) if place is not None]
+        later = self.turns[standing[-1] + 1 :] if standing else []
+        return [message for turn in later for message in turn.messages]
 
-    def is_early(self, listed: Sequence[Message], task: str | None, known: Sequence[Message]) -> bool:
-        """Tell whether the newest message is the utterance of the turn that begins, and none that was said before.
+    def before(
+        self, listed: Sequence[Message], task: str | None, known: Sequence[Message] = ()
+    ) -> list[Message]:
+        """Return a list without the utterance of the turn that begins, which may stand at its end.
 
         Args:
             known: what was said in a turn that is not committed.
         """
         newest = listed[-1] if listed else {}
-        if task is None or newest.get("role") != "user" or text_of(newest) != task:
-            return False
-        return not any(message is newest for message in (*known, *self.messages))
+        is_early = task is not None and newest.get("role") == "user" and text_of(newest) == task
+        if is_early and not any(message is newest for message in (*known, *self.messages)):
+            return list(listed[:-1])
+        return list(listed)
 
     def asked_again(self, listed: Sequence[Message]) -> list[Message]:
         """Return an utterance that repeats the one of a turn which was left open, and which the loop has not kept."""
         newest, before = listed[-1] if listed else {}, self.turns[-1] if self.turns else None
         if before is None or not before.unfinished or newest.get("role") != "user":
             return []
-        return (
-            [newest]
-            if newest in before.messages and not any(newest is message for message in before.messages)
-            else []
-        )
+        is_kept = any(newest is message for message in before.messages)
+        return [newest] if newest in before.messages and not is_kept else []
 
     def beyond(
         self,
@@ -434,8 +396,10 @@ class History:
             len(issued.messages) > known
             or any(message is opening for opening in opened[:1] for message in messages[:known])
         )
-        if not is_view and len(messages) >= known and self._stands(messages[self._past : known]):
-            return messages, messages[known:]
+        if not is_view and len(messages) >= known:
+            past, committed = messages[self._past : known], self.messages[self._past :]
+            if past == committed or self.as_heard(past, self._epoch) == committed:
+                return messages, messages[known:]
         rest = self.list.as_said(messages, self.messages, self.turns)
         if rest[:known] != self.messages:
             rest = self.as_heard(rest)
@@ -444,7 +408,7 @@ class History:
         limit, exact = (len(rest), False) if early else self._begins(rest, opened, left=left)
         turns, new = aligned(self.turns, rest, limit, exact=exact, left=left and not exact)
         if len(turns) != len(self.turns) or not all(map(is_, turns, self.turns)):
-            self.list.forget_views()
+            self.list.issued.clear()  # the turns that the views were made of became other ones
             self.replace(turns)
         return rest, new
 
@@ -467,23 +431,13 @@ class History:
             return (len(messages), False) if place is None else (place, True)
         if at < len(messages) and (at == 0 or messages[at - 1] == before):
             return at, True  # said anew in the same place
-        newest = next((i for i in places if messages[i].get("role") == "user"), len(messages))
+        newest = newest_user(messages)
+        if newest is None:
+            return len(messages), False
         # A list that the open turn does not stand in yet ends with an older utterance, or with a copy of it.
-        copied = bool(opened) and messages[newest : newest + 1] != list(opened[:1])
-        is_known = newest < len(messages) and any(
+        copied = bool(opened) and messages[newest] != opened[0]
+        is_known = any(
             message is messages[newest] or (copied and message == messages[newest])
             for message in self.messages
         )
         return (len(messages), True) if is_known else (newest, False)
-
-    def _stands(self, past: Sequence[Message]) -> bool:
-        """Tell whether these are the messages of the epoch's turns, as they were heard or as they were said."""
-        committed = self.messages[self._past :]
-        if past == committed:
-            return True
-        turns = self.turns[self._epoch() :]
-        return any(turn.uncut for turn in turns) and as_heard(turns, past) == committed
-
-    def _epoch(self) -> int:
-        """Return how many turns stand before the epoch."""
-        return bisect_left(self.turns, self._first, key=lambda turn: turn.n)

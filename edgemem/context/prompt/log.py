@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,13 +23,13 @@ from edgemem.config import Settings
 from edgemem.context.block.head import carried_by, head_of
 from edgemem.context.block.render import BlockLine, VisibleLines
 from edgemem.context.level import Closing, Passage, Terms, closing_of, is_closer, joined, passages_of
-from edgemem.context.messages import heard_in, instructions, newest_user, prefixed
+from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions
 from edgemem.context.prompt.history import History, unknown_turns
-from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, reports_cut, turn_of
+from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
 from edgemem.fence import fence
 from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Epoch, Heard, Message, Reader, Turn
-from edgemem.scopes import Level
+from edgemem.scopes import Level, name_key
 from edgemem.store.rights import readable
 
 _HEAD: Closing = ("household", None)
@@ -43,21 +43,18 @@ class BlockSection(NamedTuple):
     shown: tuple[BlockLine, ...]
     tokens: int = 0
 
-
-class _Of(NamedTuple):
-    """The key of the committed part of a prompt: while it is the same, so is that part."""
-
-    epoch: Epoch
-    reader: Reader | None
-    changes: int
-    turns: int
-    """How many there are, also before the epoch."""
+    @property
+    def lines(self) -> list[str]:
+        """Return its lines, the header before them; a header alone is none."""
+        lines = [item.line for item in self.shown]
+        return [self.header, *lines] if self.header and lines else lines
 
 
 class _Committed(NamedTuple):
     """The committed part of the present reader's prompt, made once a turn: at 160 turns that saves a hook 0.3 ms each time."""
 
-    of: _Of
+    of: tuple[Any, ...]
+    """While this is the same, so is that part: epoch, reader, changes of turns, and how many there are."""
     turns: list[PromptTurn]
     visible: VisibleLines
     numbers: frozenset[int]
@@ -69,14 +66,6 @@ class _Committed(NamedTuple):
     """What is left of the block at the epoch's head, which no user message carries yet."""
 
 
-class _View(NamedTuple):
-    """The newest view, and what it was made of."""
-
-    messages: list[Message]
-    committed: _Committed
-    open: PromptTurn | None
-
-
 class PromptLog:
     """The prompt of one session; not thread-safe, it belongs to the loop's thread."""
 
@@ -85,15 +74,18 @@ class PromptLog:
         self._settings = settings or Settings()
         self.epoch = Epoch(session=session, first_turn=0)
         self.reader: Reader | None = None
-        self._system: list[Message] = []
+        self.system: Sequence[Message] = []
+        """The system messages of the newest prompt."""
         self._history = History()
         self.running: PromptTurn | None = None
         """The turn that is prepared."""
-        self._sections: dict[str, BlockSection] = {}
+        self.sections: dict[str, BlockSection] = {}
+        """What its block is made of, in the order in which it came in."""
         self._aborted: list[Message] | None = None
         """The messages of a turn that was aborted since the newest one began."""
         self._newest: _Committed | None = None
-        self._viewed: _View | None = None
+        self._viewed: tuple[list[Message], _Committed, PromptTurn | None] | None = None
+        """The newest view, and what it was made of."""
 
     # -- what was said -------------------------------------------------------------------------------
 
@@ -105,9 +97,14 @@ class PromptLog:
         if epoch is not None:
             self.epoch = epoch
         laid = [turn_of(turn) for turn in turns if turn.messages]
-        for n, turn in enumerate(laid):
-            if turn.heard_until is not None:
-                turn.reported = any(reports_cut(later, turn) for later in laid[n + 1 :])
+        for n, cut in enumerate(laid):
+            if cut.heard_until is not None:
+                # Its block may be erased; an older edgemem did not say which turn was cut off.
+                ids, speaker = (interruption(cut), INTERRUPTION), name_key(cut.owner or "")
+                cut.reported = any(
+                    name_key(later.owner or "") == speaker or any(item.id in ids for item in later.shown)
+                    for later in laid[n + 1 :]
+                )
         self._history.replace(laid)
         self._history.begin_at(self.epoch.first_turn)
 
@@ -129,11 +126,6 @@ class PromptLog:
     def turns(self) -> Sequence[PromptTurn]:
         """Return the committed turns, oldest first."""
         return self._history.turns
-
-    @property
-    def system(self) -> Sequence[Message]:
-        """Return the system messages of the newest prompt."""
-        return self._system
 
     @property
     def messages(self) -> list[Message]:
@@ -169,19 +161,15 @@ class PromptLog:
         epoch is not looked at as long as the rest has its place: a turn costs what its epoch holds, not all that was said.
         """
         current = self._opened()
-        viewed = self._viewed
-        if (
-            viewed is not None
-            and viewed.open is current
-            and viewed.committed is self._committed()
-            and viewed.messages == messages
-        ):
-            return  # one hook after the other is given the newest view, and says nothing new with it
-        start = instructions(messages)
-        if start:  # the list that a loop ends a turn with may come without its instructions
-            self._system = list(messages[:start])
+        if self._viewed is not None:
+            viewed, committed, opened = self._viewed
+            if opened is current and committed is self._committed() and viewed == messages:
+                return  # one hook after the other is given the newest view, and says nothing new with it
+        system, listed = split_instructions(messages)
+        if system:  # the list that a loop ends a turn with may come without its instructions
+            self.system = system
         current.n = self.next_n
-        new = self._history.beyond(messages[start:], current.as_listed())
+        new = self._history.beyond(listed, current.as_listed())
         if not new and not current.messages:
             new = self._history.asked_again(messages)
         if new:  # a loop that takes back what was said has not aborted the turn
@@ -197,35 +185,32 @@ class PromptLog:
         Args:
             task: the utterance, which may stand at the end already.
         """
-        current, aborted = self._opened(), self._aborted
+        current, aborted, history = self._opened(), self._aborted, self._history
         self._aborted = None
-        listed = list(messages[instructions(messages) :])
-        self._history.list.look(listed)
-        early = self._history.is_early(listed, task, aborted or ())
+        listed = split_instructions(messages)[1]
+        history.list.look(listed)
+        past = history.before(listed, task, aborted or ())
         if aborted:
-            place = next((n for n, message in enumerate(listed) if message is aborted[0]), len(listed))
-            self._history.list.leave_out(place, listed[place : len(listed) - early])
-        new = self._history.beyond(listed[: len(listed) - early], (), early=True)
+            place = next((n for n, message in enumerate(past) if message is aborted[0]), len(past))
+            history.list.leave_out(place, past[place:])
+        new = history.beyond(past, (), early=True)
         current.n = self.next_n
         if not new:
             return []
         if aborted is not None:
-            place = len(listed) - early - len(new)
-            self._history.list.leave_out(place, listed[place : place + len(new)])
+            history.list.leave_out(len(past) - len(new), past[len(past) - len(new) :])
             return []
-        before = self._history.turns[-1] if self._history.turns else None
-        if before is None and not any(message.get("role") == "user" for message in new):
-            return []  # a greeting belongs to the turn that follows it
-        if before is None:
+        if history.turns:
+            laid = unknown_turns(new, n=current.n, before=history.turns[-1])
+        elif any(message.get("role") == "user" for message in new):
             level = self.default_level if current.level == "private" else current.level
             laid = [PromptTurn(current.n, new, level=level)]
         else:
-            laid = unknown_turns(new, n=current.n, before=before)
+            return []  # a greeting belongs to the turn that follows it
         for number, turn in enumerate(laid):
             turn.n = current.n + number
-        for turn in laid:
-            self._history.add(turn)
-        self._history.beyond(listed[: len(listed) - early], (), early=True)
+            history.add(turn)
+        history.beyond(past, (), early=True)
         current.n = self.next_n
         return laid
 
@@ -236,10 +221,9 @@ class PromptLog:
             task: the utterance of the turn that begins now, which may stand at the end already.
         """
         current = self._opened()
-        listed = list(messages[instructions(messages) :])
         opened = current.as_listed()
-        early = self._history.is_early(listed, task, opened)
-        new = self._history.beyond(listed[: len(listed) - early], opened, left=True)
+        past = self._history.before(split_instructions(messages)[1], task, opened)
+        new = self._history.beyond(past, opened, left=True)
         if not opened:
             # A turn begins with an utterance; what stands before that may be anybody's.
             new = new[next((n for n, message in enumerate(new) if message.get("role") == "user"), len(new)) :]
@@ -252,8 +236,7 @@ class PromptLog:
         Args:
             task: the utterance of that turn, which may stand at the end already.
         """
-        listed = list(messages[instructions(messages) :])
-        return listed[: len(listed) - self._history.is_early(listed, task, ())]
+        return self._history.before(split_instructions(messages)[1], task)
 
     def bring_up(self, messages: list[Message], task: str | None) -> None:
         """Tell the list of a loop that takes over what was said since it spoke last.
@@ -261,13 +244,14 @@ class PromptLog:
         Args:
             task: the utterance of the turn that begins, which may stand at the end already.
         """
-        start = instructions(messages)
-        place = len(messages) - self._history.is_early(messages[start:], task, ())
-        messages[place:place] = self._history.since(messages[start:place])
+        system, listed = split_instructions(messages)
+        past = self._history.before(listed, task)
+        place = len(system) + len(past)
+        messages[place:place] = self._history.since(past)
 
     def brings_utterance(self, messages: Sequence[Message]) -> bool:
         """Tell whether a list has a user message that no turn knows; may be asked while none is open."""
-        new = self._history.beyond(messages[instructions(messages) :], ())
+        new = self._history.beyond(split_instructions(messages)[1], ())
         return any(message.get("role") == "user" for message in new)
 
     def as_heard(self, messages: Sequence[Message]) -> list[Message]:
@@ -283,10 +267,9 @@ class PromptLog:
     @property
     def utterance(self) -> str:
         """Return the text of the newest user message."""
-        for message in reversed(self.running.messages if self.running else []):
-            if message.get("role") == "user":
-                return text_of(message)
-        return ""
+        messages = self.running.messages if self.running else []
+        newest = newest_user(messages)
+        return "" if newest is None else text_of(messages[newest])
 
     def put(self, section: str, shown: Sequence[BlockLine], *, header: str = "", tokens: int = 0) -> str:
         """Put lines of one section into the open turn's block, and return that; sections stand in the order they came in.
@@ -295,26 +278,16 @@ class PromptLog:
             tokens: what they take, as far as whoever puts them knows.
         """
         current = self._opened()
-        self._sections[section] = BlockSection(header, tuple(shown), tokens)
-        lines: list[str] = []
-        everything: list[BlockLine] = []
-        for title, items, _ in self._sections.values():
-            if items and title:
-                lines.append(title)
-            lines.extend(item.line for item in items)
-            everything.extend(items)
+        self.sections[section] = BlockSection(header, tuple(shown), tokens)
+        sections = self.sections.values()
+        lines = [line for part in sections for line in part.lines]
         current.block = fence(lines) if lines else ""
-        current.block_tokens = sum(section.tokens for section in self._sections.values())
+        current.block_tokens = sum(part.tokens for part in sections)
         # A list that was never laid out before may bring its history along as part of this turn.
         if current.at is None:
             current.at = newest_user(current.messages)
-        current.shown = tuple(everything)
+        current.shown = tuple(item for part in sections for item in part.shown)
         return current.block
-
-    @property
-    def sections(self) -> dict[str, BlockSection]:
-        """Return what the open turn's block is made of, in its order."""
-        return dict(self._sections)
 
     def visible(self) -> VisibleLines:
         """Return what the present reader's prompt already holds, by item id, from its head and the turns before."""
@@ -329,13 +302,12 @@ class PromptLog:
         return self._committed().seen
 
     def _committed(self) -> _Committed:
-        epoch, history = self.epoch, self._history
-        of = _Of(epoch, self.reader, history.changes, len(history.turns))
+        of = self.epoch, self.reader, self._history.changes, len(self._history.turns)
         if self._newest is None or self._newest.of != of:
             turns = [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
             shown = [*self._carried(), *(item for turn in turns for item in turn.shown)]
             closings = {closing for turn in turns for closing in turn.closings()}
-            head = self._head_now(epoch)
+            head = self._head_now(self.epoch)
             if head:
                 closings.add(_HEAD)
             self._newest = _Committed(
@@ -354,41 +326,35 @@ class PromptLog:
         return self._turns_in(self.epoch)
 
     def _turns_in(self, epoch: Epoch) -> list[PromptTurn]:
-        return self._history.turns[
-            bisect_left(self._history.turns, epoch.first_turn, key=lambda turn: turn.n) :
-        ]
+        turns = self._history.turns
+        return turns[bisect_left(turns, epoch.first_turn, key=lambda turn: turn.n) :]
 
     # -- what the model sees -------------------------------------------------------------------------
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
         committed, current = self._committed(), self.running
-        newest = current.messages if current is not None else []
+        newest = list(current.messages) if current is not None else []
         running = [current] if current is not None and newest else []
         issued = [*committed.messages, *self._messages_of(running, committed.head)[0]]
-        self._history.list.issue(issued, current, len(self._history.messages), list(newest))
-        messages = [*self._system, *issued]
-        self._viewed = _View(list(messages), committed, current)
+        self._history.list.issue(issued, current, len(self._history.messages), newest)
+        messages = [*self.system, *issued]
+        self._viewed = list(messages), committed, current
         return messages
 
     def view_in(self, epoch: Epoch) -> list[Message]:
         """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
         # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
         turns = [copy(turn) for turn in self._turns_in(epoch) if turn.readable(self.reader)]
-        return [*self._system, *self._messages_of(turns, self._head_now(epoch))[0]]
+        return [*self.system, *self._messages_of(turns, self._head_now(epoch))[0]]
 
     def _messages_of(self, turns: Iterable[PromptTurn], head: str) -> tuple[list[Message], str]:
         """Return the messages of some turns, and what is left of a block that stands before the first user's."""
         out: list[Message] = []
         for turn in turns:
-            carrier = turn.carrier() if turn.block else None
-            carried = turn.messages[carrier] if carrier is not None else None
-            for message in turn.messages if turn is self.running else turn.as_whole():
-                lead = ""
+            for message, lead in turn.as_shown(committed=turn is not self.running):
                 if head and message.get("role") == "user":
-                    lead, head = head, ""
-                if message is carried:
-                    lead += turn.block
+                    lead, head = head + lead, ""  # noqa: PLW2901
                 out.append(prefixed(message, lead) if lead else message)
         return out, head
 
@@ -398,7 +364,7 @@ class PromptLog:
 
     def _reads_head(self) -> bool:
         """Tell whether the present reader is shown what was said before the epoch: a stranger is not."""
-        return readable(self.reader, "household", None)
+        return readable(self.reader, *_HEAD)
 
     def _carried(self) -> tuple[BlockLine, ...]:
         """Return what of memory stands in the head that the present reader is shown."""
@@ -414,7 +380,7 @@ class PromptLog:
             unfinished: its loop has left it open.
         """
         turn = self.running
-        self._sections = {}
+        self.sections = {}
         if turn is None or not turn.messages:
             self.running = None
             return None
@@ -443,8 +409,7 @@ class PromptLog:
         closing = self.level_shown(turn)
         if not any(is_closer(other, closing) for other in self._committed().closings):
             return closing  # nothing that it could repeat is closer
-        messages = [turn.uncut.get(n, message) for n, message in enumerate(turn.messages)]
-        return closing_of(messages, closing, self._passages(), more=more)
+        return closing_of(turn.as_listed(), closing, self._passages(), more=more)
 
     def level_as(self, closing: Closing, *texts: str) -> Closing:
         """Return who may read what the model writes in the running turn.
@@ -453,19 +418,19 @@ class PromptLog:
             closing: who shall read it.
         """
         turn = self._opened()
-        messages, whose = turn.messages, [(item.level, item.owner) for item in turn.shown]
-        results = [text_of(message) for message in messages if message.get("role") == "tool"]
+        whose = [(item.level, item.owner) for item in turn.shown]
+        results = [text_of(message) for message in turn.messages if message.get("role") == "tool"]
         mine = [
             *passages_of([], closing, turn.block, turn.shown),
             Passage(joined([closing, *whose]), Terms(results)),
         ]
-        heard = [message for message in messages if message.get("role") == "user"]
+        heard = [message for message in turn.messages if message.get("role") == "user"]
         return closing_of(heard, closing, [*self._passages(), *mine], more=texts)
 
     def _passages(self) -> Iterable[Passage]:
         """Yield what the present reader's prompt holds before the running turn."""
         names = () if self.reader is None else (self.reader.speaker or "", *self.reader.audience)
-        yield Passage(("shared", None), Terms([*names, *map(text_of, self._system)]))
+        yield Passage(("shared", None), Terms([*names, *map(text_of, self.system)]))
         if head := self._head_now(self.epoch):
             yield Passage(_HEAD, Terms([head]))
         for turn in self._committed().turns:
@@ -474,7 +439,7 @@ class PromptLog:
     def discard(self) -> None:
         """Throw the prepared turn away: what it had shown was never shown."""
         self.running = None
-        self._sections = {}
+        self.sections = {}
 
     def abort(self) -> None:
         """Throw the prepared turn away, and what its loop may have kept of it."""

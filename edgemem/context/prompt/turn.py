@@ -1,14 +1,12 @@
 """A turn of the prompt log: its messages, the block before its utterance, what of its reply was heard, and what it says.
 
-It is *open* while it runs, then *committed*, and from then on as it was stored. A block says only what the turns before it
-do not: what they showed is known by its items; a note that the model wrote with a tool, and what a tool did, stand in the
-messages themselves.
+It is *open* while it runs, then *committed*, and from then on as it was stored.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +17,7 @@ from edgemem.context.level import Closing, Passage, passages_of
 from edgemem.context.messages import (
     UTTERANCE_BYTES,
     bounded,
+    call_arguments,
     call_name,
     heard_in,
     is_part,
@@ -29,7 +28,7 @@ from edgemem.context.messages import (
 )
 from edgemem.llama.template.chat_template import text_of
 from edgemem.records import REMEMBER_FACT, Heard, Message, Reader, Recalled, Turn
-from edgemem.scopes import Level, name_key
+from edgemem.scopes import Level
 from edgemem.store.episodes import episode_text
 from edgemem.store.rights import readable
 
@@ -62,14 +61,8 @@ class PromptTurn(msgspec.Struct):
     """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
     whole: list[Message] | None = None
     """The messages of a committed turn as every template takes them; made anew after a change."""
-    says: TurnContents | None = None
-    """The contents of a committed turn that memory need not repeat; made anew after a change."""
     passages: list[Passage] | None = None
     """The passages of a committed turn that a later reply may repeat; made anew after a change."""
-
-    def carrier(self) -> int | None:
-        """Return the number of the message that carries the block; the newest user message unless it was put before."""
-        return self.at if self.at is not None else newest_user(self.messages)
 
     def readable(self, reader: Reader | None) -> bool:
         """Tell whether this reader may be shown the turn."""
@@ -92,7 +85,7 @@ class PromptTurn(msgspec.Struct):
             self.uncut[n] = message
             message = {**message, "content": heard}
         self.messages[n] = message
-        self.whole = self.says = self.passages = None
+        self.whole = self.passages = None
 
     def as_heard(self, messages: Sequence[Message]) -> list[Message]:
         """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
@@ -122,6 +115,10 @@ class PromptTurn(msgspec.Struct):
         """Return what was said as the loop has it, also what nobody heard, and what is too long to be kept."""
         return [self.uncut.get(n, message) for n, message in enumerate(self.messages)]
 
+    def all_messages(self) -> list[Message]:
+        """Return its messages, also those as the loop has them."""
+        return [*self.messages, *self.uncut.values()]
+
     def take_reply(self, reply: str) -> None:
         """Learn the reply where the loop's list does not have it yet."""
         if self.messages and self.messages[-1].get("role") in ("user", "tool"):
@@ -146,11 +143,15 @@ class PromptTurn(msgspec.Struct):
         replied = len(self.messages) > 1 and self.messages[-1].get("role") == "assistant"
         return len(self.messages) - 1 if self.unfinished and replied else 0
 
-    def as_whole(self) -> list[Message]:
-        """Return the messages of a committed turn as every template takes them; history is looked through once."""
-        if self.whole is None:
-            self.whole = whole(self.messages)
-        return self.whole
+    def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
+        """Yield its messages as every template takes them, with the block before the one that carries it."""
+        messages = self.messages
+        carrier = self.at if self.at is not None else newest_user(messages)
+        carried = messages[carrier] if self.block and carrier is not None else None
+        if committed:  # history is looked through once
+            self.whole = messages = self.whole or whole(messages)
+        for message in messages:
+            yield message, self.block if message is carried else ""
 
     def closings(self) -> list[Closing]:
         """Return who may read what was said in a committed turn, and each thing that memory showed in it."""
@@ -162,33 +163,27 @@ class PromptTurn(msgspec.Struct):
             self.passages = passages_of(self.messages, (self.level, self.owner), self.block, self.shown)
         return self.passages
 
+    def calls(self) -> Iterator[tuple[str, dict[str, Any], Message | None]]:
+        """Yield the calls of tools: name, arguments (none where they cannot be read), and the tool's answer."""
+        answers = {message["tool_call_id"]: message for message in self.messages if "tool_call_id" in message}
+        for call in (call for message in self.messages for call in tool_calls(message)):
+            arguments = call_arguments(call)
+            if isinstance(arguments, str):
+                try:
+                    arguments = json.loads(arguments)
+                except ValueError:
+                    arguments = None
+            answer = answers.get(call["id"]) if call.get("id") else None
+            yield call_name(call), arguments if isinstance(arguments, dict) else {}, answer
+
 
 def interruption(cut: PromptTurn) -> str:
     """Return the id of the line which tells that a turn was cut off."""
     return f"{INTERRUPTION}:{cut.n}"
 
 
-def reports_cut(later: PromptTurn, cut: PromptTurn) -> bool:
-    """Tell of two stored turns whether the later one told that the earlier was cut off; its block may be erased."""
-    ids = (interruption(cut), INTERRUPTION)  # an older edgemem did not say which turn
-    return name_key(later.owner or "") == name_key(cut.owner or "") or any(
-        item.id in ids for item in later.shown
-    )
-
-
-def as_heard(turns: Iterable[PromptTurn], messages: Sequence[Message]) -> list[Message]:
-    """Return the messages that a loop has of some turns, from the first on, with only what was heard of each."""
-    out, at = list(messages), 0
-    for turn in turns:
-        end = at + len(turn.messages)
-        if turn.uncut:
-            out[at:end] = turn.as_heard(out[at:end])
-        at = end
-    return out
-
-
 def turn_of(turn: Turn) -> PromptTurn:
-    """Return a stored turn as it stands in the prompt."""
+    """Return a stored turn as it stands in the prompt; of what it showed, the text itself stands in its block."""
     messages = [stored.as_message() for stored in turn.messages]
     unheard = {id(message): stored.unheard for message, stored in zip(messages, turn.messages, strict=True)}
     repaired = repair_orphans(messages)
@@ -196,7 +191,10 @@ def turn_of(turn: Turn) -> PromptTurn:
         turn.n,
         repaired,
         turn.block,
-        shown=tuple(_recorded(turn)),
+        shown=tuple(
+            msgspec.json.decode(entry, type=BlockLine) if entry.startswith("{") else BlockLine(entry, "")
+            for entry in turn.shown
+        ),
         level=turn.level,
         owner=turn.owner,
         heard=turn.heard,
@@ -210,14 +208,11 @@ def turn_of(turn: Turn) -> PromptTurn:
     )
 
 
-def _recorded(turn: Turn) -> Iterable[BlockLine]:
-    """Rebuild what a stored turn showed; the text itself stands in its block."""
-    for entry in turn.shown:
-        yield msgspec.json.decode(entry, type=BlockLine) if entry.startswith("{") else BlockLine(entry, "")
-
-
 class Dedupe:
-    """The contents of some turns, which memory need not repeat; looked up when first asked for.
+    """What some turns say already, which memory need not repeat; looked up when first asked for.
+
+    What they showed is known by its items; a note or fact that the model wrote with a tool, and what a tool did, stand in
+    the messages themselves.
 
     Args:
         turns: those that the prompt holds word for word, as far as the present reader may be shown them.
@@ -246,89 +241,34 @@ class Dedupe:
     def _given(self) -> dict[str, object]:
         """The values that the model itself gave to facts, where no later block says anything of the key."""
         given: dict[str, object] = {}
-        for says in self._says:
-            for key in says.told_of:
-                given.pop(key, None)
-            given.update(says.given)
+        for turn in self._turns:
+            for item in turn.shown:
+                if item.about is not None:
+                    given.pop(item.about[2], None)
+            given.update(
+                (str(arguments.get("key")), arguments.get("value"))
+                for name, arguments, _ in turn.calls()
+                if name == REMEMBER_FACT
+            )
         return given
 
     @cached_property
-    def _lines(self) -> frozenset[str]:
-        return frozenset().union(*(says.lines for says in self._says))
-
-    @cached_property
-    def _outcomes(self) -> frozenset[str]:
-        return frozenset().union(*(says.outcomes for says in self._says))
-
-    @cached_property
-    def _says(self) -> list[TurnContents]:
-        # Every prompt has all turns of the epoch; each of them is looked through once.
-        for turn in self._turns:
-            if turn.says is None:
-                turn.says = TurnContents(turn)
-        return [turn.says for turn in self._turns if turn.says is not None]
-
-
-class TurnContents:
-    """The values, notes and outcomes of tools that stand in one committed turn; looked up when first asked for."""
-
-    def __init__(self, turn: PromptTurn) -> None:
-        self._turn = turn
-
-    @cached_property
-    def told_of(self) -> list[str]:
-        """The keys that its block gives a value."""
-        return [item.about[2] for item in self._turn.shown if item.about is not None]
-
-    @cached_property
-    def given(self) -> dict[str, object]:
-        """The values that the model itself gave to facts."""
-        arguments = [_arguments(call) for call in _calls(self._turn) if call_name(call) == REMEMBER_FACT]
-        return {str(given.get("key")): given.get("value") for given in arguments}
-
-    @cached_property
-    def lines(self) -> frozenset[str]:
-        """The lines of its block, and of what the model gave to tools."""
-        block = (line.strip().removeprefix("- ") for line in self._turn.block.splitlines())
-        given = (
-            text for call in _calls(self._turn) for text in _arguments(call).values() if isinstance(text, str)
+    def _lines(self) -> set[str]:
+        """The lines of the blocks, and of what the model gave to tools."""
+        lines = {line.strip().removeprefix("- ") for turn in self._turns for line in turn.block.splitlines()}
+        written = (
+            text for turn in self._turns for _, arguments, _ in turn.calls() for text in arguments.values()
         )
-        return frozenset((*block, *(line.strip() for text in given for line in text.splitlines())))
+        return lines.union(
+            line.strip() for text in written if isinstance(text, str) for line in text.splitlines()
+        )
 
     @cached_property
-    def outcomes(self) -> frozenset[str]:
-        """Each outcome of a tool as an episode of it is told."""
-        return frozenset(_told(self._turn))
-
-
-def _calls(turn: PromptTurn) -> list[dict[str, Any]]:
-    return [call for message in turn.messages for call in tool_calls(message)]
-
-
-def _arguments(call: dict[str, Any]) -> dict[str, Any]:
-    """Return what a model gave to a tool; empty where that cannot be read."""
-    function = call.get("function")
-    given = (function if isinstance(function, dict) else call).get("arguments")
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except ValueError:
-            return {}
-    return given if isinstance(given, dict) else {}
-
-
-def _told(turn: PromptTurn) -> list[str]:
-    """Return each outcome of a turn as an episode of it is told."""
-    results = {
-        message["tool_call_id"]: text_of(message) for message in turn.messages if message.get("tool_call_id")
-    }
-    outcomes = []
-    for call in _calls(turn):
-        if call.get("id") in results:
-            payload = {
-                "name": call_name(call),
-                "args": _arguments(call),
-                "result": results[call["id"]],
-            }
-            outcomes.append(episode_text("tool_call", payload, "ok"))
-    return outcomes
+    def _outcomes(self) -> set[str]:
+        """What each tool did, as an episode of it is told."""
+        return {
+            episode_text("tool_call", {"name": name, "args": arguments, "result": text_of(answer)}, "ok")
+            for turn in self._turns
+            for name, arguments, answer in turn.calls()
+            if answer is not None
+        }
