@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from edgemem.patterns import Pattern
-from edgemem.provisions import provided
+from edgemem.provisions import Pattern, provided
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -180,18 +179,6 @@ class Past(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Verbs and signs of a sentence about the past."""
     before: Items
     """What speaks of the past without one."""
-    until_time: Items
-    """What stands before a time, or in Chinese behind it, up to which something held that is asked for,"""
-    since_time: Items
-    """since which,"""
-    after_time: Items
-    """after which,"""
-    from_time: Items
-    """from which on,"""
-    to_time: Items
-    """and between two such times."""
-    articles: Items = Items()
-    """What may stand between these and a time."""
     was: Items = Items()
     """Verbs in the past,"""
     beside: Items = Items()

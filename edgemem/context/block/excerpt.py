@@ -12,8 +12,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.context.sentences import split_sentences
-from edgemem.patterns import Pattern
-from edgemem.provisions import provided
+from edgemem.provisions import Pattern, provided
 from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:

@@ -84,7 +84,9 @@ class Alikes:
         for reading in sorted(as_heard(term)) if len(term) >= _LEAST_ASKED else ():
             key = skeleton(reading)
             keys = {key, *near_skeletons(key)} if wide and len(key) >= _LONG_KEY else {key}
-            for entry in (entry for key in keys for entry in self._by_skeleton.get(key, ())[-_MOST_COMPARED:]):
+            for entry in (
+                entry for key in keys for entry in self._by_skeleton.get(key, ())[-_MOST_COMPARED:]
+            ):
                 other, _, spoken = entry.partition(" ")
                 far = distance(reading, spoken, LIMIT)
                 if far <= LIMIT and far < distances.get(other, 1.0):

@@ -28,7 +28,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from edgemem.languages.words import all_words, common_names, is_english
-from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall.text.analyse import plain_words, stem
 
@@ -231,7 +230,7 @@ def skeleton(reading: str) -> str:
 _CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
 SOUND_CLASSES = "PTFKSNLR"
 """What a skeleton is made of."""
-_STRICT_CLASSES = str.maketrans("BDVZiu", "PTFSeo", "HW")
+_STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
 
 
 @lru_cache(maxsize=8192)
@@ -356,6 +355,8 @@ def _strict_keys(word: str) -> frozenset[str]:
 
 def _strict_key(reading: str) -> str:
     """Return the consonants by their classes, with the kinds of the first and of an open last vowel in their places."""
+    reading = reading[:1] + reading[1:].replace("H", "")
+    reading = reading.replace("ai", "e")
     vowel = re.search(r"[aeiou]", reading)
     rest = len(reading) if vowel is None else vowel.end()
     kept = reading[:rest] + re.sub(r"[eiu]|[ao](?!$)", "", reading[rest:])
