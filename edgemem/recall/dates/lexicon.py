@@ -57,7 +57,6 @@ class Lexicon(msgspec.Struct, frozen=True):
     coming: re.Pattern[str]
     shift_stands: str
     whole_weeks: bool
-    accents_matter: bool
 
     def speaks_of_past(self, written: str, plain: str) -> bool | None:
         """Tell whether a text speaks of what was, and not of what will be; None where nothing tells."""
@@ -154,7 +153,6 @@ def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
         _any_of(language.coming, joined, key),
         language.shift_stands,
         language.whole_weeks,
-        language.accents_matter,
     )
 
 

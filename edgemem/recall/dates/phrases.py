@@ -23,7 +23,7 @@ import msgspec
 from edgemem.languages.words import all_words, bare, templates
 from edgemem.provisions import Pattern, provided
 from edgemem.recall.dates.lexicon import date_words, fold
-from edgemem.recall.dates.readings import Reading, Today, listed_of, readings_of, today
+from edgemem.recall.dates.readings import Reading, Today, listed_of, readings_of
 from edgemem.recall.dates.tokens import SHIFTED, Cluster, Piece, Token, clusters_in, pieces_of
 from edgemem.recall.text.analyse import MAX_CHARS
 
@@ -386,7 +386,7 @@ def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Span, .
     if not (dated or years) and known.anchors.isdisjoint(words):
         return ()
     try:
-        seen_from = today(now, zone)
+        seen_from = Today(now, zone, datetime.fromtimestamp(now, zone).date())
     except (ValueError, OverflowError, OSError):
         return ()
     written, plain = text.casefold(), fold(text)
