@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from edgemem.errors import InvalidInputError
-from edgemem.patterns import Pattern
+from edgemem.provisions import Pattern
 
 OPEN = "<memory>"
 CLOSE = "</memory>\n"

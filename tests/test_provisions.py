@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.patterns import Pattern
-from edgemem.provisions import later, lay_in, provided
+from edgemem.provisions import Pattern, later, lay_in, provided
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from edgemem.patterns import Pattern
-from edgemem.provisions import provided
+from edgemem.provisions import Pattern, provided
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -180,18 +179,6 @@ class Past(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Verbs and signs of a sentence about the past."""
     before: Items
     """What speaks of the past without one."""
-    until_time: Items
-    """What stands before a time, or in Chinese behind it, up to which something held that is asked for,"""
-    since_time: Items
-    """since which,"""
-    after_time: Items
-    """after which,"""
-    from_time: Items
-    """from which on,"""
-    to_time: Items
-    """and between two such times."""
-    articles: Items = Items()
-    """What may stand between these and a time."""
     was: Items = Items()
     """Verbs in the past,"""
     beside: Items = Items()
@@ -211,6 +198,22 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What people say where it matters: "Can I eat this?"."""
 
 
+Row = Literal["number", "ordinal", "month", "season", "weekday"]
+Named = Literal["number", "part", "day", "unit", "shift", "holiday", "opens", "joins", "closes", "few"]
+Plain = Literal[
+    "ago",
+    "ago_before",
+    "ahead",
+    "ahead_before",
+    "before",
+    "small",
+    "article",
+    "month_day",
+    "weekend",
+    "every",
+]
+
+
 class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The words of a language that tell a time; "," parts items, "/" parts words for the same item.
 
@@ -219,50 +222,27 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     join: str
     """What stands between two words."""
-    numbers: str
-    """From 0."""
-    months: str
-    """From January."""
-    seasons: str
-    """From spring."""
-    weekdays: str
-    """From Monday."""
-    weekend: str
-    few: str
-    small: str
-    """Words that may stand between others of one time."""
-    before: str
-    """Words after which a doubtful word is a time: "in may", "last fall"."""
+    rows: dict[Row, str]
+    """Words whose values are their places: numbers from 0, ordinals from 1, months from January, seasons from spring and
+    weekdays from Monday."""
+    named: dict[Named, dict[str, str]]
+    """Words by their values: further numbers; parts of a day; days from today; what periods are called; which one of a kind, from
+    this one (shift); holidays; what stands before (opens), between (joins) and behind (closes) the ends of a range, and joins
+    weakly only where one was opened; a few."""
+    plain: dict[Plain, str]
+    """Words that have no value: ago, and as it stands before a number, the "vor" of "vor zwei Wochen"; ahead, likewise; what makes
+    a time of a doubtful word behind it, as in "in may", "last fall" (before); what may stand between others of one time (small);
+    an article; what marks a number as a day of the month; the weekend; what makes a habit of a time (every)."""
     past: str
     """Words that tell that "on Monday" is over,"""
     coming: str
     """and that it is to come."""
     asks: str
     """Phrases that ask for a time."""
-    ago: str
-    ahead: str
-    parts: dict[str, str]
-    """Of a day."""
-    days: dict[str, str]
-    """Days from today."""
-    units: dict[str, str]
-    """What periods are called."""
-    shifts: dict[str, str]
-    """Which one of a kind, from this one."""
     whole: dict[str, str]
     """Phrases that stand for several words at once, each as kind:value."""
-    holidays: dict[str, str]
-    more_numbers: dict[str, str] = {}
-    ordinals: str = ""
-    """From 1."""
-    article: str = ""
-    ago_before: str = ""
-    """The "vor" of "vor zwei Wochen"."""
-    ahead_before: str = ""
     doubtful: str = ""
     """Words that mean something else as well, and count only after one of `before`, or beside a date."""
-    month_day: str = ""
-    """Marks a number as a day of the month."""
     asks_alone: str = ""
     asks_accented: str = ""
     shift_stands: Literal["before", "after", "around"] = "before"
@@ -277,12 +257,6 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether words of one syllable mean something else without their accents, so that they are known only with them."""
     year_prefix: str = ""
     """Goes before a number, in one word."""
-    every: str = ""
-    """Words that make a habit of a time."""
-    opens: dict[str, str] = {}
-    """What stands before, between and behind the ends of a range; weak: only where one was opened."""
-    joins: dict[str, str] = {}
-    closes: dict[str, str] = {}
     traditional: str = ""
     """Characters of the words above in another script, each at the place"""
     simplified: str = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from edgemem.languages.words import all_words, is_english, small
-from edgemem.recall.dates.phrases import asks_when, ends_in, times_in
+from edgemem.recall.dates.phrases import asks_when, times_in
 from edgemem.recall.dates.questions import TimeAlone, tense_of, time_alone
 from edgemem.recall.people.names import hear, named_in
 from edgemem.recall.text.analyse import MAX_CHARS, language_in, plain_words, stem, terms
@@ -38,8 +38,6 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     """That it is in, as `analyse.language_in` tells it: en where nothing tells."""
     spans: tuple[Span, ...] = ()
     """The times that it speaks of, in their order there; of one time, the likeliest reading first."""
-    ends: tuple[Span, ...] = ()
-    """The same, of "from Monday to Friday" each end by itself, and of "since March" March."""
     at: float = 0.0
     """When it is asked, seconds since the epoch."""
     asks_past: bool = False
@@ -179,10 +177,10 @@ def parse_query(text: str, now: float | None = None) -> ParsedQuery:
     """
     text = text[-MAX_CHARS:]
     spans = () if now is None else times_in(text, now, zone_at(now))
-    ends = ends_in(text, now, zone_at(now)) if now is not None and spans else ()
     untimed = text
-    for span in ends:
-        untimed = untimed.replace(span.text, " ", 1)
+    for span in spans:
+        for named in span.ends or (span,):
+            untimed = untimed.replace(named.text, " ", 1)
     tense = tense_of(text, untimed)
     return ParsedQuery(
         text=text,
@@ -190,7 +188,6 @@ def parse_query(text: str, now: float | None = None) -> ParsedQuery:
         all_stems=frozenset(terms(text)),
         language=language_in(text),
         spans=spans,
-        ends=ends,
         at=now or 0.0,
         asks_past=tense.past,
         asks_first=tense.first,

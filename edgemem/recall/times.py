@@ -6,20 +6,14 @@ when it was learnt.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import InvalidInputError
-from edgemem.languages.words import all_words, small
-from edgemem.patterns import Pattern
-from edgemem.provisions import provided
 from edgemem.recall.index.sources import TURN
 from edgemem.store.fact_queries import held_at
 from edgemem.store.validation import checked_tick, checked_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from edgemem.recall.dates.phrases import Span
     from edgemem.recall.query import ParsedQuery
     from edgemem.records import Reader
@@ -70,95 +64,27 @@ _SURE = 0.5  # a time that is less sure than this is one of several readings
 _DAY_S = 86400.0
 
 
-class _Bounds(NamedTuple):
-    """What stands beside a time and tells which one is meant."""
-
-    until: Pattern
-    since: Pattern
-    after: Pattern
-    opens: Pattern
-    """What opens a range before its first end,"""
-    goes_on: Pattern
-    """and goes on to its last one."""
-    until_behind: Pattern
-    since_behind: Pattern
-    after_behind: Pattern
-
-
-@provided
-def _bounds() -> _Bounds:
-    languages = {code: words.past for code, words in all_words().items()}
-    signs = languages.pop("zh")
-    articles = _any(item for past in languages.values() for item in past.articles.items)
-    spaced = rf"\s+(?:{articles}\s+)?"
-
-    def before(key: str) -> str:
-        return rf"\b{_any(item for past in languages.values() for item in getattr(past, key).items)}{spaced}"
-
-    return _Bounds(
-        Pattern(f"{before('until_time')}$"),
-        Pattern(f"{before('since_time')}$"),
-        Pattern(f"{before('after_time')}$"),
-        Pattern(f"{before('from_time')}$|{_any(signs.from_time.items)}$"),
-        Pattern(rf"\s*(?:{before('to_time')}|{_any(signs.to_time.items)})"),
-        *(
-            Pattern(rf"\s*{_any(items.items)}")
-            for items in (signs.until_time, signs.since_time, signs.after_time)
-        ),
-    )
-
-
-def _any(items: Iterable[str]) -> str:
-    return f"(?:{'|'.join(map(re.escape, items))})"
-
-
 def past_times(asked: ParsedQuery, now: float) -> list[Time]:
     """Return begin and end of the past times whose facts a question asks for.
 
     Args:
         now: seconds since the epoch.
     """
-    ends = _likeliest(asked.ends)
-    # Both ends of a range say together which ones are meant: between January and May 2025.
-    ranges = [whole for whole in _likeliest(asked.spans) if sum(end.text in whole.text for end in ends) > 1]
-    times: list[Time] = [(whole.begin, whole.end) for whole in ranges]
-    opened: Time | None = None
-    at = 0
-    for span in ends:
-        if any(span.text in whole.text for whole in ranges):
-            continue
-        begin = asked.text.find(span.text, at)
-        if begin < 0:  # it stands there in other letters
-            times.append((span.begin, span.end))
-            continue
-        between, at = asked.text[at:begin], begin + len(span.text)
-        if opened is not None and _bounds().goes_on.fullmatch(small(between)):
-            times[-1] = opened[0], span.end
-        else:
-            times.append(_meant(span, asked.text[:begin], asked.text[at:], now))
-        opened = times[-1] if _bounds().opens.search(small(asked.text[:begin])) else None
+    likeliest: dict[str, Span] = {}
+    for span in asked.spans:
+        likeliest.setdefault(span.text, span)
+    times = (_meant(span, now) for span in likeliest.values() if span.sure >= _SURE)
     if asked.in_past:  # "which codes did it have this year?"
-        times = [(begin, min(end, now)) for begin, end in times]
+        times = ((begin, min(end, now)) for begin, end in times)
     return sorted((begin, end) for begin, end in times if begin < end <= now)
 
 
-def _likeliest(spans: Iterable[Span]) -> list[Span]:
-    """Return the likeliest reading of each time that a question speaks of, where it is sure enough."""
-    first: dict[str, Span] = {}
-    for span in spans:
-        first.setdefault(span.text, span)
-    return [span for span in first.values() if span.sure >= _SURE]
-
-
-def _meant(span: Span, before: str, behind: str, now: float) -> Time:
-    """Return the time that is meant by one that a question names, by the words before it and, in Chinese, behind it."""
-    known, before, behind = _bounds(), small(before), small(behind)
-    if known.until.search(before) or known.until_behind.match(behind):
-        return span.begin - _DAY_S, span.begin
-    if known.since.search(before) or known.since_behind.match(behind):
-        return span.begin, now
-    if known.after.search(before) or known.after_behind.match(behind):
-        return span.end, now
+def _meant(span: Span, now: float) -> Time:
+    """Return the time whose facts are meant; of one that has an end alone what held until then, or from then on."""
+    if span.kind in {"until", "before"}:
+        return span.ends[0].begin - _DAY_S, span.ends[0].begin
+    if span.kind in {"since", "after"}:
+        return (span.ends[0].begin if span.kind == "since" else span.ends[0].end), now
     return span.begin, span.end
 
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.recall.people.alike import ENGLISH, LIMIT, STRANGE, Alikes, spread
-from edgemem.recall.people.phonetics import as_heard, distance, readings, skeleton, weight
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,19 +86,6 @@ def test_it_does_not_matter_when_terms_come_and_go(
     assert changed.near(asked, wide=wide) == made_of(terms[gone:]).near(asked, wide=wide)
 
 
-@given(TERM_LISTS, st.text(LETTERS, max_size=8))
-def test_what_is_near_is_near(terms: list[str], asked: str) -> None:
-    """No distance is less than that of the best way to lay two readings beside one another, and none of itself is 0."""
-    hits = dict(made_of(terms).near(asked, wide=True))
-    assert set(hits) <= set(terms) - {asked}
-    for other, far in hits.items():
-        best = min(distance(entry, reading) for entry in as_heard(asked) for reading in as_heard(other))
-        assert best - 0.001 <= far <= LIMIT
-    for other in set(terms) - {asked}:
-        if len(asked) > 2 < len(other) and as_heard(asked) & as_heard(other):
-            assert hits[other] == 0.0
-
-
 @given(TERM_LISTS)
 def test_of_a_term_that_went_nothing_is_left(terms: list[str]) -> None:
     """What was forgotten stands nowhere, also not among what was found for others."""
@@ -150,30 +136,3 @@ def test_what_is_looked_for_besides(asked, near, counts, strange, weights) -> No
     """A word that means nothing was surely misheard; what stands nowhere, everywhere, or is asked for anyway is not added."""
     spreading = spread(asked, near, counts, set(strange))
     assert {term: known.weight for term, known in spreading.items()} == weights
-
-
-@given(st.text(LETTERS, max_size=10), st.text(max_size=12))
-def test_readings_are_made_of_known_sounds(word: str, text: str) -> None:
-    """Whatever the letters, a reading has a weight and a skeleton; other scripts, digits and signs have no reading."""
-    for reading in readings(word) | as_heard(word) | readings(text) | as_heard(text):
-        assert weight(reading) > 0
-        assert skeleton(reading)
-    assert readings("7up") == readings("味噌") == readings("a" * 30) == frozenset()
-
-
-NAMES = """
-niamh/NiV wojciech/VoYCieK guillaume/KiYoMe jorge/HoRHe nguyen/NuieN xiaoming/XiaoMiNK giulia/JuLia bjorn/BYoRN lukasz/LuKaX joao/Joau
-"""
-
-
-def test_names_are_read_by_the_rules_of_their_language() -> None:
-    """Some reading of a name is near to how its people say it."""
-    for name, reading in (pair.split("/") for pair in NAMES.split()):
-        assert min(distance(other, reading) for other in readings(name)) < 0.12, name
-
-
-@given(st.text("BCDFKLMNRSTaeiou", max_size=7), st.text("BCDFKLMNRSTaeiou", max_size=7), st.floats(0.05, 1))
-def test_a_limit_changes_no_distance_below_it(entry: str, other: str, limit: float) -> None:
-    """Looking no farther than is asked for gives the same distance, or says that it is more."""
-    far, bounded = distance(entry, other), distance(entry, other, limit)
-    assert bounded == far or (far > limit and bounded == 1.0)

@@ -15,7 +15,6 @@ from edgemem.recall.traits import (
     MOST_TIMES,
     NAMES,
     SAYS_I,
-    Traits,
     traits_of,
     zone_at,
 )
@@ -82,6 +81,9 @@ def test_marks(mark, with_it, without):
         ("I met Ann in town", ""),
         ("I met Ann in town and Ann was well", ""),
         ("Hey Ann, is Ann Smith your sister", ""),
+        ("Ann is ill", ""),
+        ("Yes, Ann left.", ""),
+        ("I miss Ann!", ""),
         ("", ""),
     ],
 )
@@ -89,12 +91,6 @@ def test_whom_a_text_speaks_to(text, called):
     """A name at the end of a clause is called; one that also stands within the text is spoken about."""
     found = set(traits_of(text, NOW).called.split())
     assert {"ann", "mari"} & found == {"ann", "mari"} & set(called.split())
-
-
-@pytest.mark.parametrize("text", ["Ann is ill", "Yes, Ann left.", "I miss Ann!"])
-def test_a_short_statement_calls_nobody(text):
-    """Who says in three words what somebody does speaks about them."""
-    assert "ann" not in traits_of(text, NOW).called.split()
 
 
 def test_times_are_those_that_were_meant_then():
@@ -147,13 +143,6 @@ def test_any_text_has_traits_that_fit_the_file(text, at):
 def test_endless_text_is_read_once(piece):
     """No pattern reads the same letters over and over: what is 100 kB long is done at once, or the test never ends."""
     assert traits_of(piece * 100_000, NOW).marks < 256
-
-
-def test_marks_add_up():
-    """A text may show all of them, or nothing."""
-    text = "My three cats met Ann, did you see?"
-    assert marks(text) == ASKS | SAYS_I | COUNTS | NAMES
-    assert traits_of("the tea is good with milk", NOW) == Traits(0, "", ()) == traits_of("", NOW)
 
 
 def test_only_a_few_times_are_noted():

@@ -19,8 +19,7 @@ from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, BlockLine, fitt
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.languages.words import common_words
-from edgemem.patterns import Pattern
-from edgemem.provisions import provided
+from edgemem.provisions import Pattern, provided
 from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import plain_words, stem, terms
 from edgemem.records import Recalled

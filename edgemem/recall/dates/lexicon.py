@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.languages.words import Dates, all_words
-from edgemem.patterns import Pattern
-from edgemem.provisions import provided
+from edgemem.provisions import Pattern, provided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,18 +32,6 @@ LAST_DAY, MAX_DIGITS = 31, 4
 _YEAR_BEGINS = (19, 20, 2000)
 """Numbers that a year said in words begins with."""
 
-_PLAIN_KINDS = (
-    "ago",
-    "ago_before",
-    "ahead",
-    "ahead_before",
-    "before",
-    "small",
-    "article",
-    "month_day",
-    "weekend",
-    "every",
-)
 _AMBIGUOUS = ("season", "part", "holiday")
 
 _PAST_FORM = Pattern(
@@ -70,7 +57,6 @@ class Lexicon(msgspec.Struct, frozen=True):
     coming: re.Pattern[str]
     shift_stands: str
     whole_weeks: bool
-    accents_matter: bool
 
     def speaks_of_past(self, written: str, plain: str) -> bool | None:
         """Tell whether a text speaks of what was, and not of what will be; None where nothing tells."""
@@ -167,48 +153,28 @@ def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
         _any_of(language.coming, joined, key),
         language.shift_stands,
         language.whole_weeks,
-        language.accents_matter,
     )
 
 
 def _entries(language: Dates) -> Iterator[tuple[str, str, Value]]:
     """Yield each word or phrase with what it may be, and its value as that."""
-    rows: list[tuple[str, list[str], int]] = [
-        ("number", language.numbers.split(","), 0),
-        ("ordinal", language.ordinals.split(","), 1),
-        ("month", language.months.split(","), 1),
-        ("season", language.seasons.split(","), 0),
-        ("weekday", language.weekdays.split(","), 0),
-    ]
-    for kind, row, first in rows:
-        for value, words in enumerate(row, first):
+    for kind, row in language.rows.items():
+        for value, words in enumerate(row.split(","), int(kind in {"ordinal", "month"})):
             yield from ((word, kind, value) for word in _items(words))
-    named = {
-        "number": language.more_numbers,
-        "part": language.parts,
-        "day": language.days,
-        "unit": language.units,
-        "shift": language.shifts,
-        "holiday": language.holidays,
-        "opens": language.opens,
-        "joins": language.joins,
-        "closes": language.closes,
-    }
-    for kind, values in named.items():
-        for name, words in values.items():
-            yield from ((word, kind, _value(name)) for word in _items(words))
-    for kind in _PLAIN_KINDS:
-        yield from ((word, kind, 1) for word in _items(getattr(language, kind)))
+    for name, values in language.named.items():
+        for value_name, words in values.items():
+            yield from ((word, name, _value(value_name)) for word in _items(words))
+    for plain, words in language.plain.items():
+        yield from ((word, plain, 1) for word in _items(words))
     for prefix in _items(language.year_prefix):
-        for number, words in enumerate(language.numbers.split(",")):
+        for number, words in enumerate(language.rows["number"].split(",")):
             yield from ((prefix + word, "year", 2000 + number) for word in _items(words))
-    yield from ((word, "few", 3) for word in _items(language.few))
 
 
 def _compound_days(language: Dates, phrases: dict[str, tuple[Label, ...]]) -> None:
     """Add words such as Montagabend; no other language has any, and there they find nothing to match."""
-    for day, words in enumerate(language.weekdays.split(",")):
-        for part, parts in language.parts.items():
+    for day, words in enumerate(language.rows["weekday"].split(",")):
+        for part, parts in language.named["part"].items():
             for first in _items(words):
                 for second in _items(parts):
                     if language.join and " " not in first + second:

@@ -16,15 +16,14 @@ import re
 import unicodedata
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from edgemem.languages.words import all_words, bare, templates
-from edgemem.patterns import Pattern
-from edgemem.provisions import provided
+from edgemem.provisions import Pattern, provided
 from edgemem.recall.dates.lexicon import date_words, fold
-from edgemem.recall.dates.readings import Reading, Today, listed_of, readings_of, today
+from edgemem.recall.dates.readings import Reading, Today, listed_of, readings_of
 from edgemem.recall.dates.tokens import SHIFTED, Cluster, Piece, Token, clusters_in, pieces_of
 from edgemem.recall.text.analyse import MAX_CHARS
 
@@ -35,11 +34,11 @@ if TYPE_CHECKING:
     from edgemem.recall.dates.lexicon import Lexicon
 
 
-Ranges = Literal["asked", "stated", "none"]
-"""How "from Monday to Friday" is read: as one time, and "since Monday" as all days since; as one time and both its ends;
-as two times."""
 _GAP = 3
 """Words that may stand between a phrase and the one that makes a time of it, or beside those which bind a range."""
+
+Kind = Literal["", "span", "since", "until", "before", "after"]
+"""What a time is that has its ends named: `span`, or what tells its one end; empty: one that has none."""
 
 
 class Phrase(msgspec.Struct, frozen=True):
@@ -50,8 +49,9 @@ class Phrase(msgspec.Struct, frozen=True):
     known: int
     """Words of the whole text that the language knows: of two that read the same words, the one that knows more is right."""
     readings: tuple[Reading, ...]
-    inner: tuple[Phrase, ...] = ()
-    """Its ends, if it is a range of which both ends are spoken of, too."""
+    kind: Kind = ""
+    ends: tuple[Phrase, ...] = ()
+    """What names its ends; the one end of an open range has a reading for each of its own."""
 
 
 @provided
@@ -67,33 +67,49 @@ def _question() -> Pattern:
 
 
 def phrases_in(
-    written: str, plain: str, tokens: Sequence[Token], lexicon: Lexicon, day: Today, *, ranges: Ranges
+    written: str, plain: str, tokens: Sequence[Token], lexicon: Lexicon, day: Today, *, asked: bool
 ) -> Iterator[Phrase]:
     """Yield the times that a text tells in one language.
 
     Args:
         written: the text in small letters.
         plain: the same as the lexicon has its words: without accents, if it has none.
-        ranges: how those are read that tell from when to when.
+        asked: whether one end makes a range, as in "since Monday".
     """
     past = lexicon.speaks_of_past(written, plain)
     pieces, known = pieces_of(tokens, lexicon, day, past=past)
-    if ranges != "none":
-        _part_at_and(pieces)
+    _part_at_and(pieces)
     if past is None and _question().search(plain):
         past = True  # people ask a memory about what was
     clusters = list(clusters_in(pieces, lexicon))
-    by_cluster = {
-        id(cluster): _phrase(cluster, pieces, known, lexicon, day, past=past) for cluster in clusters
-    }
-    asked = ranges == "asked"
-    for extent in _ranges_in(written, pieces, clusters, asked=asked) if ranges != "none" else ():
-        if readings := _read(partial(_range_readings, extent, lexicon, day, past=past)):
-            ends = [by_cluster.pop(id(end), None) for end in extent.ends]
-            # A text that tells from when to when speaks of both ends; who asks so wants all that lies between.
-            inner = () if asked else tuple(end for end in ends if end is not None)
-            yield Phrase(extent.begin, extent.end, known, readings, inner)
-    yield from (phrase for phrase in by_cluster.values() if phrase is not None)
+    phrases = [_phrase(cluster, pieces, known, lexicon, day, past=past) for cluster in clusters]
+    at = 0
+    while at < len(clusters):
+        cluster, phrase = clusters[at], phrases[at]
+        begin, opener = _opener(pieces, cluster)
+        if at + 1 < len(clusters):
+            other = clusters[at + 1]
+            end = _end_of_both(written, pieces, cluster, other, opener)
+            both = partial(_spanned, cluster.parts, other.parts, lexicon, day, past=past)
+            if end:
+                ends = tuple(named for named in phrases[at : at + 2] if named is not None)
+                readings = _read(both)
+                yield from [Phrase(begin, end, known, readings, "span", ends)] if readings else ends
+                at += 2
+                continue
+        at += 1
+        if asked and (kind := _open_kind(written, pieces, cluster, opener)):
+            behind, closer = _closer(pieces, cluster)
+            extent = (cluster.begin, behind) if closer == kind else (begin, cluster.end)
+            named = _read(partial(_named, kind, cluster.parts, lexicon, day, past=past))
+            if named:
+                readings = tuple(_opened(kind, reading, day) for reading in named)
+                yield Phrase(
+                    *extent, known, readings, kind, (Phrase(cluster.begin, cluster.end, known, named),)
+                )
+                continue
+        if phrase is not None:
+            yield phrase
 
 
 def _phrase(
@@ -139,18 +155,9 @@ _EVER = 0.0
 
 _BETWEEN_GAP = 12
 """Pieces from "between" to its "and"."""
+_OPEN: tuple[Kind, ...] = ("since", "until", "before", "after")
 _ABSOLUTE = ("day", "date", "span", "year", "period", "shift")
 """Parts that tell by themselves which one is meant."""
-
-
-class _Range(NamedTuple):
-    """A time that has its ends told."""
-
-    kind: str
-    """`span`, or what tells its one end: `since`, `until`, `before`, `after`."""
-    ends: tuple[Cluster, ...]
-    begin: int
-    end: int
 
 
 @provided
@@ -176,66 +183,45 @@ def _part_at_and(pieces: Sequence[Piece]) -> None:
             piece.label.pop("small", None)
 
 
-def _ranges_in(
-    written: str, pieces: Sequence[Piece], clusters: Sequence[Cluster], *, asked: bool
-) -> list[_Range]:
-    """Return the ranges of a text in their order; no phrase is an end of two ranges.
-
-    Args:
-        written: the text in small letters.
-        asked: whether one end makes a range, as in "since Monday".
-    """
-    ranges: list[_Range] = []
-    moved: bool | None = None
-    at = 0
-    while at < len(clusters):
-        cluster = clusters[at]
-        opened, opener = _opener(pieces, cluster)
-        begin = cluster.begin if opened is None else pieces[opened].begin
-        if at + 1 < len(clusters):
-            other = clusters[at + 1]
-            closed, closer = _closer(pieces, other)
-            joined = _joiner(pieces[cluster.last + 1 : other.first])
-            spans = {
-                "and": opener == "between" or closer == "between",
-                "to": opener in {"", "from", "since", "after"},
-                "weak": opener in {"from", "since"},
-            }.get(joined, False)
-            if spans and joined != "and":
-                moved = _moved().search(written) is not None if moved is None else moved
-                spans = not moved
-            if spans and _is_time(cluster, other, opener):
-                end = pieces[closed].end if closed is not None and closer == "between" else other.end
-                ranges.append(_Range("span", (cluster, other), begin, end))
-                at += 2
-                continue
-        if asked and (kind := _open_kind(written, pieces, cluster, opened, opener)):
-            closed, closer = _closer(pieces, cluster)
-            behind = closed is not None and closer == kind
-            end = pieces[closed].end if behind and closed is not None else cluster.end
-            ranges.append(_Range(kind, (cluster,), cluster.begin if behind else begin, end))
-        at += 1
-    return ranges
+def _end_of_both(written: str, pieces: Sequence[Piece], first: Cluster, last: Cluster, opener: str) -> int:
+    """Return where a time ends that two phrases are the ends of; 0: they are none."""
+    behind, closer = _closer(pieces, last)
+    joined = _joiner(pieces[first.last + 1 : last.first])
+    spans = {
+        "and": "between" in {opener, closer},
+        "to": opener in {"", "from", "since", "after"},
+        "weak": opener in {"from", "since"},
+    }.get(joined, False)
+    if not spans or (joined != "and" and _moved().search(written)):
+        return 0
+    if first.parts.keys() == last.parts.keys() == {"number"}:
+        return 0
+    if not opener and (first.doubtful or last.doubtful):  # names may be months
+        return 0
+    return behind if closer == "between" else last.end
 
 
-def _range_readings(extent: _Range, lexicon: Lexicon, day: Today, *, past: bool | None) -> Iterator[Reading]:
-    """Yield what a range may mean, the likeliest first."""
-    if extent.kind == "span":
-        yield from _spanned(extent.ends[0].parts, extent.ends[1].parts, lexicon, day, past=past)
-        return
-    parts = extent.ends[0].parts
-    seen = list(readings_of(parts, lexicon, day, past=True if extent.kind == "since" else past))
-    if extent.kind == "since":
-        seen = [reading for reading in seen if reading[0] < day.now] or seen
+def _named(
+    kind: Kind, parts: dict[str, Any], lexicon: Lexicon, day: Today, *, past: bool | None
+) -> Iterator[Reading]:
+    """Yield what the one end of an open range may mean, the likeliest first."""
+    if kind == "since":
+        readings = list(readings_of(parts, lexicon, day, past=True))
+        yield from [reading for reading in readings if reading[0] < day.now] or readings
+    else:
+        yield from readings_of(parts, lexicon, day, past=past)
+
+
+def _opened(kind: Kind, named: Reading, day: Today) -> Reading:
+    """Return an open range, given its end."""
+    begin, end, sure = named
     midnight = day.reading((day.day, day.day + timedelta(1)), 1.0)[1]
-    for begin, end, sure in seen:
-        if extent.kind in {"since", "after"}:
-            first = begin if extent.kind == "since" else end
-            # What is to come after a day has no end, and then the day itself is looked for.
-            yield (first, midnight, sure) if first < min(day.now, midnight) else (begin, end, sure)
-        else:
-            last = end if extent.kind == "until" else begin
-            yield (_EVER if last <= midnight else day.now, last, sure)
+    if kind in {"since", "after"}:
+        first = begin if kind == "since" else end
+        # What is to come after a day has no end, and then the day itself is looked for.
+        return (first, midnight, sure) if first < min(day.now, midnight) else named
+    last = end if kind == "until" else begin
+    return _EVER if last <= midnight else day.now, last, sure
 
 
 def _spanned(
@@ -295,47 +281,38 @@ def _after(parts: dict[str, Any], at: float, lexicon: Lexicon, day: Today) -> Re
     return next((reading for reading in _near(parts, at, lexicon, day) if reading[0] > at), None)
 
 
-def _is_time(first: Cluster, last: Cluster, opener: str) -> bool:
-    """Tell whether two ends are times, and not numbers or names that may be months."""
-    both = (first, last)
-    if all(cluster.parts.keys() == {"number"} for cluster in both):
-        return False
-    return bool(opener) or not any(cluster.doubtful for cluster in both)
-
-
-def _open_kind(
-    written: str, pieces: Sequence[Piece], cluster: Cluster, opened: int | None, opener: str
-) -> str:
-    """Return the kind of an open range with this end alone: since, until, before or after; empty: there is none."""
+def _open_kind(written: str, pieces: Sequence[Piece], cluster: Cluster, opener: str) -> Kind:
+    """Return the kind of an open range with this end alone; empty: there is none."""
     if cluster.parts.keys() == {"number"}:
         return ""
-    closed, closer = _closer(pieces, cluster)
-    if closed is not None and closer in {"since", "until", "before", "after"}:
-        return closer
-    # After Monday's meeting is on Monday; the day before Christmas is one day.
+    _, closer = _closer(pieces, cluster)
+    for kind in _OPEN:
+        if closer == kind:
+            return kind
+    # After Monday's meeting is on Monday.
     owned = written[cluster.end - 2 : cluster.end] in {"'s", "’s"}
-    if opened is None or owned or (opened and "unit" in pieces[opened - 1].label):
-        return ""
-    return opener if opener in {"since", "until", "before", "after"} else ""
+    return next((kind for kind in _OPEN if opener == kind and not owned), "")
 
 
-def _opener(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int | None, str]:
-    """Return the place of the word that opens a range before a phrase, and what it says."""
+def _opener(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int, str]:
+    """Return where a range begins that a word before a phrase opens, and what that says; else where the phrase does."""
     for at in range(cluster.first - 1, max(cluster.first - 2 - _GAP, -1), -1):
         label = pieces[at].label
         if "opens" in label:
-            return at, str(label["opens"])
+            # The day before Christmas is one day.
+            counted = at > 0 and "unit" in pieces[at - 1].label and label["opens"] in _OPEN
+            return pieces[at].begin, "" if counted else str(label["opens"])
         if label.keys().isdisjoint({"small", "before"}):
             break
-    return None, ""
+    return cluster.begin, ""
 
 
-def _closer(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int | None, str]:
-    """Return the place of the word that tells behind a phrase what range it ends, and what it says."""
-    for at in range(cluster.last + 1, min(cluster.last + 2, len(pieces))):
-        if "closes" in pieces[at].label:
-            return at, str(pieces[at].label["closes"])
-    return None, ""
+def _closer(pieces: Sequence[Piece], cluster: Cluster) -> tuple[int, str]:
+    """Return the end of the word that tells behind a phrase what range it ends, and what it says."""
+    behind = pieces[cluster.last + 1 : cluster.last + 2]
+    return (
+        (behind[0].end, str(behind[0].label["closes"])) if behind and "closes" in behind[0].label else (0, "")
+    )
 
 
 def _joiner(between: Sequence[Piece]) -> str:
@@ -376,6 +353,9 @@ class Span(msgspec.Struct, frozen=True):
     """1 where only this can be meant, less where it is one of several readings."""
     text: str
     """The words that name it, as they stand in the text."""
+    kind: Kind = ""
+    ends: tuple[Span, ...] = ()
+    """Of a time that has its ends named, what their words say by themselves: of "since Monday" Monday."""
 
     def holds(self, moment: float) -> bool:
         """Tell whether a moment lies in it."""
@@ -390,15 +370,10 @@ def times_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
         now: when it was said, seconds since the epoch.
         zone: where: a day begins there at midnight.
     """
-    return _times(text, now, zone, ranges="asked")
+    return _times(text, now, zone, asked=True)
 
 
-def ends_in(text: str, now: float, zone: tzinfo) -> tuple[Span, ...]:
-    """Return the same, but of each range what its words say by themselves: of "since Monday" Monday."""
-    return _times(text, now, zone, ranges="none")
-
-
-def _times(text: str, now: float, zone: tzinfo, *, ranges: Ranges) -> tuple[Span, ...]:
+def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Span, ...]:
     text = _composed(text[-MAX_CHARS:])
     matches = list(_TOKEN.finditer(text))
     tokens = [
@@ -411,7 +386,7 @@ def _times(text: str, now: float, zone: tzinfo, *, ranges: Ranges) -> tuple[Span
     if not (dated or years) and known.anchors.isdisjoint(words):
         return ()
     try:
-        seen_from = today(now, zone)
+        seen_from = Today(now, zone, datetime.fromtimestamp(now, zone).date())
     except (ValueError, OverflowError, OSError):
         return ()
     written, plain = text.casefold(), fold(text)
@@ -420,21 +395,23 @@ def _times(text: str, now: float, zone: tzinfo, *, ranges: Ranges) -> tuple[Span
             Token(token.kind, text[token.begin : token.end].casefold(), token.begin, token.end)
             for token in tokens
         ]
-        accented = phrases_in(written, written, spelled, known.accented, seen_from, ranges=ranges)
+        accented = phrases_in(written, written, spelled, known.accented, seen_from, asked=asked)
         return tuple(_spans(text, list(accented)))
     phrases: list[Phrase] = []
     for lexicon in known.lexicons:
         # Figures are the same in all languages, but a word of any may stand before them.
         if dated or (years and lexicon.join) or not lexicon.anchors.isdisjoint(words):
-            phrases += phrases_in(written, plain, tokens, lexicon, seen_from, ranges=ranges)
+            phrases += phrases_in(written, plain, tokens, lexicon, seen_from, asked=asked)
     return tuple(_spans(text, phrases))
 
 
 def mentions(text: str, at: float, zone: tzinfo) -> tuple[Span, ...]:
     """Return the times that a statement speaks of, for an index: one reading of each, where it is likely enough."""
     best: dict[str, Span] = {}
-    for span in _times(text, at, zone, ranges="stated"):
-        best.setdefault(span.text, span)
+    for span in _times(text, at, zone, asked=False):
+        # A text that tells from when to when speaks of both ends.
+        for named in (span, *span.ends):
+            best.setdefault(named.text, named)
     return tuple(best.values())
 
 
@@ -462,9 +439,13 @@ def _spans(text: str, phrases: Sequence[Phrase]) -> Iterator[Span]:
         if all(phrase.end <= other.begin or phrase.begin >= other.end for other in taken):
             taken.append(phrase)
     count = 0
-    all_phrases = (item for phrase in taken for item in (phrase, *phrase.inner))
-    for phrase in sorted(all_phrases, key=lambda item: item.begin):
-        for begin, end, sure in phrase.readings:
+    for phrase in sorted(taken, key=lambda item: item.begin):
+        for n, (begin, end, sure) in enumerate(phrase.readings):
             if count < MAX_SPANS and math.isfinite(begin) and math.isfinite(end):
                 count += 1
-                yield Span(begin, end, sure, text[phrase.begin : phrase.end])
+                ends = tuple(
+                    Span(*named.readings[min(n, len(named.readings) - 1)], text[named.begin : named.end])
+                    for named in phrase.ends
+                    if named.readings
+                )
+                yield Span(begin, end, sure, text[phrase.begin : phrase.end], phrase.kind, ends)

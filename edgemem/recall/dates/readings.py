@@ -109,7 +109,7 @@ class Today(msgspec.Struct, frozen=True):
         if unit == "month":
             return _month(self.day.year, self.day.month + shift)
         if unit == "year":
-            return year_days(self.day.year + shift)
+            return _year(self.day.year + shift)
         return self.day + timedelta(shift), self.day + timedelta(shift + 1)
 
     def _moved(self, count: int, unit: str) -> date:
@@ -122,25 +122,14 @@ class Today(msgspec.Struct, frozen=True):
         return datetime.combine(day, time(), tzinfo=self.zone).timestamp()
 
 
-def today(now: float, zone: tzinfo) -> Today:
-    """Return the day of a moment, somewhere."""
-    return Today(now, zone, datetime.fromtimestamp(now, zone).date())
-
-
 def weekdays(around: date, weekday: int) -> list[Days]:
     """Return one weekday of the weeks around a day."""
     monday = _week(around, 0)[0]
     return [_single_day(monday + timedelta(_WEEK * away + weekday)) for away in range(-3, 4)]
 
 
-def year_days(year: int) -> Days:
-    """Return a whole year."""
+def _year(year: int) -> Days:
     return date(year, 1, 1), date(year + 1, 1, 1)
-
-
-def whole_day(year: int, month: int, day: int) -> Days:
-    """Return one day; raises ValueError where there is none."""
-    return _single_day(date(year, month, day))
 
 
 def pick(
@@ -183,7 +172,7 @@ def pick(
         at = abs(shift) - 1
         yield from ((days, _LIKELY) for days in over[at : at + 1])
         # "next Friday" may be the one of next week.
-        if short and over[at + 1 :] and over[at][0] >= _week(day, 0)[0] and over[at][0] < _week(day, 1)[0]:
+        if short and over[at + 1 :] and _week(over[at][0], 0) == _week(day, 0):
             yield over[at + 1], _LESS
 
 
@@ -198,8 +187,8 @@ def _week(day: date, away: int) -> Days:
 
 def _month(year: int, month: int) -> Days:
     """Return a month; one beyond December is of the next year."""
-    first, after = divmod(year * 12 + month - 1, 12), divmod(year * 12 + month, 12)
-    return date(first[0], first[1] + 1, 1), date(after[0], after[1] + 1, 1)
+    first, last = (divmod(12 * year + number, 12) for number in (month - 1, month))
+    return date(first[0], first[1] + 1, 1), date(last[0], last[1] + 1, 1)
 
 
 def _easter(year: int) -> date:
@@ -221,7 +210,7 @@ def readings_of(
         return
     part = parts.get("part")
     if "date" in parts:
-        dates = [whole_day(*numbers) for numbers in _dates(parts["date"])]
+        dates = [_single_day(date(*numbers)) for numbers in _dates(parts["date"])]
         yield from (day.reading(days, 1.0 / len(dates), part) for days in dates)
         return
     shift = parts.get("shift")
@@ -233,7 +222,7 @@ def readings_of(
     if "period" in parts:
         within = day.period(*parts["period"])
     elif "year" in parts:
-        within = year_days(parts["year"])
+        within = _year(parts["year"])
     elif shift is not None and lexicon.whole_weeks and parts.keys() & {"weekday", "weekend"}:
         within = day.period("week", shift)
     listed = listed_of(parts, day.day if within is None else within[0], lexicon)
@@ -275,7 +264,7 @@ def _existing(days: Iterable[tuple[int, int, int]]) -> list[Days]:
     existing = []
     for numbers in days:
         with suppress(ValueError):
-            existing.append(whole_day(*numbers))
+            existing.append(_single_day(date(*numbers)))
     return existing
 
 
@@ -295,7 +284,7 @@ def _holidays(years: Iterable[int], name: str) -> list[Days]:
         away = timedelta(-2 if name == "good_friday" else 0)
         return [_single_day(_easter(year) + away) for year in years]
     if name == "tet":
-        return [whole_day(*map(int, day.split("-"))) for day in _NEW_MOONS.split()]
+        return [_single_day(date.fromisoformat(day)) for day in _NEW_MOONS.split()]
     return _existing((year, *_HOLIDAYS[name]) for year in years)
 
 

@@ -54,7 +54,7 @@ def pieces_of(
     pieces = _pieces(tokens, lexicon)
     known = sum(1 for piece in pieces if piece.label and not piece.label.keys() & {"stop", "comma", "figure"})
     pieces = _join_years(pieces)
-    _Units(pieces, lexicon, day, past=past).join()
+    _join_units(pieces, lexicon, day, past=past)
     return pieces, known
 
 
@@ -117,87 +117,82 @@ def _join_years(pieces: Sequence[Piece]) -> list[Piece]:
     return out
 
 
-class _Units:
-    """Makes one piece of "two weeks ago", "the last three days" and "last month"."""
+def _join_units(pieces: list[Piece], lexicon: Lexicon, day: Today, *, past: bool | None) -> None:
+    """Make one piece of "two weeks ago", "the last three days" and "last month"."""
+    at = 0
+    while at < len(pieces):
+        if "unit" in pieces[at].label and (joined := _unit_phrase(pieces, at, lexicon, day, past=past)):
+            first, last, label = joined
+            pieces[first : last + 1] = [Piece(label, pieces[first].begin, pieces[last].end)]
+            at = first
+        at += 1
 
-    def __init__(self, pieces: list[Piece], lexicon: Lexicon, day: Today, *, past: bool | None) -> None:
-        self.pieces, self.lexicon, self.day, self.past = pieces, lexicon, day, past
 
-    def join(self) -> None:
-        """Join what stands around each unit."""
-        at = 0
-        while at < len(self.pieces):
-            if "unit" in self.pieces[at].label:
-                at = self._join(at)
-            at += 1
+def _unit_phrase(
+    pieces: Sequence[Piece], at: int, lexicon: Lexicon, day: Today, *, past: bool | None
+) -> tuple[int, int, dict[str, Any]] | None:
+    """Return the first and the last piece of what a unit stands in, and what it says; None where it stands alone."""
+    unit = pieces[at].label["unit"]
+    if unit == "year" and at and "year" in pieces[at - 1].label:  # 2023年
+        return at - 1, at, {"year": pieces[at - 1].label["year"]}
+    if unit == "year" and at + 1 < len(pieces) and "year" in pieces[at + 1].label:  # năm 2023
+        return at, at + 1, {"year": pieces[at + 1].label["year"]}
+    counted = _beside(pieces, at, -1, "number", "few", "article")
+    first = at if counted < 0 else counted
+    few = counted < 0 or "few" in pieces[counted].label
+    count = _FEW if few else pieces[counted].label.get("number", 1)
+    before = _beside(pieces, first, -1, "shift", "ago_before", "ahead_before")
+    after = _beside(pieces, at, 1, "ago", "ahead", "shift")
+    label_before = {} if before < 0 else pieces[before].label
+    label_after = {} if after < 0 else pieces[after].label
+    shift_before = label_before.get("shift") if lexicon.shift_stands != "after" else None
+    shift_after = label_after.get("shift") if lexicon.shift_stands != "before" else None
 
-    def _join(self, at: int) -> int:
-        unit = self.pieces[at].label["unit"]
-        if unit == "year" and at and "year" in self.pieces[at - 1].label:  # 2023年
-            return self._replace(at - 1, at, {"year": self.pieces[at - 1].label["year"]})
-        if unit == "year" and at + 1 < len(self.pieces) and "year" in self.pieces[at + 1].label:  # năm 2023
-            return self._replace(at, at + 1, {"year": self.pieces[at + 1].label["year"]})
-        counted = self._beside(at, -1, "number", "few", "article")
-        first = at if counted < 0 else counted
-        few = counted < 0 or "few" in self.pieces[counted].label
-        count = _FEW if few else self.pieces[counted].label.get("number", 1)
-        before = self._beside(first, -1, "shift", "ago_before", "ahead_before")
-        after = self._beside(at, 1, "ago", "ahead", "shift")
-        label_before = {} if before < 0 else self.pieces[before].label
-        label_after = {} if after < 0 else self.pieces[after].label
-        shift_before = label_before.get("shift") if self.lexicon.shift_stands != "after" else None
-        shift_after = label_after.get("shift") if self.lexicon.shift_stands != "before" else None
-        if counted < 0 and (shift_before is not None or shift_after is not None):
-            begin, end, shift = (
-                (before, at, shift_before) if shift_before is not None else (at, after, shift_after)
-            )
-            if unit in {"week", "month", "year"} or (unit == "day" and shift == 0):
-                return self._replace(begin, end, {"period": (unit, shift)})
-            return at
-        if "ago" in label_after:
-            return self._away(first, after, -count, unit, few=few)
-        if "ago_before" in label_before and (counted >= 0 or before == at - 1):
-            return self._away(before, at, -count, unit, few=few)
-        if counted < 0:
-            return at
-        if shift_before:
-            return self._span(
-                before, at, lambda: self.day.stretch(count if shift_before > 0 else -count, unit)
-            )
-        if shift_after:
-            first = before if "ahead_before" in label_before else first
-            return self._away(first, after, count if shift_after > 0 else -count, unit, few=few)
-        if "ahead_before" in label_before and not (self.past and "ahead" not in label_after):
-            # "We did it in two weeks" tells how long it took.
-            return self._away(before, after if "ahead" in label_after else at, count, unit, few=few)
-        if "ahead" in label_after:
-            return self._away(first, after, count, unit, few=few)
-        return at
+    def away(count: int) -> dict[str, Any]:
+        return _span(lambda: day.ago(count, unit, few=few))
 
-    def _beside(self, at: int, step: int, *kinds: str) -> int:
-        """Return the place of the next piece that is one of some kinds, -1 for none; one small word may stand between."""
-        for place in (at + step, at + 2 * step):
-            if not 0 <= place < len(self.pieces):
-                break
-            label = self.pieces[place].label
-            if not label.keys().isdisjoint(kinds):
-                return place
-            if "small" not in label:
-                break
-        return -1
+    if counted < 0 and (shift_before is not None or shift_after is not None):
+        shift = shift_after if shift_before is None else shift_before
+        if unit in {"week", "month", "year"} or (unit == "day" and shift == 0):
+            begin, end = (at, after) if shift_before is None else (before, at)
+            return begin, end, {"period": (unit, shift)}
+        return None
+    if "ago" in label_after:
+        return first, after, away(-count)
+    if "ago_before" in label_before and (counted >= 0 or before == at - 1):
+        return before, at, away(-count)
+    if counted < 0:
+        return None
+    if shift_before:
+        return before, at, _span(lambda: day.stretch(count if shift_before > 0 else -count, unit))
+    if shift_after:
+        first = before if "ahead_before" in label_before else first
+        return first, after, away(count if shift_after > 0 else -count)
+    if "ahead_before" in label_before and not (past and "ahead" not in label_after):
+        # "We did it in two weeks" tells how long it took.
+        return before, after if "ahead" in label_after else at, away(count)
+    return (first, after, away(count)) if "ahead" in label_after else None
 
-    def _away(self, first: int, last: int, count: int, unit: str, *, few: bool) -> int:
-        return self._span(first, last, lambda: self.day.ago(count, unit, few=few))
 
-    def _span(self, first: int, last: int, reading: Callable[[], Reading]) -> int:
-        try:
-            return self._replace(first, last, {"span": reading()})
-        except (ValueError, OverflowError, OSError):
-            return self._replace(first, last, {})
+def _beside(pieces: Sequence[Piece], at: int, step: int, *kinds: str) -> int:
+    """Return the place of the next piece that is one of some kinds, -1 for none; one small word may stand between."""
+    for place in (at + step, at + 2 * step):
+        if not 0 <= place < len(pieces):
+            break
+        label = pieces[place].label
+        if not label.keys().isdisjoint(kinds):
+            return place
+        if "small" not in label:
+            break
+    return -1
 
-    def _replace(self, first: int, last: int, label: dict[str, Any]) -> int:
-        self.pieces[first : last + 1] = [Piece(label, self.pieces[first].begin, self.pieces[last].end)]
-        return first
+
+def _span(reading: Callable[[], Reading]) -> dict[str, Any]:
+    """Return a time as what a piece says; nothing where no calendar has it."""
+    try:
+        return {"span": reading()}
+    except (ValueError, OverflowError, OSError):
+        return {}
 
 
 SHIFTED = ("month", "season", "weekday", "weekend", "holiday")

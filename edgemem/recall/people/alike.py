@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.recall.people.phonetics import COSTS, LOSSES, SOUND_CLASSES, as_heard, cost, frame, weight
+from edgemem.recall.people.phonetics import as_heard, distance, near_skeletons, skeleton
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 LIMIT = 0.3
@@ -28,7 +28,6 @@ LEAST_LETTERS, _LEAST_ASKED = 3, 2
 """Of a term that is found; of one that something else may be taken for."""
 _LONG_KEY = 3  # consonants from which on one of them may have been misheard
 _MOST_COMPARED = 300  # terms of one skeleton; more are met in no household
-_MOST_GAPS = 500  # ways to fill a gap that are known; there are some hundred
 _REMEMBERED = 1000  # words that were asked for
 
 Alike = tuple[str, float]
@@ -44,53 +43,29 @@ class TermWeight(NamedTuple):
     """In how many texts what was said may stand, whatever was written."""
 
 
-class _Way(NamedTuple):
-    """A key under which terms that sound like a word are stored, and what to compare there; see `phonetics.frame`."""
-
-    key: str
-    firm: str
-    gaps: tuple[str, ...]
-    paid: float = 0.0
-    """The cost of the key, where it differs from the word's own."""
-    more: int | None = None
-    """The place of the consonant that terms there have more."""
-
-
 class Alikes:
-    """The terms of a memory by how they sound and by how they end; the caller holds a lock.
-
-    A term stands under the classes of its consonants (see `phonetics.frame`), so that few must be compared, and those sound
-    by sound, without looking for the best way to lay them beside one another. What is found for a term is kept until a term
-    comes or goes that stands where it was looked for.
-    """
+    """The terms of a memory by how they sound and by how they end; the caller holds a lock."""
 
     def __init__(self) -> None:
-        self._by_key: dict[str, list[str]] = {}
+        self._by_skeleton: dict[str, list[str]] = {}
+        """Terms with a reading of that skeleton, each before that reading."""
         self._by_end: dict[str, list[str]] = {}
         self._cache: dict[tuple[str, bool], tuple[Alike, ...]] = {}
-        self._askers: dict[str, set[tuple[str, bool]]] = {}
 
     def add(self, term: str) -> None:
         """Add a new term; numbers, short terms and words of other scripts have no sound, and are left out."""
-        for key, firm, gaps in _frames(term):
-            entry = f"{term} {firm} {':'.join(gaps)} {_weight(firm, gaps):.3f}"
-            self._by_key.setdefault(key, []).append(entry)
-            self._outdate(key)
+        for key, entry in _entries(term):
+            self._by_skeleton.setdefault(key, []).append(entry)
         if len(term) >= _LEAST_HEAD + _LEAST_TAIL and term.isalpha():
             self._by_end.setdefault(term[-_LEAST_TAIL:], []).append(term)
+        self._cache.clear()
 
     def drop(self, term: str) -> None:
         """Remove a term."""
-        for key, _, _ in _frames(term):
-            kept = [entry for entry in self._by_key.pop(key, ()) if entry.partition(" ")[0] != term]
-            if kept:
-                self._by_key[key] = kept
-        ending = [other for other in self._by_end.pop(term[-_LEAST_TAIL:], ()) if other != term]
-        if ending:
-            self._by_end[term[-_LEAST_TAIL:]] = ending
-        # It may have been asked for as well.
+        for key, entry in _entries(term):
+            _remove(self._by_skeleton, key, entry)
+        _remove(self._by_end, term[-_LEAST_TAIL:], term)
         self._cache.clear()
-        self._askers.clear()
 
     def near(self, term: str, *, wide: bool = False) -> tuple[Alike, ...]:
         """Return the other terms that sound like a term, the nearest first, with their distances.
@@ -98,22 +73,26 @@ class Alikes:
         Args:
             wide: also terms that have a consonant more, less or other, for what can only be a mistake; it takes longer.
         """
-        known = self._cache.get((term, wide))
-        if known is not None:
-            return known
+        if (term, wide) not in self._cache:
+            if len(self._cache) >= _REMEMBERED:
+                self._cache.clear()
+            self._cache[term, wide] = self._near(term, wide=wide)
+        return self._cache[term, wide]
+
+    def _near(self, term: str, *, wide: bool) -> tuple[Alike, ...]:
         distances: dict[str, float] = {}
-        keys = set()
-        for key, firm, gaps in _frames(term, _LEAST_ASKED):
-            ways = [_Way(key, firm, gaps)]
-            if wide and len(key) >= _LONG_KEY:
-                ways += _wide_ways(*ways[0])
-            for way in ways:
-                keys.add(way.key)
-                self._compare(way, _weight(firm, gaps), distances)
+        for reading in sorted(as_heard(term)) if len(term) >= _LEAST_ASKED else ():
+            key = skeleton(reading)
+            keys = {key, *near_skeletons(key)} if wide and len(key) >= _LONG_KEY else {key}
+            for entry in (
+                entry for key in keys for entry in self._by_skeleton.get(key, ())[-_MOST_COMPARED:]
+            ):
+                other, _, spoken = entry.partition(" ")
+                far = distance(reading, spoken, LIMIT)
+                if far <= LIMIT and far < distances.get(other, 1.0):
+                    distances[other] = far
         distances.pop(term, None)
-        best = tuple(sorted(distances.items(), key=lambda hit: (hit[1], hit[0]))[: 2 * MOST])
-        self._remember((term, wide), keys, best)
-        return best
+        return tuple(sorted(distances.items(), key=lambda hit: (hit[1], hit[0]))[: 2 * MOST])
 
     def ending_in(self, term: str) -> list[str]:
         """Return the terms that may be compounds ending with a term."""
@@ -122,37 +101,17 @@ class Alikes:
             other for other in candidates if other.endswith(term) and len(other) >= len(term) + _LEAST_HEAD
         ]
 
-    def _compare(self, way: _Way, whole: float, distances: dict[str, float]) -> None:
-        """Add the near terms under a key to `distances`, given the weight of the whole word."""
-        costs = [_BETWEEN[gap] for gap in way.gaps]
-        for entry in self._by_key.get(way.key, ())[-_MOST_COMPARED:]:
-            term, firm, between, heavy = entry.split(" ")
-            gaps = between.split(":")
-            far, n = way.paid, way.more
-            if n is not None:
-                far += LOSSES[firm[n]]
-                firm = firm[:n] + firm[n + 1 :]
-                gaps[n : n + 2] = [gaps[n] + gaps[n + 1]]
-            for cost_of, gap in zip(costs, gaps):  # noqa: B905 - as long as one another
-                far += cost_of[gap]
-            if firm != way.firm:
-                far += sum(COSTS[sound][other] for sound, other in zip(way.firm, firm))  # noqa: B905
-            share = 2 * far / ((whole + float(heavy)) or 1.0)
-            if share <= LIMIT and share < distances.get(term, 1.0):
-                distances[term] = share
 
-    def _remember(self, asked: tuple[str, bool], keys: Iterable[str], best: tuple[Alike, ...]) -> None:
-        if len(self._cache) >= _REMEMBERED:
-            self._cache.clear()
-            self._askers.clear()
-        self._cache[asked] = best
-        for key in keys:
-            self._askers.setdefault(key, set()).add(asked)
+def _entries(term: str) -> list[tuple[str, str]]:
+    """Return the skeletons of a term, each with the term and its reading."""
+    readings = sorted(as_heard(term)) if len(term) >= LEAST_LETTERS else ()
+    return [(skeleton(reading), f"{term} {reading}") for reading in readings]
 
-    def _outdate(self, key: str) -> None:
-        """Drop the cached answers of a key whose terms changed."""
-        for asked in self._askers.pop(key, ()):
-            self._cache.pop(asked, None)
+
+def _remove(table: dict[str, list[str]], key: str, entry: str) -> None:
+    kept = [other for other in table.pop(key, ()) if other != entry]
+    if kept:
+        table[key] = kept
 
 
 def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[Alike]:
@@ -166,50 +125,6 @@ def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[Alike]:
         return longer
     ends = range(_LEAST_HEAD, len(term) - _LEAST_TAIL + 1)
     return longer + [(term[at:], LIMIT * at / len(term)) for at in ends]
-
-
-def _wide_ways(key: str, firm: str, gaps: tuple[str, ...], *_: object) -> Iterator[_Way]:
-    """Yield where terms stand that have one consonant less, other or more."""
-    for n, sound in enumerate(firm):
-        around = (*gaps[:n], gaps[n] + gaps[n + 1], *gaps[n + 2 :])
-        yield _Way(key[:n] + key[n + 1 :], firm[:n] + firm[n + 1 :], around, LOSSES[sound])
-        for other in SOUND_CLASSES.replace(key[n], ""):
-            yield _Way(key[:n] + other + key[n + 1 :], firm, gaps)
-    for n in range(len(firm) + 1):
-        for other in SOUND_CLASSES:
-            yield _Way(key[:n] + other + key[n:], firm, gaps, more=n)
-
-
-def _frames(term: str, least: int = LEAST_LETTERS) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [frame(reading) for reading in sorted(as_heard(term))] if len(term) >= least else []
-
-
-def _weight(firm: str, gaps: tuple[str, ...]) -> float:
-    return weight(firm) + sum(map(weight, gaps))
-
-
-class _Costs(dict[str, float]):
-    """What it costs to take something for what stands between two consonants, by what is heard."""
-
-    def __init__(self, heard: str) -> None:
-        self._heard = heard
-
-    def __missing__(self, gap: str) -> float:
-        total = cost(self._heard, gap)
-        if len(self) < _MOST_GAPS:
-            self[gap] = total
-        return total
-
-
-class _Between(dict[str, _Costs]):
-    def __missing__(self, gap: str) -> _Costs:
-        costs = _Costs(gap)
-        if len(self) < _MOST_GAPS:
-            self[gap] = costs
-        return costs
-
-
-_BETWEEN = _Between()
 
 
 def spread(

@@ -14,8 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, common_names, common_words, is_english
-from edgemem.patterns import Pattern
-from edgemem.provisions import provided
+from edgemem.provisions import Pattern, provided
 from edgemem.recall.index.sources import bound, marks
 from edgemem.recall.people.phonetics import (
     as_heard,

@@ -28,7 +28,6 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from edgemem.languages.words import all_words, common_names, is_english
-from edgemem.patterns import Pattern
 from edgemem.provisions import provided
 from edgemem.recall.text.analyse import plain_words, stem
 
@@ -149,6 +148,7 @@ _FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
 _TWICE = re.compile(r"([A-Z])\1+")
 _NO_RULE = (re.compile("(?!)").match, ("",))
 _HEARD_AS = ("english", "english e", "spanish")
+_STRICTLY = ("english", "german", "spanish")
 
 
 @cache
@@ -227,17 +227,10 @@ def skeleton(reading: str) -> str:
     return re.sub(r"(.)\1+", r"\1", kept) or "-"
 
 
-def frame(reading: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return the classes of the consonants of a reading, one for each, the consonants, and what stands around them."""
-    gaps = tuple(_FIRM.split(reading))
-    firm = "".join(_FIRM.findall(reading))
-    return firm.translate(_CLASSES), firm, gaps
-
-
-_FIRM = re.compile("[^aeiouHWY]")
 _CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
 SOUND_CLASSES = "PTFKSNLR"
 """What a skeleton is made of."""
+_STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
 
 
 @lru_cache(maxsize=8192)
@@ -271,46 +264,6 @@ _LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any of them may be mishe
 _BENT = 0.03  # how much farther a word is of which an ending was taken off
 
 
-def _patterns(*rules: tuple[str, str]) -> tuple[tuple[Pattern, str], ...]:
-    return tuple((Pattern(pattern), sound) for pattern, sound in rules)
-
-
-_NAME_LETTERS = str.maketrans(
-    {"đ": "d", "ł": "l", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ñ": "n"}
-)
-# In all languages: what is written and not spoken, and several letters for one sound.
-_COMMON = _patterns(
-    (r"^(?:kn|gn|pn|ng)", "n"),
-    (r"^wr", "r"),
-    (r"^ps", "s"),
-    (r"(?:tsch|tch|sch|sh|cz)", "x"),
-    (r"ph", "f"),
-    (r"(?:th|dt)", "t"),
-    (r"qu(?=[ao])", "kw"),
-    (r"(?:kh|ck|qu?|gu(?=[ei]))", "k"),
-    (r"(?:tz|ts|z)", "s"),
-    (r"(?<=[aeiouy])gh(?![aeiou])", ""),
-    (r"gh", "g"),
-    (r"mb$", "m"),
-    (r"n(?:h|g)$", "n"),
-    (r"(?:ay|ai|ey|ei|ee|ea|ie)", "e"),
-    (r"([aou])e", r"\1"),
-    (r"(?:ou|oo|au|ow|aw|oa)", "o"),
-    (r"ew$", "u"),
-    (r"c(?=[eiy])", "s"),
-    (r"y(?![aeou])|(?<=[^aeiou])y", "i"),
-)
-# Where languages differ: English, German, Spanish.
-_READINGS = (
-    _patterns((r"^x", "s"), (r"ch", "x"), (r"g(?=[ei])|j", "j"), (r"w", "v")),
-    _patterns((r"^x", "s"), (r"ch", "k"), (r"j", "y"), (r"w", "v")),
-    _patterns((r"^x", "h"), (r"ch", "x"), (r"ll", "y"), (r"g(?=[ei])|j", "h"), (r"v", "b"), (r"w", "v")),
-)
-# What recognisers mix up counts as one sound.
-_STRICT_CLASSES = str.maketrans("bpdtfvgkcqszxjymnlrh", "PPTTFFKKKKSSXJYMNLRH")
-_VOWELS = str.maketrans("eiaou", "eeaoo")
-
-
 def _heard() -> dict[str, str]:
     return all_words()["en"].names.heard
 
@@ -330,17 +283,20 @@ def sounds_heard(word: str) -> frozenset[str]:
 
 
 def sounds_near(word: str) -> frozenset[str]:
-    """Return the skeletons that one consonant more, less or other makes of those of a word; of short ones, a weak one."""
+    """Return the skeletons that one consonant more, less or other makes of those of a word."""
+    return frozenset().union(*map(near_skeletons, sounds_heard(word)))
+
+
+@lru_cache(maxsize=256)
+def near_skeletons(key: str) -> frozenset[str]:
+    """Return the skeletons that one consonant more, less or other makes of one; of a short one, a weak consonant."""
+    key = key.strip("-")
+    weak = len(key) < _LONG_KEY
     keys: set[str] = set()
-    for heard in sounds_heard(word):
-        key = heard.strip("-")
-        weak = len(key) < _LONG_KEY
-        for n in range(len(key) + 1):
-            keys.update(f"{key[:n]}{other}{key[n:]}" for other in (_WEAK if weak else SOUND_CLASSES))
-            if n < len(key) and (not weak or key[n] in _WEAK):
-                keys.update(
-                    f"{key[:n]}{other}{key[n + 1 :]}" for other in ("", *("" if weak else SOUND_CLASSES))
-                )
+    for n in range(len(key) + 1):
+        keys.update(f"{key[:n]}{other}{key[n:]}" for other in (_WEAK if weak else SOUND_CLASSES))
+        if n < len(key) and (not weak or key[n] in _WEAK):
+            keys.update(f"{key[:n]}{other}{key[n + 1 :]}" for other in ("", *("" if weak else SOUND_CLASSES)))
     return frozenset(key or "-" for key in keys)
 
 
@@ -391,37 +347,17 @@ def _readings(name: str) -> tuple[tuple[str, str], ...]:
 @lru_cache(maxsize=8192)
 def _strict_keys(word: str) -> frozenset[str]:
     """Return the ways in which a word may sound, in the narrow sense."""
-    letters = word.translate(_NAME_LETTERS)
     # What a fact is about is known by its stem: James by that of his name without the s.
-    heard = _heard().get(letters)
-    spellings = {letters, stem(letters)} if heard is None else {letters, stem(letters), heard}
-    return frozenset(key for spelling in spellings for key in _keys(spelling))
+    spellings = {word, stem(word), _heard().get(word, word)}
+    read = {_spelling(name).read(spelling) for spelling in spellings for name in _STRICTLY}
+    return frozenset(key for reading in read if len(key := _strict_key(reading)) > 1)
 
 
-def _keys(letters: str) -> set[str]:
-    if len(letters) < _LEAST_HEARD or not (letters.isascii() and letters.isalpha()):
-        return set()
-    for pattern, sound in _COMMON:
-        letters = pattern.sub(sound, letters)
-    keys: set[str] = set()
-    for reading in _READINGS:
-        read = letters
-        for pattern, sound in reading:
-            read = pattern.sub(sound, read)
-        # An h is spoken at the beginning only, and often not heard there.
-        read = read[:1] + read[1:].replace("h", "")
-        keys.add(_key(read))
-        if letters.startswith("h"):
-            keys.add(_key(read[1:]))
-    return {key for key in keys if len(key) > 1}
-
-
-def _key(read: str) -> str:
+def _strict_key(reading: str) -> str:
     """Return the consonants by their classes, with the kinds of the first and of an open last vowel in their places."""
-    vowel = re.search(r"[aeiou]", read)
-    kept = (
-        read if vowel is None else read[: vowel.end()] + re.sub(r"[eiu]|[ao](?!$)", "", read[vowel.end() :])
-    )
-    key = re.sub(r"(.)\1+", r"\1", kept.translate(_VOWELS).translate(_STRICT_CLASSES))
-    # At the beginning b and p, d and t are told apart: "dealer" is not a tailor.
-    return kept[0] + key[1:] if kept[:1] in ("b", "d") else key
+    reading = reading[:1] + reading[1:].replace("H", "")
+    reading = reading.replace("ai", "e")
+    vowel = re.search(r"[aeiou]", reading)
+    rest = len(reading) if vowel is None else vowel.end()
+    kept = reading[:rest] + re.sub(r"[eiu]|[ao](?!$)", "", reading[rest:])
+    return re.sub(r"(.)\1+", r"\1", kept.translate(_STRICT_CLASSES))

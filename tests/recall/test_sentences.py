@@ -1,0 +1,318 @@
+"""What sentences in five languages say of times, of the past and of numbers, seen from a Wednesday in May 2024."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sentences import sentences
+
+from edgemem.recall.dates.phrases import MAX_SPANS, Span, asks_when, mentions, times_in
+from edgemem.recall.dates.questions import TimeAlone, tense_of
+from edgemem.recall.query import parse_query
+from edgemem.recall.text.analyse import plain_words
+from edgemem.recall.text.numbers import with_digits
+from lab.noise import cardinal, ordinal, spoken
+
+ZONE = timezone(timedelta(hours=2))
+NOW = datetime(2024, 5, 15, 14, tzinfo=ZONE).timestamp()
+
+
+def days_of(span: Span) -> tuple[str, str]:
+    """Return the first day of a span, and the last."""
+    first, last = (datetime.fromtimestamp(at, ZONE) for at in (span.begin, span.end - 1))
+    return first.strftime("%Y-%m-%d"), last.strftime("%Y-%m-%d")
+
+
+def both_days(span: Span) -> str:
+    """Return the first and the last day of a span, with .. between them; nothing for the first where it has no begin."""
+    first, last = days_of(span)
+    return f"{'' if span.begin == 0 else first}..{last}"
+
+
+def likeliest(text: str) -> str:
+    """Return the likeliest time of a text: a day, two days with .. between them, or none."""
+    spans = times_in(text, NOW, ZONE)
+    days = days_of(spans[0]) if spans else ("none",)
+    return "..".join(dict.fromkeys(days))
+
+
+def only_range(text: str) -> str:
+    """Return the one time of a text."""
+    spans = times_in(text, NOW, ZONE)
+    return both_days(spans[0]) if len({span.text for span in spans}) == 1 else "several"
+
+
+def readings(text: str) -> str:
+    """Return the first days of all times of a text, and how sure each is."""
+    return ", ".join(
+        f"{days_of(span)[0]} {f'{span.sure:g}'.removeprefix('0')}" for span in times_in(text, NOW, ZONE)
+    )
+
+
+def words(text: str) -> str:
+    """Return the words that name the times of a text."""
+    return ", ".join(dict.fromkeys(span.text for span in times_in(text, NOW, ZONE))) or "none"
+
+
+def alone(text: str) -> str:
+    """Return what Ben asks for, who lives with Anna."""
+    named = [name for name in ("Anna",) if name in text]
+    asked = parse_query(text, NOW).resolved(people=named, reader="ben").alone
+    if asked is None or asked.left:
+        return "other"
+    return asked.talk or (f"{asked.of}, words" if asked.words else asked.of)
+
+
+def digits_of(text: str) -> str:
+    """Return the words of a text behind its language, with digits for numbers."""
+    language, _, said = text.partition(" ")
+    return " ".join(with_digits(plain_words(said), language))
+
+
+READERS = {
+    "time": likeliest,
+    "range": only_range,
+    "readings": readings,
+    "words": words,
+    "asks_when": lambda text: "yes" if asks_when(text) else "no",
+    "past": lambda text: "yes" if tense_of(text).past else "no",
+    "first": lambda text: "yes" if tense_of(text).first else "no",
+    "all": lambda text: "yes" if tense_of(text).all else "no",
+    "alone": alone,
+    "digits": lambda text: " ".join(with_digits(plain_words(text))),
+    "digits_of": digits_of,
+}
+
+
+@pytest.mark.parametrize("table", READERS)
+def test_sentences(table: str) -> None:
+    """Each sentence is read as its table says."""
+    meant = sentences(table)
+    assert {text: READERS[table](text) for text in meant} == meant
+
+
+def test_capitals_tell_nothing_of_the_past() -> None:
+    """A recogniser writes them as it likes."""
+    for table in ("past", "all"):
+        asking = [text.lower() for text, answer in sentences(table).items() if answer == "yes"]
+        assert [text for text in asking if READERS[table](text) != "yes"] == []
+
+
+def test_what_can_be_read_in_two_ways_is_found_by_both() -> None:
+    """A year, a code and a time share at least one form with what is written, whatever else they may be."""
+    for said, shown in sentences("two_ways").items():
+        heard, other = set(with_digits(plain_words(said))), set(with_digits(plain_words(shown))) - {"to"}
+        assert other <= heard or heard <= other
+
+
+def test_part_of_a_day() -> None:
+    """Last night began on the evening before today and went into today; this morning is over by noon."""
+    (night,) = times_in("who rang last night", NOW, ZONE)
+    midnight = datetime(2024, 5, 15, tzinfo=ZONE).timestamp()
+    assert night.holds(midnight - 60)
+    assert night.holds(midnight + 3600)
+    (morning,) = times_in("this morning", NOW, ZONE)
+    assert morning.holds(midnight + 8 * 3600)
+    assert not morning.holds(midnight + 13 * 3600)
+
+
+def test_the_zone_makes_the_day() -> None:
+    """Late in the evening in one place it is tomorrow already in another."""
+    late = datetime(2024, 5, 15, 23, 30, tzinfo=timezone.utc).timestamp()
+    (here,) = times_in("today", late, timezone.utc)
+    (beside,) = times_in("today", late, timezone(timedelta(hours=9)))
+    assert here.holds(late)
+    assert beside.holds(late)
+    assert beside.begin - here.begin == 15 * 3600
+
+
+def test_what_a_statement_speaks_of() -> None:
+    """A plan lies ahead, once; a range is found by each of its ends and by what lies between; "since Monday" is Monday."""
+    (plan,) = mentions("Anna is coming on Monday", NOW, ZONE)
+    assert days_of(plan)[0] == "2024-05-20"
+    stated = mentions("We are in Rome from Monday to Friday", NOW, ZONE)
+    assert {both_days(span) for span in stated} >= {"2024-05-20..2024-05-20", "2024-05-20..2024-05-24"}
+    assert len(stated) == 3
+    (since,) = mentions("He has been ill since Monday", NOW, ZONE)
+    assert both_days(since) == "2024-05-13..2024-05-13"
+
+
+WORDS = [
+    "last",
+    "next",
+    "the",
+    "in",
+    "of",
+    "on",
+    "monday",
+    "may",
+    "3",
+    "三",
+    "天",
+    "前",
+    "月",
+    "上",
+    "下",
+    "周",
+    "年",
+    "日",
+    "ago",
+    "two",
+    "thousand",
+    "twenty",
+    ",",
+    ".",
+    "tháng",
+    "năm",
+    "ngày",
+    "trước",
+    "vor",
+    "hace",
+    "semana",
+    "que",
+    "viene",
+    "first",
+    "3rd",
+    "31",
+    "9999",
+    "99999",
+    "2023",
+    "5/7/2023",
+    "2023-13-40",
+    "30.2.2023",
+    "morgen",
+    "heute",
+    "mañana",
+    "́",
+    "weeks",
+    "what",
+    "did",
+    "yesterday",
+    "Anna",
+    "我",
+    "?",
+    "(",
+    "[",
+]
+SALAD = st.lists(st.sampled_from(WORDS), max_size=40)
+
+
+@given(st.one_of(st.text(), SALAD.map(" ".join), SALAD.map("".join)))
+def test_nothing_raises(text: str) -> None:
+    """Whatever stands in a text, its times are few and numbers, and its questions have an answer."""
+    spans = times_in(text, NOW, ZONE)
+    assert len(spans) <= MAX_SPANS
+    assert all(math.isfinite(span.begin) and span.begin < span.end and 0 < span.sure <= 1 for span in spans)
+    assert isinstance(asks_when(text), bool)
+    assert tense_of(text).past in (True, False)
+    assert alone(text) == "other" or spans
+
+
+@pytest.mark.parametrize("now", [math.nan, math.inf, -math.inf, 1e20, -1e20, 253402300799.0, -62135596800.0])
+def test_silly_clocks(now: float) -> None:
+    """A clock beyond every calendar gives no times, and no error."""
+    text = "yesterday, two years ago, last summer, at Easter, in 900 years, next year"
+    assert all(span.begin < span.end for span in times_in(text, now, ZONE))
+
+
+def test_long_text() -> None:
+    """Of a very long text the end counts."""
+    assert words("last may " + "x " * 50_000 + "yesterday") == "yesterday"
+
+
+@pytest.mark.parametrize("piece", ["n't ", "did ", "a", "not ", "who xed", "ía ", "how did ", "what was "])
+def test_the_past_is_read_in_linear_time(piece: str) -> None:
+    """A text that is made to trouble patterns takes no longer than another."""
+    assert tense_of(piece * 100_000 + "?").past in (True, False)
+    assert not tense_of(piece * 100_000 + "?").all
+
+
+def test_a_voice_that_nobody_knows_has_said_nothing_of_its_own() -> None:
+    """Where nobody knows who asks, "I" names nobody, and all that may be read answers."""
+    question = parse_query("What did I say yesterday?", NOW).resolved()
+    assert question.alone == TimeAlone("anyone", words=True)
+
+
+RANGES = {
+    "between {} and {}": "%d %B %Y",
+    "from {} to {}": "%B %d, %Y",
+    "zwischen {} und {}": "%d.%m.%Y",
+    "von {} bis {}": "%d.%m.%Y",
+    "entre {} y {}": "%Y-%m-%d",
+    "desde {} hasta {}": "%Y-%m-%d",
+    "từ {} đến {}": "ngày %d tháng %m năm %Y",
+    "从{}到{}": "%Y年%m月%d日",
+}
+DAYS_OF_CALENDAR = st.dates(date(2001, 1, 1), date(2023, 12, 31))
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+@given(st.sampled_from(sorted(RANGES)), st.lists(DAYS_OF_CALENDAR, min_size=2, max_size=2, unique=True))
+def test_the_ends_of_a_range_are_those_of_its_parts(between: str, days: list[date]) -> None:
+    """From the begin of the earlier day to the end of the later one, in every language; the other way round is no time."""
+    said = [day.strftime(RANGES[between]) for day in sorted(days)]
+    (span,) = times_in(between.format(*said), NOW, ZONE)
+    begin, end = (next(other for other in times_in(day, NOW, ZONE) if other.sure == 1) for day in said)
+    assert (span.begin, span.end) == (begin.begin, end.end)
+    assert all(other.end <= end.end for other in times_in(between.format(*said[::-1]), NOW, ZONE))
+
+
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6))
+def test_a_range_of_weekdays(first: int, last: int, today: int) -> None:
+    """What was between two weekdays lies within eight days, begins and ends with them, and has begun."""
+    now = NOW + today * 86400.0
+    span = times_in(f"what happened between {WEEKDAYS[first]} and {WEEKDAYS[last]}", now, ZONE)[0]
+    begin, end = (datetime.fromtimestamp(at, ZONE) for at in (span.begin, span.end - 1))
+    assert (begin.weekday(), end.weekday()) == (first, last)
+    assert timedelta(1) < end - begin < timedelta(8)
+    assert span.begin < now
+    assert span.end - 86400.0 <= now
+
+
+@given(st.sampled_from(WEEKDAYS), st.integers(0, 6))
+def test_since_a_day_lasts_until_now(day: str, today: int) -> None:
+    """What was since a day holds the moment of the question, and begins with that day."""
+    now = NOW + today * 86400.0
+    (span,) = times_in(f"what happened since {day}", now, ZONE)
+    (then,) = [other for other in times_in(f"what happened on {day}", now, ZONE) if other.begin < now]
+    assert span.holds(now)
+    assert span.begin == then.begin
+
+
+@given(st.integers(0, 10**9 - 1), st.integers(3, 999).filter(lambda number: number % 100))
+def test_every_number_is_read(number: int, place: int) -> None:
+    """Whatever whole number is said in words is the one in digits; first and second alone are words."""
+    assert with_digits(cardinal(number)) == with_digits([str(number)]) == [str(number)]
+    assert with_digits(ordinal(place)) == [str(place)]
+
+
+SAID = """
+one two nine ten fifteen twenty ninety hundred thousand million and oh o clock double half past quarter to first third
+point 7 30 400 05 21st may of the cat
+"""
+
+
+@given(st.lists(st.sampled_from(SAID.split()), max_size=9), st.sampled_from(["en", "de", "es", "xx"]))
+def test_no_word_that_is_no_number_is_lost(said: list[str], language: str) -> None:
+    """Whatever the words are; a sentence without a number is not even copied."""
+    digits = with_digits(said, language)
+    assert digits.count("cat") == said.count("cat")
+    assert all(digits)
+    others = [word for word in said if word in {"cat", "the", "of"}]
+    assert with_digits(others) is others
+
+
+@given(st.text(max_size=40), st.sampled_from(["en", "de", "es", "xx"]))
+def test_any_text_is_taken(text: str, language: str) -> None:
+    """Other scripts, their digits and signs pass through."""
+    assert isinstance(with_digits(plain_words(text), language), list)
+
+
+def test_what_noise_reads_aloud_is_found_by_digits() -> None:
+    """Numbers that the noise of the benchmark turns into words come back."""
+    said = [member.word for member in spoken("PIN 4291, 21 people, the 3rd")]
+    assert with_digits(said) == ["pin", "4291", "21", "people", "the", "3"]
