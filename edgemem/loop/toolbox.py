@@ -16,6 +16,7 @@ from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.records import Heard, Message, Reader, Session, ToolCall
+from edgemem.store.erase.copies import Erased
 
 
 def never() -> bool:
@@ -50,12 +51,27 @@ class ToolTurn(msgspec.Struct, frozen=True):
         layout = self.conversation.layout if self.conversation is not None else None
         return layout if layout is not None and layout.running is not None else None
 
+    def forget(self, erased: Erased) -> None:
+        """Keep what is erased out of what the conversation is still to write."""
+        if self.conversation is not None:
+            self.conversation.forget(erased)
+
     def note_shown(self, items: Iterable[BlockLine]) -> None:
         """Note what a tool tells the model: the turn becomes as private as that, and no block tells it again."""
         if self.layout is not None:
             for item in items:
                 # Without a line, the prompt stays as the model has seen it.
                 self.layout.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
+
+
+def asked_in(turn: ToolTurn | None, speaker: str | None) -> ToolTurn:
+    """Return the turn of a call, with who asks; outside of any turn, one with the number -1.
+
+    Args:
+        speaker: who speaks where the loop does not say it; None: an unknown voice.
+    """
+    turn = turn or ToolTurn("", Reader(), n=-1)
+    return msgspec.structs.replace(turn, reader=Reader(turn.reader.speaker or speaker, turn.reader.audience))
 
 
 class Tool(msgspec.Struct, frozen=True):

@@ -49,9 +49,6 @@ too long for a block, and says what turns say."""
 LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary",)))
 """What a model looks through when it asks."""
 
-MAX_ITEMS = 10
-"""Lines that one call tells; each takes some 20 tokens to evaluate."""
-
 BEHIND = 0.05
 """The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
 
@@ -206,7 +203,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
 def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
     # Imported here: a robot whose model calls no tools need not load them.
-    from edgemem.loop.memory_tools import NAMES, memory_tools
+    from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
     from edgemem.loop.text_tools import notes_tool, read_more_tool
 
     settings = memory.settings
@@ -246,7 +243,6 @@ def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker:
         forget_episode=forget_episode,
         speaker=speaker,
         settings=settings,
-        max_items=MAX_ITEMS,
     )
     if with_notes:
         tools.append(notes_tool(memory.notes, clock=memory.clock, speaker=speaker, settings=settings))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import TimingHook
 from edgemem.config import LogSettings, Profile, RecallSettings
-from edgemem.hooks import AFTER_LLM, HookRegistry, TurnContext, TurnFigures, TurnLogHook, hook
+from edgemem.hooks import AFTER_LLM, HookRegistry, TurnContext, TurnLogHook, hook
 from edgemem.hooks.points import (
     AFTER_TOOL,
     BEFORE_LLM,
@@ -30,7 +30,7 @@ from edgemem.hooks.points import (
     ToolCallRequest,
     ToolCallResult,
 )
-from edgemem.hooks.turn_log import FigureFile
+from edgemem.hooks.turn_log import FigureFile, TurnFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
 from edgemem.loop.loop import AgentLoop

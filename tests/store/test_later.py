@@ -8,7 +8,7 @@ import pytest
 from talkers import LOCK, SQLITE, held
 
 import edgemem
-from edgemem.config import Profile, StoreSettings, ToolSettings
+from edgemem.config import Profile, Settings, StoreSettings, ToolSettings
 from edgemem.errors import BusyError, InvalidInputError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop
@@ -149,7 +149,8 @@ def test_a_store_by_itself_keeps_what_a_tool_stored(tmp_path: Path) -> None:
     """`memory_tools(store)` waits no longer than it says either."""
     with Database(tmp_path / "m.db", busy_timeout_s=LONG_S) as database:
         store = SQLiteMemoryStore(database)
-        (tool,) = memory_tools(store, include=("remember_fact",), wait_s=0.01)
+        settings = Settings(Profile(tools=ToolSettings(write_wait_s=0.01)))
+        (tool,) = memory_tools(store, include=("remember_fact",), settings=settings)
         with held(SQLITE, tmp_path / "m.db"):
             assert "not kept yet" in tool.run(None, key="tea", value="green")
         database.flush()
