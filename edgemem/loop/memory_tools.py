@@ -150,7 +150,13 @@ def memory_tools(
     tools = _MemoryTools(
         store, recall=recall, forget=forget, forget_episode=forget_episode, settings=settings
     )
-    runs = (tools.remember_fact, tools.forget_fact, tools.recall_fact, tools.list_facts, tools.search_memory)
+    runs: tuple[Callable[..., str], ...] = (
+        tools.remember_fact,
+        tools.forget_fact,
+        tools.recall_fact,
+        tools.list_facts,
+        tools.search_memory,
+    )
     return [_tool(name, run, speaker) for name, run in zip(NAMES, runs, strict=True) if name in include]
 
 

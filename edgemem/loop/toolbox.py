@@ -110,8 +110,7 @@ class Toolbox:
         calls: Sequence[ToolCall],
         *,
         hop: int,
-        turn: ToolTurn | None,
-        stopped: Callable[[], bool],
+        turn: ToolTurn,
         done: list[ToolCallResult],
     ) -> None:
         """Carry out the calls of one answer, one after the other, and put them and their results into the session.
@@ -119,8 +118,7 @@ class Toolbox:
         Args:
             content: the text that the model wrote beside the calls.
             hop: the number of the answer within the turn, from 0.
-            turn: goes to the tools that take it.
-            stopped: once it returns true, the remaining calls are not carried out.
+            turn: goes to the tools that take it; once its `stop` returns true, the remaining calls are not carried out.
             done: receives each result as soon as its tool has returned.
         """
         requests = [
@@ -128,17 +126,28 @@ class Toolbox:
             for n, call in enumerate(calls)
         ]
         messages = self._ctx.session.messages
-        messages.append(_calling_message(content, requests))
+        calling = [
+            {
+                "id": request.id,
+                "type": "function",
+                "function": {
+                    "name": request.name,
+                    "arguments": json.dumps(request.arguments, ensure_ascii=False),
+                },
+            }
+            for request in requests
+        ]
+        messages.append({"role": "assistant", "content": content or None, "tool_calls": calling})
         for request in requests:
             call_id = request.id  # a hook may change the request itself
-            if stopped():
+            if turn.stop():
                 messages.append(_result_message(call_id, request.name, NO_RESULT))
                 continue
             result = self._call(request, turn)
             done.append(result)
             messages.append(_result_message(call_id, result.name, _result_text(result)))
 
-    def _call(self, asked: ToolCallRequest, turn: ToolTurn | None) -> ToolCallResult:
+    def _call(self, asked: ToolCallRequest, turn: ToolTurn) -> ToolCallResult:
         """Carry out one call, as the hooks before it leave it, and return the result as the hooks after it leave it."""
         before = self._hooks.fire(BEFORE_TOOL, self._ctx, asked)
         request = before.payload if isinstance(before.payload, ToolCallRequest) else asked
@@ -147,23 +156,18 @@ class Toolbox:
             result.error = str(before.payload)
         elif request.skip_dispatch:
             result.result = request.synthetic_result
+        elif request.name not in self.tools:
+            result.error = f"there is no tool {request.name!r}"
         else:
-            self._dispatch(request, result, turn)
+            tool = self.tools[request.name]
+            try:
+                before_arguments = (turn,) if tool.wants_turn else ()
+                result.result = tool.run(*before_arguments, **request.arguments)
+            except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
+                is_ours = isinstance(error, EdgememError)
+                result.error = str(error) if is_ours else f"{type(error).__name__}: {error}"
         after = self._hooks.fire(AFTER_TOOL, self._ctx, result)
         return after.payload if isinstance(after.payload, ToolCallResult) else result
-
-    def _dispatch(self, request: ToolCallRequest, result: ToolCallResult, turn: ToolTurn | None) -> None:
-        tool = self.tools.get(request.name)
-        if tool is None:
-            result.error = f"there is no tool {request.name!r}"
-            return
-        try:
-            before = (turn,) if tool.wants_turn else ()
-            result.result = tool.run(*before, **request.arguments)
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
-            result.error = (
-                str(error) if isinstance(error, EdgememError) else f"{type(error).__name__}: {error}"
-            )
 
 
 def as_texts(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
@@ -195,22 +199,6 @@ def _as_text(key: str, value: Any) -> str:
     if isinstance(value, (bool, int, float)):
         return json.dumps(value)
     raise InvalidInputError(f"{key} must be text, not {type(value).__name__}.")
-
-
-def _calling_message(content: str, requests: Iterable[ToolCallRequest]) -> Message:
-    """Return the message in which a model calls tools."""
-    calls = [
-        {
-            "id": request.id,
-            "type": "function",
-            "function": {
-                "name": request.name,
-                "arguments": json.dumps(request.arguments, ensure_ascii=False),
-            },
-        }
-        for request in requests
-    ]
-    return {"role": "assistant", "content": content or None, "tool_calls": calls}
 
 
 def _result_message(call_id: str, tool: str, text: str) -> Message:

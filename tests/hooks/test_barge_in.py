@@ -9,17 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 from talking import Model, opened
 
 import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory
 from edgemem.context.bargein import tells_of_earlier
-from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks import AgentResult, HookRegistry, PersistSessionHook, TurnContext
-from edgemem.llama.chat import LlamaChat
-from edgemem.loop.toolbox import Tool
-from edgemem.records import Message, Reply, Session, ToolCall
+from edgemem.records import Message, Session
 
 COUNT = "One two three four five."
 TOLD: list[dict[str, Any]] = [
@@ -28,7 +24,6 @@ TOLD: list[dict[str, Any]] = [
     {"heard_ms": 750},
     {"words": [("one", 0, 100), ("two", 100, 300), ("three", 300, 700)], "heard_ms": 350},
 ]
-NONSENSE: list[dict[str, Any]] = [{"heard_text": 5}, {"heard_ms": "soon"}, {"words": [("one", 0)]}]
 
 
 @pytest.fixture
@@ -127,24 +122,6 @@ def test_the_next_prompt_has_what_was_heard(
     states = [turn.state for turn in memory.sessions.journal.read_turns("k")]
     assert states == ["complete", "interrupted", "complete", "complete"]
     assert loop.hooks.failures() == []
-
-
-@pytest.mark.parametrize("told", NONSENSE)
-@pytest.mark.parametrize("during", [False, True])
-def test_nonsense_cuts_nothing_and_loses_no_turn(memory: Memory, told: dict[str, Any], during: bool) -> None:
-    """The failure is counted in one sentence, and the reply stays whole."""
-    loop = OwnLoop(memory)
-    loop.ask("count")
-    if during:
-        loop.interrupt(**told)
-    loop.say(COUNT)
-    loop.end()
-    if not during:
-        loop.interrupt(**told)
-    assert loop.turn("go on", "Ok.")[2]["content"] == COUNT
-    assert replies(memory) == [(COUNT, None), ("Ok.", None)]
-    (failure,) = loop.hooks.failures()
-    assert "InvalidInputError" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -377,35 +354,6 @@ def test_what_one_was_told_is_told_to_nobody_else(memory: Memory) -> None:
 # -- what was heard --------------------------------------------------------------------------------------
 
 
-def test_the_words_before_a_tool_are_told_with_those_behind_it(memory: Memory) -> None:
-    """The line has the last words that were heard, in whichever message they stand, also after a restart."""
-    look = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "21 degrees")
-    model = Model(Reply("Let me look.", (ToolCall("look", {}, "c1"),)), "It is 21 degrees outside.")
-    hooks = memory.hooks(session_id="k")
-    loop = AgentLoop(model, hooks=hooks, tools=[look], speaker="alice")
-    loop.run("weather?")
-    loop.interrupt("Let me look. It is")
-    loop.prepare("well?")
-    loop.abort()
-    memory.database.flush()
-    again = AgentLoop(model, hooks=memory.hooks(session_id="k"), speaker="alice")
-    again.run("well?")
-    assert [said(prompt)[-1] for prompt in model.handed[-2:]] == [after("Let me look. It is") + "well?"] * 2
-
-
-def test_a_rough_report_loses_nothing_of_what_was_said() -> None:
-    """What was heard need not be the reply's beginning; then all of the reply counts as not heard."""
-    layout = PromptLog("k")
-    layout.begin()
-    layout.take([{"role": "user", "content": "count"}, {"role": "assistant", "content": COUNT}])
-    turn = layout.commit()
-    assert turn is not None
-    assert layout.hear(turn, {1: "three"}) is turn
-    assert (turn.messages[1]["content"], turn.unheard(1), turn.text(1)) == ("three", COUNT, COUNT)
-    layout.hear(turn, {1: COUNT})
-    assert (turn.messages[1]["content"], turn.unheard(1), turn.uncut) == (COUNT, "", {})
-
-
 def test_a_voice_that_was_cut_off_is_silent(memory: Memory) -> None:
     """The same words once more are of the prepared turn."""
     loop = AgentLoop(Model(BAKE, BAKE), hooks=memory.hooks(session_id="k"), speaker="alice")
@@ -451,23 +399,3 @@ def test_a_reply_of_which_nothing_was_heard_is_not_recalled(memory: Memory, inde
         assert memory.idle(5)
     with closing(sqlite3.connect(f"file:{memory.home}/db/index.db?mode=ro", uri=True)) as index:
         assert index.execute("select count(*) from docs").fetchone() == (1,)
-
-
-def test_a_real_model_reads_only_what_follows_the_last_heard_token(
-    memory: Memory, tmp_path: Path, vocabularies: Path
-) -> None:
-    """The ids of what was heard stay those that it generated, though the loop's own list has the whole reply."""
-    path = write_llama_gguf(tmp_path / "qwen2.gguf", vocabularies=vocabularies, width=32)
-    loop = OwnLoop(memory)
-    with LlamaChat(path, n_ctx=1024, threads=1) as chat:
-        pieces = list(chat.stream(loop.ask("tell me a long story"), max_tokens=12))
-        heard = "".join(pieces[:4])
-        kept = chat.last.prompt_tokens + 4
-        loop.say("".join(pieces))
-        loop.end()
-        assert loop.interrupt(heard_text=heard)["heard_text"] == heard
-        chat.cut(heard)
-        for _ in chat.stream(loop.ask("stop, go on"), max_tokens=1):
-            pass
-        assert chat.last.evaluated_tokens == chat.last.prompt_tokens - kept
-    assert loop.hooks.failures() == []

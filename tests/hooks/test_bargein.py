@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from talking import Model, opened
@@ -17,8 +15,6 @@ from talking import Model, opened
 from edgemem import AgentLoop, Memory
 from edgemem.context.bargein import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
-from edgemem.llama.chat import LlamaChat
-from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reply, ToolCall
 
@@ -339,34 +335,3 @@ def test_a_model_that_failed_leaves_the_turn_before_alone(memory: Memory) -> Non
 
 
 # -- a real model ----------------------------------------------------------------------------------------
-
-
-def test_a_real_model_stops_within_a_token_and_reads_only_what_follows(
-    memory: Memory, tmp_path: Path, vocabularies: Path
-) -> None:
-    """Another thread interrupts; the next prompt reuses all up to the last token that was heard."""
-    path = write_llama_gguf(tmp_path / "qwen2.gguf", vocabularies=vocabularies, width=32)
-    pieces: list[str] = []
-    at_flag = 0
-
-    def speak(piece: str) -> None:
-        nonlocal at_flag
-        pieces.append(piece)
-        if len(pieces) == 8:
-            other = threading.Thread(target=loop.interrupt, args=("".join(pieces[:4]),))
-            other.start()
-            other.join()
-            at_flag = len(chat.log._entries[-1].reply_ids)
-
-    with LlamaChat(path, n_ctx=1024, threads=1) as chat:
-        hooks = memory.hooks(session_id="kitchen", model=chat)
-        loop = AgentLoop(ChatReplies(chat, max_tokens=200), hooks=hooks, speaker="alice")
-        assert loop.run("tell me a long story", on_text=speak).interrupted
-        first = chat.last
-        assert at_flag > 0
-        assert len(first.ids) <= at_flag + 1
-        kept = first.prompt_tokens + len(chat.log._entries[-1].reply_ids)
-        assert first.prompt_tokens < kept < first.prompt_tokens + len(first.ids)
-        loop.run("stop, go on")
-        assert chat.last.evaluated_tokens == chat.last.prompt_tokens - kept
-        assert loop.hooks.failures() == []

@@ -109,41 +109,6 @@ def test_the_whole_text_can_be_read_in_pieces(memory: Memory) -> None:
     assert both[1].startswith(PAGES[900:1000])
 
 
-def test_a_text_of_the_running_turn_is_read_before_it_is_written(memory: Memory) -> None:
-    """The second hop reads on in what the first one was told."""
-    robot = Robot(memory, text="x" + PAGES)
-    model = robot.model
-
-    def ask(messages: Sequence[Message], **_: Any) -> Reply:
-        model.handed.append(list(messages))
-        last = messages[-1]
-        if last["role"] == "user":
-            return Reply("", (READ,))
-        return Reply("", (more(pointer_in(last["content"]), 700),)) if last["name"] == "read" else Reply("ok")
-
-    model.complete = ask  # type: ignore[method-assign]
-    handed = robot.turn().handed[-1]
-    assert handed[-1]["content"].startswith(PAGES[699:800])
-
-
-def test_the_prompt_keeps_what_was_shown_byte_for_byte(tmp_path: Path) -> None:
-    """Shortened results stay as they were over turns and after the session was taken up again."""
-    with opened(tmp_path / "home", SHORT) as memory:
-        robot = Robot(memory)
-        first = robot.turn(READ).handed[-1]
-        second = robot.turn(READ).handed[-1]
-        assert second[: len(first)] == first
-    with opened(tmp_path / "home", SHORT) as memory:
-        robot = Robot(memory)
-        third = robot.turn().handed[0]
-        names = ("role", "content")
-        assert [[m.get(name) for name in names] for m in third[: len(second)]] == [
-            [m.get(name) for name in names] for m in second
-        ]
-        pointer = pointer_in(next(m["content"] for m in third if m["role"] == "tool"))
-        assert robot.told(more(pointer, 10_000))[0].startswith(PAGES[10_000:10_100])
-
-
 def test_only_who_may_read_the_turn_may_read_the_text(memory: Memory) -> None:
     """A text is as private as its turn, and whatever quotes it becomes so too."""
     household = pointer_in(Robot(memory, session="b", text="b" + PAGES).told(READ)[0])
@@ -566,13 +531,6 @@ def test_the_memorys_own_tools_are_cut_only_where_nothing_else_helps() -> None:
     assert 50 < len(tokenizer.encode(cut)) < 130
 
 
-def test_without_a_room_only_the_bounds_of_one_result_count() -> None:
-    """A hook that was made by hand, as in EdgeVox, shortens as before."""
-    hook = ToolOutputTruncatorHook(500)
-    ctx = begun(hook, "read", words=5000)
-    assert 400 < len(fired(hook, ctx, "read", PRICES)) <= 500
-
-
 def test_why_a_tool_failed_is_shortened_too() -> None:
     """A traceback of pages fills a window as well as a result does; a short reason stays."""
     hook = ToolOutputTruncatorHook(500, budget=budget_of(1000, WordTokenizer()))
@@ -581,12 +539,3 @@ def test_why_a_tool_failed_is_shortened_too() -> None:
     assert 400 < len(done.payload.error) <= 500
     assert done.payload.result is None
     assert hook(AFTER_TOOL, ctx, ToolCallResult("read", {}, error="no such page")) is None
-
-
-def test_the_name_is_the_same_whenever_the_same_is_said(tmp_path: Path) -> None:
-    """Nothing of the clock or of chance is in it, so a conversation that is played again has the same prompt."""
-    shown = []
-    for name in ("a", "b"):
-        with opened(tmp_path / name) as memory:
-            shown.append(Robot(memory).told(READ)[0])
-    assert shown[0] == shown[1]

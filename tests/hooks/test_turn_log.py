@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import tempfile
-import threading
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,15 +19,12 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import TimingHook
 from edgemem.config import LogSettings, Profile, RecallSettings
-from edgemem.hooks import AFTER_LLM, HookRegistry, TurnContext, TurnLogHook, hook
+from edgemem.hooks import AFTER_LLM, HookRegistry, TurnLogHook, hook
 from edgemem.hooks.points import (
     AFTER_TOOL,
     BEFORE_LLM,
-    BEFORE_TOOL,
     ON_RUN_END,
     ON_RUN_START,
-    ToolCallRequest,
-    ToolCallResult,
 )
 from edgemem.hooks.turn_log import FigureFile, TurnFigures
 from edgemem.llama.chat import LlamaChat
@@ -37,7 +33,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool
 from edgemem.recall.search.search import RecallStats
-from edgemem.records import Heard, Message, Reply, Session, ToolCall
+from edgemem.records import Heard, Message, Reply, ToolCall
 
 WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
 
@@ -209,21 +205,6 @@ def test_the_block_is_counted_where_it_is_made(tmp_path: Path, lines: Lines) -> 
     assert nothing == 0
 
 
-def test_a_header_is_paid_out_of_the_budget(tmp_path: Path) -> None:
-    """A line that opens the block takes its tokens from the lines behind it, and the block keeps its bound."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        for n in range(6):
-            memory.store.add_fact(f"tea.{n}", "green, without any sugar or milk at all")
-        shown = []
-        for header in ("", "This is what has been said about tea so far, newest last: " * 2):
-            hooks = memory.hooks(session_id=f"s{len(header)}", speaker="ann")
-            injection = next(hook for hook in hooks if hasattr(hook, "block_tokens"))
-            injection.header = header
-            handed = AgentLoop(Model(), hooks=hooks).run("Which tea has no sugar?").handed[0]
-            shown.append(handed[-1]["content"].count("\n- "))
-    assert shown[0] > shown[1] > 0
-
-
 def test_each_figure_is_of_its_own_part(lines: Lines) -> None:
     """Hooks behind the answer are no time of the model, and a recall within the turn does not overwrite the turn's."""
     now = [0.0]
@@ -334,14 +315,6 @@ def test_an_agent_within_a_tool_has_a_line_of_its_own(tmp_path: Path, lines: Lin
     assert (line["agent"], line["session"], line["hops"], line["new_tokens"]) == (host, kitchen, 21, 300)
 
 
-def test_a_loop_that_never_begins_a_turn_is_left_alone() -> None:
-    """Points without a beginning are no turn, and raise nothing."""
-    hook = TurnLogHook()
-    ctx = TurnContext(Session())
-    assert hook("before_llm", ctx, {"messages": []}) is None
-    assert hook("on_run_end", ctx, None) is None
-
-
 def test_figures_are_written_rarely_and_whole(tmp_path: Path) -> None:
     """A talkative evening costs one small write a minute; closing writes the last figures."""
     seconds = [0.0]
@@ -427,36 +400,3 @@ def test_hooks_model_tools_and_turn_are_measured() -> None:
     )
     assert round(spans[AFTER_TOOL, "tool"].last_ms) == 50
     assert (turn.count, round(turn.last_ms)) == (1, 450)
-
-
-def test_tools_that_run_side_by_side_are_told_apart() -> None:
-    """Eight threads fire the points of their own calls, and no call is lost or mixed up."""
-    timing = TimingHook()
-    registry = HookRegistry([timing])
-    ctx = TurnContext(Session())
-    together = threading.Barrier(8)
-
-    def call(name: str) -> None:
-        for n in range(50):
-            together.wait()
-            registry.fire(BEFORE_TOOL, ctx, ToolCallRequest("t", {}, id=f"{name}{n}" if n % 2 else ""))
-            registry.fire(AFTER_TOOL, ctx, ToolCallResult("t", {}, id=f"{name}{n}" if n % 2 else ""))
-
-    threads = [threading.Thread(target=call, args=(f"{i}.",)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    counts = {(each.point, each.hook): each.count for each in timing.timings()}
-    assert counts[AFTER_TOOL, "tool"] == counts[BEFORE_TOOL, "TimingHook"] == 400
-
-
-def test_two_sessions_do_not_mix_their_turns(tmp_path: Path, lines: Lines) -> None:
-    """Turns of two loops that overlap are told apart, because each session has a hook of its own."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        first = AgentLoop(Model(), hooks=memory.hooks(session_id="one"))
-        second = AgentLoop(Model(), hooks=memory.hooks(session_id="two"))
-        first.prepare("First.")
-        second.run("Second.")
-        first.commit()
-    assert [line["hops"] for line in lines.turns] == [1, 1]

@@ -24,8 +24,6 @@ from edgemem import (
     TokenBudgetHook,
 )
 from edgemem.clock import Clock
-from edgemem.hooks import HookRegistry
-from edgemem.hooks.points import ON_RUN_START, TurnContext
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, ToolCall
 
@@ -255,61 +253,6 @@ def test_memory_and_notes_share_one_block(tmp_path: Path, clock: Clock) -> None:
     loop.run("tea?", speaker="alice")
     assert newest(loop).count("<memory>") == 1
     assert newest(loop).endswith("tea?")
-
-
-def test_an_interruption_reaches_the_kept_session() -> None:
-    """What nobody heard is not history in the store either, and the model is told."""
-    sessions, store = DictSessions(), DictMemory()
-    loop = loop_with(
-        PersistSessionHook(sessions, session_id="s"),
-        MemoryInjectionHook(store),
-        model=Model(Reply("one two three")),
-    )
-    loop.run("count", speaker="alice")
-    loop.interrupt("one two")
-    assert sessions.kept["s"].messages[-1]["content"] == "one two"
-    loop.run("why did you stop?", speaker="alice")
-    assert "you were interrupted after: one two" in newest(loop)
-
-
-def test_hooks_of_another_framework_get_their_context() -> None:
-    """A hook needs of a context only what EdgeVox gives it: a session and a place for state."""
-
-    class Foreign:
-        def __init__(self) -> None:
-            self.session = Session()
-            self.hook_state: dict[Any, Any] = {}
-
-    store = DictMemory()
-    store.add_fact("tea", "black")
-    registry = HookRegistry([MemoryInjectionHook(store)])
-    ctx = Foreign()
-    registry.fire(ON_RUN_START, ctx, {"task": "tea?"})
-    fired = registry.fire(
-        "before_llm", ctx, {"messages": [{"role": "user", "content": "tea?"}], "hop": 0, "tools": []}
-    )
-    assert "black" in fired.payload["messages"][0]["content"]
-    assert registry.failures() == []
-
-
-@pytest.mark.parametrize("text", ["x" * 1_000_000, "\x00\x01\x02", "\ud800 lone", "\u202eright to left"])
-def test_odd_utterances_do_not_break_a_hook(text: str, tmp_path: Path, clock: Clock) -> None:
-    """Long, binary and broken text passes through all hooks without a failure."""
-    store = DictMemory()
-    store.add_fact("tea", text[:200])
-    hooks = HookRegistry(
-        [
-            MemoryInjectionHook(store),
-            NotesInjectorHook(NotesFile(tmp_path / "NOTES.md", clock=clock)),
-            TokenBudgetHook(500),
-            EpisodeLoggerHook(store),
-            PersistSessionHook(DictSessions(), session_id="s"),
-        ]
-    )
-    loop = AgentLoop(Model(), hooks=hooks)
-    loop.run(text, speaker="alice")
-    assert hooks.failures() == []
-    assert isinstance(loop.ctx, TurnContext)
 
 
 def test_a_worse_fact_is_not_said_because_the_best_stands_there_already(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from tool_robot import Robot, of
 import edgemem
 from edgemem.config import MemorySettings, Profile, ToolSettings
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.conversation import conversation_of
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.inspect.script import Line, ScriptedCall
 from edgemem.loop.memory_tools import NAMES, memory_tools
@@ -21,7 +20,6 @@ from edgemem.loop.toolbox import ToolTurn
 from edgemem.memory import Memory
 from edgemem.records import Episode, Fact, Heard, Preference, Reader
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.rights import readable
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -161,33 +159,6 @@ def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
     assert {fact.key for fact in memory.store.facts()} == {"wifi"}
 
 
-def test_private_text_is_not_told_while_somebody_else_listens(memory: Memory) -> None:
-    """Alice alone hears it; with Bob in the room there is nothing under that name."""
-    memory.store.add_fact("pin", "1234", scope="user:alice")
-    robot = Robot(memory)
-    assert "1234" in robot.answer("my pin", "recall_fact", key="pin")
-    for name in ("recall_fact", "forget_fact"):
-        assert "1234" not in robot.answer("my pin", name, key="pin", audience=("bob",))
-    assert "1234" not in robot.answer("list", "list_facts", audience=("",))
-    assert memory.store.get_fact("pin", scope="user:alice") == "1234"
-
-
-def test_a_turn_that_read_something_private_is_private(memory: Memory, tmp_path: Path) -> None:
-    """What a tool told Alice alone stands in no later prompt of Bob, nor in the stored session for him."""
-    memory.store.add_fact("pin", "1234", scope="user:alice")
-    robot = Robot(memory)
-    robot.turn("what is my pin", "recall_fact", key="pin")
-    robot.turn("keep this for me", "remember_fact", key="diary", value="secret", scope="me")
-    robot.turn("list", "list_facts", speaker="bob")
-    for private in conversation_of(robot.loop.ctx).layout.turns[:2]:
-        assert (private.level, private.owner) == ("private", "alice")
-        assert not readable(Reader("bob"), private.level, private.owner)
-    stored = memory.sessions.journal.read_turns("kitchen")
-    assert [turn.level for turn in stored] == ["private", "private", "household"]
-    seen = robot.turn("and now", "list_facts", speaker="bob").handed[0]
-    assert not [message for message in seen if "1234" in str(message) or "secret" in str(message)]
-
-
 def test_what_a_tool_told_is_not_put_before_the_model_again(memory: Memory) -> None:
     """The prompt stays byte for byte as it was, and the fact counts as shown."""
     memory.store.add_fact("city", "Berlin")
@@ -207,16 +178,6 @@ def test_what_a_tool_changed_is_not_told_as_news(memory: Memory) -> None:
     assert "Forgotten" in robot.forget("forget the city", "city")
     for result in (robot.turn("hello", "list_facts"), robot.turn("hello", "list_facts", speaker="bob")):
         assert "<memory>" not in result.handed[0][-1]["content"]
-
-
-def test_what_is_said_in_private_stays_with_the_speaker(memory: Memory) -> None:
-    """In a private turn the scope of the model does not count."""
-    robot = Robot(memory)
-    robot.turn("between us", "remember_fact", key="crush", value="Bob", scope="global", private=True)
-    (fact,) = memory.store.facts()
-    assert (fact.scope, fact.level, fact.owner) == ("user:alice", "private", "alice")
-    told = robot.answer("between us", "remember_fact", key="k", value="v", private=True, speaker=None)
-    assert "knows who is speaking" in told
 
 
 def test_memory_is_found_by_meaning(memory: Memory) -> None:
@@ -522,17 +483,6 @@ def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemo
     assert "Refused" in after_a_yes(of(tools, "forget_fact"), key="wifi")
     assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), key="oven")
     assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="bob", key="wifi")
-
-
-def test_a_forgotten_fact_is_in_no_file_of_the_home(memory: Memory) -> None:
-    """Truth, index and logs, as soon as idle time came: only the conversation itself still says what was said."""
-    memory.store.add_fact("code", "rhubarb", scope="household")
-    memory.idle(5)
-    tools = memory.tools(speaker="alice")
-    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="code")
-    assert memory.idle(5)
-    files = [path for path in memory.home.rglob("*") if path.is_file()]
-    assert not [path for path in files if b"rhubarb" in path.read_bytes()]
 
 
 @pytest.mark.parametrize(
