@@ -29,7 +29,7 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
-from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
+from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
@@ -48,7 +48,6 @@ Look = Callable[..., Sequence[Recalled]]
 
 ASKED = (
     LayoutHook,
-    WindowPlanHook,
     MemoryInjectionHook,
     NotesInjectorHook,
     ContextCompactionHook,
@@ -177,7 +176,7 @@ def inspect_prompt(
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
     injection = next(hook for hook in hooks if isinstance(hook, MemoryInjectionHook))
-    budget = next(hook for hook in hooks if isinstance(hook, WindowPlanHook)).budget
+    (budget,) = _budgets(hooks)
     registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
     layout, payload = _laid_out(
         registry, hooks, utterance, speaker=speaker, instructions=instructions, tools=tools
@@ -308,16 +307,21 @@ def _left_out(item: Recalled, judge: Judge) -> InspectedLine:
     return InspectedLine(f"{item.kind}:{item.id}", text, 0, item.score, item.why, judge.reason(item))
 
 
+def _budgets(hooks: Iterable[Hook]) -> list[Budget]:
+    planned = [hook.budget for hook in hooks if isinstance(hook, TokenBudgetHook)]
+    return [budget for budget in planned if budget is not None]
+
+
 def _notes(
     hooks: Iterable[Hook], registry: HookRegistry, layout: PromptLog, stats: RecallStats
 ) -> Iterable[str]:
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
+    for budget in _budgets(hooks):
+        yield from _too_small(budget)
     for hook in hooks:
         if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *BESIDE)):
             yield f"{getattr(hook, 'name', type(hook).__name__)} was not asked, because it may store something."
-        if isinstance(hook, WindowPlanHook):
-            yield from _too_small(hook.budget)
         note = getattr(hook, "note", "")
         if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and note:
             yield note

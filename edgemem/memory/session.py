@@ -22,7 +22,7 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
+from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
@@ -96,7 +96,6 @@ def session_hooks(
         conversation=conversation,
         now=now,
     )
-    last_word = TokenBudgetHook(budget=budget)
     compaction = ContextCompactionHook(
         planner=planner,
         # On the hot path there is no time to read all of it, or to embed it.
@@ -122,16 +121,13 @@ def session_hooks(
     hooks: list[Hook] = [
         persist,
         LayoutHook(speaker=speaker, conversation=conversation, now=now),
-        WindowPlanHook(
-            budget, fits=lambda: not last_word.note, note=memory.failures.note, conversation=conversation
-        ),
         early,
         memories,
         NotesInjectorHook(
             memory.notes, settings=settings, budget=budget, speaker=speaker, conversation=conversation
         ),
         compaction,
-        last_word,
+        TokenBudgetHook(budget=budget, note_overflow=memory.failures.note, conversation=conversation),
         EpisodeLoggerHook(memory.store, agent, speaker=speaker, conversation=conversation),
         turn_log,
         upkeep,

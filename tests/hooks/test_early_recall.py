@@ -12,41 +12,16 @@ import msgspec
 import pytest
 from conftest import HandClock
 from hash_embedder import HashEmbedder
+from talking import Model
 
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
-from edgemem.records import Reply, ToolCall
 
 QUESTION = "What is the colour of the boat?"
-
-
-class Parrot:
-    """A model that always says the same."""
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        return Reply("I see.")
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
-
-
-class Calling:
-    """A model that asks for tools once, and then says something."""
-
-    def __init__(self, calls: list[ToolCall]) -> None:
-        self.calls = calls
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        calls, self.calls = self.calls, []
-        return Reply("" if calls else "Done.", tuple(calls))
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
 
 
 class Talk:
@@ -55,7 +30,7 @@ class Talk:
     def __init__(self, memory: Memory, session: str = "kitchen", speaker: str | None = "alice") -> None:
         hooks = memory.hooks(session_id=session, speaker=speaker)
         self.memory = memory
-        self.loop = AgentLoop(Parrot(), hooks=hooks, speaker=speaker)
+        self.loop = AgentLoop(Model(otherwise="I see."), hooks=hooks, speaker=speaker)
         self.early = next(hook for hook in hooks if isinstance(hook, EarlyRecallHook))
 
     def hear(self, *texts: str, **who: Any) -> None:
@@ -270,24 +245,6 @@ def test_an_aborted_turn_leaves_what_was_heard_since(memory: Memory) -> None:
     talk.loop.abort()
     assert talk.ask()[0] == "ready"
     assert talk.ask()[0] == "unheard"
-
-
-def test_an_agent_within_a_tool_leaves_what_is_heard_meanwhile(memory: Memory) -> None:
-    """Its turn is not the conversation's: what somebody says while it works is still recalled for."""
-    talk = Talk(memory)
-    inner = AgentLoop(Parrot(), hooks=talk.loop.hooks, speaker="alice")
-
-    def work() -> str:
-        talk.hear(QUESTION)
-        return inner.run("Look it up.").reply
-
-    calls = [ToolCall("work", {})]
-    talk.loop.tools["work"] = Tool("work", "Work.", {"type": "object", "properties": {}}, work)
-    talk.loop.model = Calling(calls)
-    talk.loop.run("Go to work.")
-    until(lambda: memory.ahead.idle)
-    assert talk.ask()[0] == "ready"
-    talk.check()
 
 
 def test_partials_from_many_threads_while_turns_run(memory: Memory) -> None:

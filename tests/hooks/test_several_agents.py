@@ -13,7 +13,6 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 from talking import opened
 
 from edgemem import AgentLoop, Memory
@@ -28,10 +27,8 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.llama.chat import LlamaChat
-from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool
-from edgemem.memory.idle import IdleWorker, Step
+from edgemem.memory.idle import IdleWorker
 from edgemem.records import Message, Reply, Session, ToolCall
 
 WIDE = "[context]\nwindow_tokens = 16384\n"
@@ -210,24 +207,6 @@ def test_an_agent_that_is_gone_holds_nothing() -> None:
     assert not worker.held
 
 
-def test_the_quiet_of_one_agent_is_not_used_while_another_speaks() -> None:
-    """Work that a loop asks for in its own thread stops for the other one, too."""
-    ran: list[int] = []
-
-    def work(_stop: Any) -> bool:
-        ran.append(1)
-        return len(ran) < 5
-
-    worker = IdleWorker([Step("work", work)])
-    first, second = Agent(worker), Agent(worker)
-    second.fire(ON_RUN_START)
-    first.fire(ON_IDLE, seconds=5.0)
-    assert ran == []
-    second.fire(ON_RUN_END)
-    first.fire(ON_IDLE, seconds=5.0)
-    assert len(ran) == 5
-
-
 def test_an_agent_within_a_tool_does_not_end_the_turn_around_it() -> None:
     """With the same hooks, the inner agent's end of turn holds idle work still."""
     worker = IdleWorker(())
@@ -300,27 +279,6 @@ def test_a_turn_that_was_given_up_within_a_tool_does_not_stop_the_storing(memory
     turns = memory.sessions.journal.read_turns("kitchen")
     assert [turn.messages[0].content for turn in turns] == ["make it hot", "turn 8", "turn 9"]
     assert [turn.state for turn in turns] == ["unfinished", "complete", "complete"]
-
-
-def test_the_cost_of_a_handover_is_the_prompt_read_once(tmp_path: Path, vocabularies: Path) -> None:
-    """A real model reads all of it in the turn after the hand-over, and only what is new in the turns after that."""
-    path = write_llama_gguf(tmp_path / "qwen2.gguf", vocabularies=vocabularies, width=32)
-    with (
-        LlamaChat(path, n_ctx=2048, threads=1) as chat,
-        opened(tmp_path / "home", WIDE, tokenizer=chat.tokenizer) as memory,
-    ):
-        hooks = memory.hooks(session_id="kitchen", speaker="alice")
-        model = ChatReplies(chat, max_tokens=6)
-        cook = AgentLoop(model, hooks=hooks, instructions="You cook.")
-        host = AgentLoop(model, hooks=hooks, instructions="You welcome guests.")
-        shares = []
-        for loop in (cook, cook, cook, host, host, cook, cook):
-            loop.run("please tell me a little more about the red cup on the shelf in the hall, if you can")
-            shares.append(chat.last.evaluated_tokens / chat.last.prompt_tokens)
-        assert cook.hooks.failures() == host.hooks.failures() == []
-    whole, small = [shares[n] for n in (3, 5)], [shares[n] for n in (2, 4, 6)]
-    assert min(whole) > 0.9
-    assert max(small) < 0.5
 
 
 def test_the_example_of_the_docstring_runs(memory: Memory) -> None:

@@ -208,21 +208,9 @@ def test_the_bound_holds_with_a_name_for_any_json(value: Any, max_chars: int) ->
             json.loads(told)
 
 
-class Calling:
-    """A model that calls one tool at every hop, and answers at the last."""
-
-    def __init__(self, name: str, *, hops: int) -> None:
-        self.name = name
-        self.hops = hops
-        self.handed: list[list[Message]] = []
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.handed.append(list(messages))
-        done = len(self.handed) % self.hops == 0
-        return Reply("done") if done else Reply("", (ToolCall(self.name, {"room": "kitchen"}),))
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
+def calls(name: str) -> Reply:
+    """Return a reply that calls a tool."""
+    return Reply("", (ToolCall(name, {"room": "kitchen"}),))
 
 
 def told(loop: AgentLoop) -> list[Any]:
@@ -327,7 +315,7 @@ def test_a_failed_tool_is_tried_again_and_then_refused() -> None:
         raise OSError("the brush is stuck")
 
     loop = AgentLoop(
-        Calling("clean", hops=6),
+        Model(*[calls("clean")] * 5, "done", *[calls("clean")] * 5),
         hooks=[ToolErrorRetryHook(max_retries=2)],
         tools=[Tool("clean", "", {}, clean)],
         max_hops=9,
@@ -359,7 +347,7 @@ def test_a_success_counts_anew() -> None:
         return '"done"'
 
     loop = AgentLoop(
-        Calling("flaky", hops=6),
+        Model(*[calls("flaky")] * 5),
         hooks=[ToolErrorRetryHook(max_retries=1)],
         tools=[Tool("flaky", "", {}, flaky)],
         max_hops=9,

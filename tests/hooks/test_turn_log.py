@@ -121,18 +121,6 @@ def test_each_turn_logs_one_line_of_figures(tmp_path: Path, lines: Lines) -> Non
     assert not first["late"]
 
 
-def test_the_model_tells_what_it_evaluated(tmp_path: Path, lines: Lines) -> None:
-    """Tokens new and reused are the model's own where it counts them, and marked as counted."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        loop = AgentLoop(Model(evaluated=[(50, 50), (80, 30)]), hooks=memory.hooks())
-        loop.run("Good morning.")
-        loop.run("Good night.")
-        loop.run("Are you there?")  # the model told nothing new
-    told = [(line["new_tokens"], line["reused_tokens"], line["counted"]) for line in lines.turns]
-    assert told[:2] == [(50, 0, True), (30, 50, True)]
-    assert not told[2][2]
-
-
 def test_a_real_model_tells_its_own_tokens(tmp_path: Path, lines: Lines, vocabularies: Path) -> None:
     """With llama.cpp the figures are its counters, over all hops; the second turn reuses what the first evaluated."""
     file = write_llama_gguf(tmp_path / "tiny.gguf", vocabularies=vocabularies, vocabulary="phi-3", width=32)
@@ -392,11 +380,6 @@ def test_hooks_model_tools_and_turn_are_measured() -> None:
     assert spans[ON_RUN_START, "slow"].count == 2
     assert spans[BEFORE_LLM, "slow"].count == spans[BEFORE_LLM, "TimingHook"].count == 3
     model, turn = spans[AFTER_LLM, "model"], spans[ON_RUN_END, "turn"]
-    assert (model.count, round(model.total_ms), round(model.max_ms), round(model.mean_ms)) == (
-        3,
-        600,
-        200,
-        200,
-    )
+    assert (model.count, round(model.total_ms), round(model.max_ms)) == (3, 600, 200)
     assert round(spans[AFTER_TOOL, "tool"].last_ms) == 50
     assert (turn.count, round(turn.last_ms)) == (1, 450)

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agreed import after_a_yes
 from talking import Model
+from tool_robot import of
 
 import edgemem
 from edgemem import (
@@ -22,10 +24,11 @@ from edgemem import (
     Preference,
     Session,
     TokenBudgetHook,
+    memory_tools,
 )
 from edgemem.clock import Clock
-from edgemem.loop.toolbox import Tool
-from edgemem.records import Reply, ToolCall
+from edgemem.loop.toolbox import Tool, ToolTurn
+from edgemem.records import Reader, Reply, ToolCall
 
 
 class DictMemory:
@@ -173,7 +176,7 @@ def test_a_private_turn_leaves_nothing_that_others_would_be_told(tmp_path):
 @pytest.mark.usefixtures("patient")
 def test_the_logger_alone_keeps_a_private_turn_private(tmp_path):
     """Also without any other hook, in a plain store and in one that knows who may read."""
-    from edgemem import JSONMemoryStore, Reader, SQLiteMemoryStore
+    from edgemem import JSONMemoryStore, SQLiteMemoryStore
 
     tools = [Tool("look", "", {}, lambda where: "milk")]
     plain = DictMemory()
@@ -277,3 +280,18 @@ def test_a_worse_fact_is_not_said_because_the_best_stands_there_already(tmp_path
         ]
         loop.run("What food does the dog get?")
         assert "dry and often" in newest(loop)
+
+
+def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
+    """A store that knows no levels is read by what its scopes mean."""
+    store = DictMemory()
+    store.add_fact("pin", "1234", scope="user:alice")
+    tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
+    bob = ToolTurn("hello", Reader("bob"))
+    alice = ToolTurn("my pin", Reader("alice"))
+    assert "1234" not in of(tools, "list_facts").run(bob)
+    assert "Nothing was erased" in of(tools, "forget_fact").run(bob, key="pin")
+    assert "Remembered" in of(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
+    assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
+    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="pin")
+    assert [fact.scope for fact in store.facts()] == ["user:bob"]

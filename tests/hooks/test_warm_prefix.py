@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,7 +29,6 @@ from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
 from edgemem.records import Epoch
 
-ROOT = Path(__file__).parents[2]
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 8
 WINDOW = 1024
 REPLY = 8
@@ -342,22 +336,6 @@ def test_forgetting_after_the_move_is_obeyed(memory: Memory, chat: LlamaChat) ->
     assert chat.last.evaluated_tokens > 2 * kitchen.own_tokens(handed)
 
 
-def test_other_instructions_are_read_ahead_instead(file: Path, memory: Memory, chat: LlamaChat) -> None:
-    """The operator changes them in the middle: the turn reads them, and what is read ahead from then on begins with them."""
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    kitchen.read_some(3)
-    kitchen.loop.instructions = "You are a gardener now. " * 12
-    kitchen.turn()
-    assert kitchen.layout.epoch.reason == "instructions"
-    assert kitchen.read_all()
-    handed = kitchen.turn().handed[0]
-    assert handed[0]["content"].startswith("You are a gardener")
-    assert kitchen.layout.epoch.reason == "high water, read ahead"
-    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
-    assert kitchen.same_as_cold(file, handed)
-
-
 @pytest.mark.parametrize("batches", [0, 4])
 def test_a_full_window_forces_the_switch(file: Path, memory: Memory, chat: LlamaChat, batches: int) -> None:
     """Who never falls silent gets the new epoch when nothing fits any more; what was read until then is used."""
@@ -442,24 +420,6 @@ def test_a_lent_model_is_touched_only_in_the_turn(file: Path, memory: Memory) ->
     lent.close()
 
 
-def test_a_model_whose_state_cannot_be_moved_says_so(
-    memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is read ahead with it, `check` says why, and epochs begin as without."""
-    import llama_cpp
-
-    monkeypatch.setattr(llama_cpp, "llama_model_n_swa", lambda _model: 512)
-    with opened(file) as chat:
-        kitchen = Kitchen(memory, chat)
-        epoch = kitchen.until_prepared()
-        assert not kitchen.hook.warm(stop=never)
-        kitchen.turn()
-        assert kitchen.in_epoch(epoch)
-        (told,) = [check for check in memory.check() if check.name == "compaction"]
-    assert told.state == "warn"
-    assert "nothing is read ahead: this model attends to a sliding window" in told.detail
-
-
 def test_a_closed_model_stops_no_other_session(file: Path, tmp_path: Path) -> None:
     """A conversation whose model was closed when an epoch was due is left alone; that of another model goes on."""
     with open_home(tmp_path / "home", warm=False) as memory, opened(file) as chat, opened(file) as other:
@@ -519,67 +479,3 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
         assert not memory.diagnostics.idle_failures()
     assert len(epochs) > 2
     assert "high water, read ahead" in epochs
-
-
-KILLED = """
-import sys, time
-from pathlib import Path
-from edgemem.context.compaction import planner
-planner.HIGH_WATER = 0.7
-from test_warm_prefix import Kitchen, never, open_home, opened
-with open_home(Path(sys.argv[1])) as memory, opened(Path(sys.argv[2])) as chat:
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    kitchen.hook.warm(stop=never)
-    print(kitchen.turns, flush=True)
-    while kitchen.hook.warm(stop=never):
-        time.sleep(0.05)
-    time.sleep(600)
-"""
-
-
-def test_killed_in_the_middle(file: Path, tmp_path: Path, chat: LlamaChat) -> None:
-    """Nothing of it is on the disk: the robot goes on in the old epoch with every turn, and reads ahead once more."""
-    home = tmp_path / "home"
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "hooks")])
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(home), str(file)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-    assert process.stdout is not None
-    with process.stdout as told:
-        said = told.readline()
-        process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    turns = int(said)
-    assert not list((home / "db").glob("state-*"))
-    with open_home(home) as memory:
-        assert memory.database.query("select count(*) from epochs where first_turn > 0") == [(0,)]
-        kitchen = Kitchen(memory, chat)
-        kitchen.loop.run("Is anybody there?")
-        assert len(kitchen.layout.turns) == turns + 1
-        kitchen.until_prepared()
-        assert kitchen.read_all()
-        assert kitchen.prefix.counts.moved == 1
-
-
-def test_dropping_stops_what_is_being_read(memory: Memory, chat: LlamaChat) -> None:
-    """Whoever forgets waits for no more than the batch, and what was begun before is not gone on with."""
-    kitchen = Kitchen(memory, chat)
-    epoch = kitchen.until_prepared()
-    kitchen.read_some(1)
-    forgetting = threading.Thread(target=kitchen.prefix.drop)
-
-    def while_it_forgets() -> bool:
-        if not forgetting.is_alive():
-            forgetting.start()
-            while not kitchen.prefix._dropped:
-                time.sleep(0.001)
-        return False
-
-    view = kitchen.layout.view_in(epoch)
-    assert kitchen.prefix.read(view, tools=[], now=epoch.started_at, stop=while_it_forgets) == "stopped"
-    forgetting.join()
-    assert kitchen.prefix._side is None

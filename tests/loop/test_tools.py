@@ -18,7 +18,7 @@ from edgemem.inspect.script import Line, ScriptedCall
 from edgemem.loop.memory_tools import NAMES, memory_tools
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.memory import Memory
-from edgemem.records import Episode, Fact, Heard, Preference, Reader
+from edgemem.records import Fact, Heard, Reader
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -420,53 +420,6 @@ def test_unknown_tools_and_a_search_without_recall_are_refused(store: SQLiteMemo
         memory_tools(store, include=("recal_fact",))
     with pytest.raises(InvalidInputError, match="recall="):
         memory_tools(store, include=NAMES)
-
-
-class DictStore:
-    """A user's own store over a dict: the protocol and nothing else."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], Fact] = {}
-
-    def add_fact(self, key: str, value: str, *, scope: str = "global", source: str = "") -> None:
-        self.kept[scope, key] = Fact(key, value, scope, source=source)
-
-    def get_fact(self, key: str, *, scope: str = "global") -> str | None:
-        return self.kept[scope, key].value if (scope, key) in self.kept else None
-
-    def facts(self, *, scope: str | None = None) -> list[Fact]:
-        return [fact for fact in self.kept.values() if scope in (None, fact.scope)]
-
-    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
-        return self.kept.pop((scope, key), None) is not None
-
-    def set_preference(self, key: str, value: str) -> None: ...
-
-    def preferences(self) -> list[Preference]:
-        return []
-
-    def add_episode(self, kind: str, payload: dict[str, Any], outcome: str, *, agent: str = "") -> None: ...
-
-    def recent_episodes(self, n: int = 5, *, kind: str | None = None) -> list[Episode]:
-        return []
-
-    def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
-        return ""
-
-
-def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
-    """A store that knows no levels is read by what its scopes mean."""
-    store = DictStore()
-    store.add_fact("pin", "1234", scope="user:alice")
-    tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
-    bob = ToolTurn("hello", Reader("bob"))
-    alice = ToolTurn("my pin", Reader("alice"))
-    assert "1234" not in of(tools, "list_facts").run(bob)
-    assert "Nothing was erased" in of(tools, "forget_fact").run(bob, key="pin")
-    assert "Remembered" in of(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
-    assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
-    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="pin")
-    assert [fact.scope for fact in store.facts()] == ["user:bob"]
 
 
 def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemoryStore) -> None:
