@@ -15,7 +15,7 @@ from talking import Model, opened
 
 import edgemem
 from edgemem import AgentLoop, JSONSessionStore, Memory
-from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
+from edgemem.context.bargein import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import AgentResult, HookRegistry, PersistSessionHook, TurnContext
 from edgemem.loop.toolbox import Tool
@@ -600,30 +600,6 @@ def test_a_turn_that_is_spoken_at_once_is_the_one_that_is_cut(memory: Memory) ->
     assert [text for text, _ in replies(memory)] == [BAKE, "First we bake"]
 
 
-@pytest.mark.parametrize(
-    ("earlier", "prepared", "heard", "tells"),
-    [
-        ([BAKE], [STOP], "first we bake", True),
-        ([BAKE], [], "first we bake", True),
-        ([BAKE], [BAKE], "first we", True),
-        ([BAKE], [], "first of all", False),
-        ([BAKE], [STOP], "first of all", True),
-        ([BAKE], [STOP], "sure i", False),
-        ([BAKE], [STOP], "", False),
-        (["Let me look.", BAKE], [STOP], "first we bake", True),
-        (["It takes 21 minutes."], [], "it takes 21", True),
-        (["It takes 21 minutes."], [], "it takes 25", False),
-        (["It takes 21 minutes."], [], "it takes twenty one minutes", True),
-        ([], [STOP], "sure", False),
-    ],
-)
-def test_words_tell_which_turn_was_spoken(
-    earlier: list[str], prepared: list[str], heard: str, tells: bool
-) -> None:
-    """All of them are of the earlier one, or at least more than are of the prepared one."""
-    assert tells_of_earlier(earlier, prepared, heard_text=heard) == tells
-
-
 # -- who is told -----------------------------------------------------------------------------------------
 
 
@@ -688,21 +664,3 @@ def test_a_loop_of_ones_own_prepares_too(memory: Memory) -> None:
         after("First we bake") + "go on",
     ]
     assert replies(memory) == [("First we bake", " rolls, then the cake."), (STOP, None), ("Ok.", None)]
-
-
-@pytest.mark.parametrize("indexed", [False, True])
-def test_a_reply_of_which_nothing_was_heard_is_not_recalled(memory: Memory, indexed: bool) -> None:
-    """Neither by words nor as a neighbour, before and after that is indexed."""
-    loop = AgentLoop(Model("A zebra departs."), hooks=memory.hooks(session_id="k"), speaker="alice")
-    loop.run("when does the zeppelin depart?")
-    memory.database.flush()
-    assert not indexed or memory.idle(5)
-    loop.interrupt("")
-    memory.database.flush()
-    for _ in range(2):
-        found = [item.text for item in memory.recall("when does the zeppelin depart?", speaker="alice", k=9)]
-        assert "when does the zeppelin depart?" in found
-        assert all(text.strip() and "zebra" not in text for text in found)
-        assert memory.idle(5)
-    with closing(sqlite3.connect(f"file:{memory.home}/db/index.db?mode=ro", uri=True)) as index:
-        assert index.execute("select count(*) from docs").fetchone() == (1,)

@@ -302,18 +302,6 @@ def test_a_yes_that_comes_later_is_none(memory: Memory) -> None:
     assert memory.store.get_fact("city") == "Berlin"
 
 
-def test_what_was_heard_badly_twice_is_told_as_such(memory: Memory) -> None:
-    """The model hears that it may be wrong, when it is stored and when it is looked up."""
-    memory.store.add_fact("city", "Berlin", scope="household", heard=Heard(asr_confidence=0.9))
-    robot = Robot(memory)
-    badly = Heard("alice", asr_confidence=0.2)
-    for words in ("Not believed", "Remembered: city: Perlin (perhaps misheard"):
-        told = robot.answer("my city is Perlin", "remember_fact", key="city", value="Perlin", heard=badly)
-        assert told.startswith(words)
-    assert "city: Perlin (perhaps misheard)" in robot.answer("my city", "recall_fact", key="city")
-    assert "perhaps misheard" in robot.answer("my city", "search_memory", query="Perlin")
-
-
 def test_tools_say_what_they_need(memory: Memory) -> None:
     """No store, one name instead of several, and no choice at all."""
     with pytest.raises(InvalidInputError, match="needs a memory store, not NoneType"):
@@ -473,17 +461,6 @@ def test_no_reply_is_longer_than_its_bound(tmp_path) -> None:
         assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
-    "order", ["forget the city", "did you forget the city", "hello", "olvida la ciudad", "glöm staden"]
-)
-def test_every_order_is_asked_back(memory: Memory, order: str) -> None:
-    """A clear order, a mention of forgetting, none at all, and a language that is not known here."""
-    memory.store.add_fact("city", "Berlin")
-    told = Robot(memory).answer(order, "forget_fact", key="city")
-    assert told.startswith("Not erased yet. Ask the user: shall I erase this for good?")
-    assert memory.store.get_fact("city") == "Berlin"
-
-
 def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
     """A doubtful value does not pass for remembered."""
     robot = Robot(memory)
@@ -493,12 +470,3 @@ def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
     assert "Kept as perhaps misheard" in told
     assert told.endswith("still holds.")
     assert memory.store.get_fact("drink", scope="household") == "tea"
-
-
-def test_an_empty_name_is_said_to_be_empty(memory: Memory) -> None:
-    """Nothing is looked up or erased, and no empty name is quoted."""
-    robot = Robot(memory)
-    for name in ("recall_fact", "forget_fact"):
-        told = robot.answer("forget my city", name, key=" ")
-        assert "empty" in told
-        assert "name ." not in told
