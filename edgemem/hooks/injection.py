@@ -108,6 +108,11 @@ class MemoryInjectionHook(SharedHook):
         self._now = now
 
     @property
+    def max_chars(self) -> int:
+        """Return how many characters are candidates at most."""
+        return self._settings.now.injection.max_chars
+
+    @property
     def block_tokens(self) -> int | None:
         """Return what the whole block may take, in tokens; None: no such bound."""
         return None if self._budget is None else self._budget.plan["memory"]
@@ -253,7 +258,7 @@ class MemoryInjectionHook(SharedHook):
     def considered(self, recalled: Sequence[Recalled]) -> list[Recalled]:
         """Return as much of it as may become lines, before tokens are counted."""
         left = {"fact": self.max_facts, "episode": self.max_episodes}
-        chars = self._settings.now.injection.max_chars
+        chars = self.max_chars
         out = []
         for item in recalled:
             size = min(len(item.text), LINE_CHARS)

@@ -67,6 +67,11 @@ class NotesInjectorHook(SharedHook):
         """Why the notes are not in the newest prompt; empty where they may be read."""
         self._warned = False
 
+    @property
+    def max_chars(self) -> int:
+        """Return how many characters of the file's end are shown at most."""
+        return self._settings.now.notes.inject_chars
+
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
         """Add the notes before the first call of the model."""
         if payload.get("hop", 0) != 0:
@@ -99,7 +104,7 @@ class NotesInjectorHook(SharedHook):
 
     def _tail(self) -> list[str]:
         """Return the newest lines that are within both bounds; which of them are shown already does not matter."""
-        lines = self.notes.tail(self._settings.now.notes.inject_chars).splitlines()
+        lines = self.notes.tail(self.max_chars).splitlines()
         if not lines or self._budget is None:
             return lines
         tokenizer = self._budget.tokenizer

@@ -81,7 +81,7 @@ def test_nothing_private_becomes_a_note(memory: Memory) -> None:
     model = Model(calling(write("The PIN is 4711")))
     loop = AgentLoop(model, hooks=hooks, tools=memory.tools(), speaker="ann")
     loop.run("Between us: the PIN is 4711.", private=True)
-    model.calls = [write("Her PIN: 4711")]
+    model.answers = [calling(write("Her PIN: 4711"))]
     loop.run("Write that down.")
     answers = [str(m["content"]) for m in loop.session.messages if m["role"] == "tool"]
     assert len(answers) == 2
