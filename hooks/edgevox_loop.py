@@ -125,7 +125,7 @@ def attach_hooks(agent: Any, hooks: Iterable[Hook], *, speaker: str | None = Non
     registry = _registry_of(agent)
     links = _links_of(registry)
     ears = links[0].ears if links else Ears()
-    before, together = list(ears.hooks), HookRegistry.merged(ears.hooks, hooks)
+    before, together = list(ears.hooks), HookRegistry(ears.hooks).extend(hooks)
     keeping = [hook for hook in together if isinstance(hook, PersistSessionHook)]
     if len(keeping) > 1:
         raise InvalidInputError(

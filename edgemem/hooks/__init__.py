@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.loader import available, load
+from edgemem.hooks.loader import available, hook, load
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import (
@@ -31,28 +29,11 @@ from edgemem.hooks.points import (
     ToolCallResult,
     TurnContext,
 )
-from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
-from edgemem.hooks.registry import HookFailure, HookRegistry
-from edgemem.hooks.turn_log import TurnFigures, TurnLogHook
-from edgemem.hooks.upkeep import UpkeepHook
-
-if TYPE_CHECKING:
-    from edgemem.hooks.audit_log import AuditLogHook
-    from edgemem.hooks.loader import FunctionHook, hook
-    from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-    from edgemem.hooks.tool_retry import ToolErrorRetryHook
-    from edgemem.hooks.turn_log import Timing, TimingHook
-
-# Hooks that a robot may do without are imported when they are first used.
-_LATER = {
-    "AuditLogHook": "edgemem.hooks.audit_log",
-    "FunctionHook": "edgemem.hooks.loader",
-    "Timing": "edgemem.hooks.turn_log",
-    "TimingHook": "edgemem.hooks.turn_log",
-    "ToolErrorRetryHook": "edgemem.hooks.tool_retry",
-    "ToolOutputTruncatorHook": "edgemem.hooks.tool_output",
-    "hook": "edgemem.hooks.loader",
-}
+from edgemem.hooks.prompt import TokenBudgetHook
+from edgemem.hooks.registry import HookRegistry
+from edgemem.hooks.tool_output import ToolOutputTruncatorHook
+from edgemem.hooks.tool_retry import ToolErrorRetryHook
+from edgemem.hooks.turn_log import TimingHook, TurnLogHook
 
 __all__ = [
     "AFTER_LLM",
@@ -70,18 +51,13 @@ __all__ = [
     "AgentResult",
     "AuditLogHook",
     "ContextCompactionHook",
-    "Conversation",
     "EpisodeLoggerHook",
-    "FunctionHook",
     "Hook",
-    "HookFailure",
     "HookRegistry",
     "HookResult",
-    "LayoutHook",
     "MemoryInjectionHook",
     "NotesInjectorHook",
     "PersistSessionHook",
-    "Timing",
     "TimingHook",
     "TokenBudgetHook",
     "ToolCallRequest",
@@ -89,22 +65,8 @@ __all__ = [
     "ToolErrorRetryHook",
     "ToolOutputTruncatorHook",
     "TurnContext",
-    "TurnFigures",
     "TurnLogHook",
-    "UpkeepHook",
     "available",
     "hook",
     "load",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import one of the less common hooks when it is first used."""
-    home = _LATER.get(name)
-    if home is None:
-        raise AttributeError(f"module 'edgemem.hooks' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value

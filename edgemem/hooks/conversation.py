@@ -85,8 +85,9 @@ class Conversation:
         """What the model answered last, unless it called tools."""
         self.called_tools = False
         self.caller = None
-        self._accepted: tuple[Future[int], Turn] | None = None
-        """The turn as the journal keeps it already."""
+        self.accepted: Future[int] | None = None
+        """Tells that the running turn is kept already; None: it is not."""
+        self._accepted_as: Turn | None = None
         self._report: dict[str, Any] | None = None
         """What a voice told of the turn when it was cut off; the rest of its reply may still come."""
         self._erased_now: list[Erased] = []
@@ -97,11 +98,6 @@ class Conversation:
     def commit_wait_s(self) -> float:
         """Return the seconds that the end of a turn waits for its commit."""
         return self._settings.now.store.commit_wait_s
-
-    @property
-    def accepted(self) -> Future[int] | None:
-        """Return what tells that the running turn is kept already; None: it is not."""
-        return None if self._accepted is None else self._accepted[0]
 
     def is_in_file_of(self, store: Any) -> bool:
         """Tell whether the session stands in the file in which a memory store keeps what it remembers."""
@@ -263,14 +259,14 @@ class Conversation:
     def accept(self, turn: Turn) -> None:
         """Keep the open turn as it is now, off the hot path; what was kept of it before is replaced."""
         with self._accepting:
-            before = self._accepted
-            if self.journal is None or (before is not None and turn == before[1]):
+            before = self.accepted
+            if self.journal is None or turn == self._accepted_as:
                 return
-            accepted = self.journal.accept(turn, replaces=None if before is None else before[0])
-            self._accepted = accepted, turn
+            self.accepted = self.journal.accept(turn, replaces=before)
+            self._accepted_as = turn
             # Why the one before could not be kept, this one will say again.
-            self._writes = [future for future in self._writes if before is None or future is not before[0]]
-            self._writes.append(accepted)
+            self._writes = [future for future in self._writes if future is not before]
+            self._writes.append(self.accepted)
 
     def _write(self, turn: Turn, laid: PromptTurn, *, wait_s: float) -> None:
         """Commit the turn; a slow disk goes on in the background."""

@@ -89,14 +89,13 @@ class EarlyRecallHook:
                 self._ahead.wake()
         elif point == ON_IDLE:
             self._forget()
-        elif not self._is_within_tool(ctx):
-            if point == ON_RUN_START:
-                self._heard = None
-            elif self._heard is not None:
-                # Somebody went on to speak while the turn was made: what its prompt holds has changed.
-                self._ask()
-            else:
-                self._forget()
+        elif point == ON_RUN_START:
+            self._heard = None
+        elif self._heard is not None:
+            # Somebody went on to speak while the turn was made: what its prompt holds has changed.
+            self._ask()
+        else:
+            self._forget()
         if fault := self._ahead.fault(self):
             raise EdgememError(f"a recall ahead of a turn failed ({fault}); the turn's own tells more")
         return None
@@ -140,8 +139,3 @@ class EarlyRecallHook:
         reader, before = reader_of(ctx, payload, speaker=self.speaker), self._conversation.layout.reader
         unknown = reader.speaker is None or (before is not None and reader.key == before.key)
         return before if before is not None and unknown and not reader.audience else reader
-
-    def _is_within_tool(self, ctx: Any) -> bool:
-        """Tell whether this is the turn of an agent that runs within a tool of the conversation's."""
-        caller = self._conversation.caller
-        return caller is not None and caller.state is not ctx.session.state

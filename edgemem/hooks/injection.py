@@ -44,9 +44,6 @@ Pair = tuple[str, str]
 Recaller = Callable[[str, "Reader | None"], Sequence[Recalled]]
 """Finds what matters for an utterance, for a reader, best first."""
 
-BLOCK_TOKENS = 80
-"""The budget of a block that recall fills, where none is given; the profile's default."""
-
 KEEP_UP_S = 0.05
 """What the end of a turn may cost a store that embeds: nobody notices it beside the reply that is being spoken."""
 
@@ -68,9 +65,7 @@ class MemoryInjectionHook(SharedHook):
         *,
         memory_store: MemoryStore | None = None,
         max_chars: int = 1200,
-        block_tokens: int | None = None,
         speaker: str | None = None,
-        floors: Floors | None = None,
         recall: Recaller | None = None,
         tokenizer: Tokenizer | None = None,
         sizes: TokenCache | None = None,
@@ -87,13 +82,10 @@ class MemoryInjectionHook(SharedHook):
             max_episodes: at most this many episodes are candidates.
             header: a line that opens the block.
             max_chars: at most this much text is candidate.
-            block_tokens: the budget of the whole block, in tokens of `tokenizer`; default: 80 with `recall`, else none,
-                so that what the caps above let pass is said.
             speaker: who speaks where the loop does not say it.
-            floors: the least scores at which something is said; None: all is said that is near the best.
             recall: finds what matters; None looks through the store's own lists.
-            settings: `[injection]`, in place of `max_chars` and `floors`.
-            budget: says what the block may take, in place of `block_tokens`.
+            settings: `[injection]`; None: `max_chars`, and all is said that is near the best, whatever its score.
+            budget: says how many tokens the block may take; None: what the caps above let pass is said.
             sizes: what `tokenizer` has counted already, for others too; None: nothing.
             now: seconds since the epoch; with it a day long past is said with its year.
         """
@@ -106,9 +98,8 @@ class MemoryInjectionHook(SharedHook):
         self.header = header_line(self, header)
         self.max_episodes = max_episodes
         self._settings = settings or Settings(Profile(injection=InjectionSettings(max_chars=max_chars)))
-        self._floors = floors or (Floors() if settings is None else None)
+        self._floors = Floors() if settings is None else None
         self._budget = budget
-        self._block_tokens = BLOCK_TOKENS if block_tokens is None and recall is not None else block_tokens
         self.last: list[Recalled] = []
         """What was recalled for the newest turn, before it was cut to the block."""
         self._listing = Listing(store)
@@ -124,7 +115,7 @@ class MemoryInjectionHook(SharedHook):
     @property
     def block_tokens(self) -> int | None:
         """Return what the whole block may take, in tokens; None: no such bound."""
-        return self._block_tokens if self._budget is None else self._budget.plan["memory"]
+        return None if self._budget is None else self._budget.plan["memory"]
 
     @property
     def floors(self) -> Floors:
@@ -135,7 +126,7 @@ class MemoryInjectionHook(SharedHook):
         """Have what tools of this turn added written, and do while the reply is spoken what by hand nobody else does."""
         # In a store that writes later it is durable now, or as soon as it can be.
         settled(self._later.flush(), conversation.commit_wait_s)
-        if self._recall == self._listed and _version_of(self.store) is not None:
+        if self._recall == self._listed and self._listing.version() is not None:
             self._listing.follow()
         embed = getattr(self.store, "embed_pending", None)
         if embed is not None:
@@ -162,14 +153,8 @@ class MemoryInjectionHook(SharedHook):
         # The line quotes the turn that was cut off, so it is shown to nobody else, and is as private as that turn.
         if cut_off is not None:
             heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
-            lines.append(
-                BlockLine(
-                    interruption(cut_off),
-                    f"- you were interrupted after: {heard}" if heard else "- you were interrupted",
-                    cut_off.level,
-                    cut_off.owner,
-                )
-            )
+            text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
+            lines.append(BlockLine(interruption(cut_off), text, cut_off.level, cut_off.owner))
         lines += self._changed(layout.reader, visible, conversation)
         self.last = list(self._recall(layout.utterance, layout.reader))
         considered = self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance))
@@ -289,12 +274,6 @@ class MemoryInjectionHook(SharedHook):
         return self._listing.look(utterance, reader, max_facts=self.max_facts, max_episodes=self.max_episodes)
 
 
-def _version_of(store: Any) -> tuple[int, ...] | None:
-    """Return what changes with every fact that is written; None where a store of a user's own cannot tell."""
-    version: Callable[[], tuple[int, ...] | None] = getattr(store, "facts_version", lambda: None)
-    return version()
-
-
 _WORD = re.compile(r"\w{3,}")
 
 
@@ -303,6 +282,8 @@ class Listing:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
+        self.version: Callable[[], tuple[int, ...] | None] = getattr(store, "facts_version", lambda: None)
+        """Returns what changes with every fact that is written; None where a store of a user's own cannot tell."""
         self._version: tuple[int, ...] | None = None
         self._facts: list[tuple[Recalled, frozenset[str]]] = []
         """The newest first, as of that version, each with its words."""
@@ -330,7 +311,7 @@ class Listing:
 
     def follow(self) -> None:
         """Read the facts if any was written since, or the store cannot tell."""
-        now = _version_of(self._store)
+        now = self.version()
         if now is None or now != self._version:
             facts = [value_as_recalled(as_ours(fact, Fact)) for fact in self._store.facts()]
             facts.sort(key=lambda fact: -fact.recorded_at)

@@ -72,11 +72,6 @@ class NotesInjectorHook(SharedHook):
         """Return how many characters of the file's end are shown at most."""
         return self._settings.now.notes.inject_chars
 
-    @property
-    def max_tokens(self) -> int | None:
-        """Return how many tokens they may take; None: no such bound."""
-        return None if self._budget is None else self._budget.plan["notes"]
-
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
         """Add the notes before the first call of the model."""
         if payload.get("hop", 0) != 0:

@@ -13,7 +13,7 @@ import msgspec
 from edgemem.context.budget import fit
 from edgemem.context.messages import split_instructions
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookResult
+from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookResult, SecondPlace
 from edgemem.hooks.registry import HookFailure
 from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.store.turn_steps import BeginEpoch, KeepHead
@@ -91,60 +91,16 @@ WINDOW = "the model's window"
 _SIGNS = ("ContextOverflowError", "exceed context window", "exceeds the available context")
 """How our own models, llama-cpp-python and llama-server say that a prompt was too long."""
 
-
-class WindowPlanHook:
-    """Have the budget know what instructions and tools take, before other hooks put anything together."""
-
-    points = frozenset({BEFORE_LLM, ON_RUN_END})
-    # Behind the layout, before all that adds to a prompt.
-    priority = 82
-
-    def __init__(
-        self,
-        budget: Budget,
-        *,
-        fits: Callable[[], bool] = lambda: True,
-        note: Callable[[HookFailure], None] = lambda _: None,
-        conversation: Conversation | None = None,
-    ) -> None:
-        """Make the hook.
-
-        Args:
-            fits: tells whether the newest prompt was within the plan; one that was not has been told of already.
-            note: keeps for `check` that a prompt did not fit the model's window.
-        """
-        self.budget = budget
-        self._fits = fits
-        self._note = note
-        self._conversation = conversation
-        self._overflows = 0
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Measure instructions and tools at the first call of the model, and listen for what it says at the end."""
-        if self._conversation not in (None, conversation_of(ctx, self._conversation)):
-            return None  # an agent within a tool has a prompt of its own
-        if point == ON_RUN_END:
-            self._listen(AgentResult.of(payload).error or "")
-            return None
-        if payload.get("hop", 0) == 0:
-            self.budget.measure(split_instructions(payload["messages"])[0], payload.get("tools"))
-        return None
-
-    def _listen(self, error: str) -> None:
-        if not any(sign in error for sign in _SIGNS) or not self._fits():
-            return
-        self._overflows += 1
-        message = error.removeprefix("ContextOverflowError: ")
-        self._note(HookFailure(WINDOW, ON_RUN_END, self._overflows, message))
-
-
 log = logging.getLogger("edgemem.hooks")
 
 
 class TokenBudgetHook:
-    """Drop the oldest whole turns from what is sent, until it fits, and never what was just asked; what was said stays."""
+    """Drop the oldest whole turns from what is sent, until it fits, and never what was just asked; what was said stays.
 
-    points = frozenset({BEFORE_LLM})
+    With a budget, this measures what instructions and tools take before other hooks put anything together.
+    """
+
+    points = frozenset({BEFORE_LLM, ON_RUN_END})
     priority = 60
 
     def __init__(
@@ -155,6 +111,8 @@ class TokenBudgetHook:
         low_water: float = 0.6,
         tokenizer: Tokenizer | None = None,
         budget: Budget | None = None,
+        note_overflow: Callable[[HookFailure], None] = lambda _: None,
+        conversation: Conversation | None = None,
     ) -> None:
         """Make the hook.
 
@@ -164,22 +122,47 @@ class TokenBudgetHook:
             low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
             budget: says what the prompt may take, in place of `max_context_tokens`.
             tokenizer: counts; None: the budget's, or whatever `tokenizer_of` finds in the context's `llm`.
+            note_overflow: keeps for `check` that a prompt did not fit the model's window, though it was within the plan.
         """
         self._max_tokens = whole_number(max_context_tokens, "max_context_tokens")
         self.keep_last = keep_last
         self.low_water = low_water
         self.note = ""
         """Why the newest prompt does not fit although everything that may be dropped was; empty if it fits."""
-        self._budget = budget
+        self.budget = budget
         self._tokenizer = tokenizer or (budget.tokenizer if budget is not None else None)
+        self._note_overflow = note_overflow
+        self._conversation = conversation
+        self._overflows = 0
 
     @property
     def max_context_tokens(self) -> int:
         """Return what the prompt may take, tools and template included."""
-        return self._max_tokens if self._budget is None else self._budget.plan.room
+        return self._max_tokens if self.budget is None else self.budget.plan.room
+
+    @property
+    def second_place(self) -> SecondPlace | None:
+        """Return where it measures: behind the layout, before all that adds to a prompt."""
+        return None if self.budget is None else SecondPlace(frozenset({BEFORE_LLM}), 82, self._measure)
+
+    def _is_own(self, ctx: Any) -> bool:
+        """Tell whether this is no agent within a tool, which has a prompt of its own."""
+        return self._conversation in (None, conversation_of(ctx, self._conversation))
+
+    def _measure(self, point: str, ctx: Any, payload: Any) -> None:
+        messages = payload["messages"]
+        if self.budget is not None and payload.get("hop", 0) == 0 and self._is_own(ctx):
+            self.budget.measure(split_instructions(messages)[0], payload.get("tools"))
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Cut the messages to the budget."""
+        """Cut the messages to the budget; at the end, listen whether the model had no room for them."""
+        if point == ON_RUN_END:
+            error = AgentResult.of(payload).error or ""
+            if not self.note and any(sign in error for sign in _SIGNS) and self._is_own(ctx):
+                self._overflows += 1
+                message = error.removeprefix("ContextOverflowError: ")
+                self._note_overflow(HookFailure(WINDOW, ON_RUN_END, self._overflows, message))
+            return None
         tokenizer = self._tokenizer or tokenizer_of(getattr(ctx, "llm", None))
         messages = payload["messages"]
         counted = payload.get("counted")

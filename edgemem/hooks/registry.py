@@ -35,7 +35,7 @@ class HookFailure(msgspec.Struct, frozen=True):
 
 
 class HookEntry(msgspec.Struct, frozen=True):
-    """A hook as it was registered."""
+    """What a hook does in one of its places."""
 
     hook: Hook
     act: Callable[[str, Any, Any], Any]
@@ -46,7 +46,7 @@ class HookEntry(msgspec.Struct, frozen=True):
 
 
 class HookRegistry:
-    """Hooks in the order in which they act."""
+    """Hooks in the order in which they act; each stands here once."""
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
         self._entries: list[HookEntry] = []
@@ -61,7 +61,7 @@ class HookRegistry:
     def register(
         self, hook: Hook, *, priority: int | None = None, fail_closed: bool | None = None
     ) -> HookRegistry:
-        """Add a hook, and return the registry.
+        """Add a hook, unless it is here already, and return the registry.
 
         Args:
             priority: default: the hook's own, or 0 where it has none, as hooks of EdgeVox.
@@ -80,6 +80,8 @@ class HookRegistry:
         if second := getattr(hook, "second_place", None):
             entries.append(HookEntry(hook, second.act, second.points, second.priority, closed))
         with self._lock:
+            if any(hook is known for known in self):
+                return self
             self._entries = [*self._entries, *entries]
             ranked = sorted(self._entries, key=lambda entry: -entry.priority)
             self._at = {point: tuple(entry for entry in ranked if point in entry.points) for point in POINTS}
@@ -89,30 +91,15 @@ class HookRegistry:
 
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
         """Add several hooks, and return the registry; those of another one keep the priority that they have there."""
-        for entry in hooks.own() if isinstance(hooks, HookRegistry) else ():
-            self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
-        for hook in () if isinstance(hooks, HookRegistry) else hooks:
-            self.register(hook)
+        if isinstance(hooks, HookRegistry):
+            for entry in hooks._own():
+                self.register(entry.hook, priority=entry.priority, fail_closed=entry.fail_closed)
+        else:
+            for hook in hooks:
+                self.register(hook)
         return self
 
-    @classmethod
-    def merged(cls, *lists: Iterable[Hook]) -> HookRegistry:
-        """Return one registry of several lists, such as an agent's hooks and a context's.
-
-        Priority decides across all of them, then the order of the lists, then the order within one. A hook
-        that stands in several lists acts once, at its first place, and guards safety if it does so in one of them.
-        """
-        entries = [entry for hooks in lists for entry in cls(hooks).own()]
-        closed = {id(entry.hook) for entry in entries if entry.fail_closed}
-        together, known = cls(), set[int]()
-        for entry in entries:
-            if id(entry.hook) not in known:
-                together.register(entry.hook, priority=entry.priority, fail_closed=id(entry.hook) in closed)
-            known.add(id(entry.hook))
-        return together
-
-    def own(self) -> list[HookEntry]:
-        """Return each hook once, as it was registered."""
+    def _own(self) -> list[HookEntry]:
         return [entry for entry in self._entries if entry.act is entry.hook]
 
     def __contains__(self, point: object) -> bool:
@@ -120,10 +107,10 @@ class HookRegistry:
         return isinstance(point, str) and bool(self._at.get(point))
 
     def __iter__(self) -> Iterator[Hook]:
-        return iter([entry.hook for entry in sorted(self.own(), key=lambda entry: -entry.priority)])
+        return iter([entry.hook for entry in sorted(self._own(), key=lambda entry: -entry.priority)])
 
     def __len__(self) -> int:
-        return len(self.own())
+        return len(self._own())
 
     def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call the hooks of a point and return what they agree on.

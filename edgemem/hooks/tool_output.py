@@ -78,12 +78,11 @@ class _Left:
         self.calls, self.answers = len(calls), []
         self.asked = {"role": "assistant", "content": payload.get("content") or "", "tool_calls": calls}
 
-    def over(self, budget: Budget, *, alone: bool = False, exactly: bool = True) -> int:
+    def over(self, budget: Budget, *, alone: bool = False) -> int:
         """Return what is left of the room behind the prompt, the calls, and what was answered.
 
         Args:
             alone: no other turn stands in the prompt.
-            exactly: texts are tokenised; else their bytes stand for their tokens, and less may be left than there is.
         """
         tokenizer = budget.tokenizer
         if alone not in self.sizes:
@@ -92,7 +91,7 @@ class _Left:
             self.sizes[alone] = tokenizer.count(prompt, tools=self.tools)
 
         def tokens(text: str) -> int:
-            return len(tokenizer.encode(text)) if exactly else _bytes(text)
+            return len(tokenizer.encode(text))
 
         asked = upper_bound(self.asked, budget.markers, tokens)
         return budget.plan.room - self.sizes[alone] - asked - sum(tokens(a) + MARGIN for a in self.answers)
@@ -109,10 +108,7 @@ class ToolOutputTruncatorHook:
         self,
         max_chars: int = 2000,
         *,
-        max_tokens: int | None = None,
         budget: Budget | None = None,
-        share: float = 0.25,
-        tokenizer: Tokenizer | None = None,
         keep_bytes: int = 0,
         conversation: Conversation | None = None,
     ) -> None:
@@ -120,9 +116,8 @@ class ToolOutputTruncatorHook:
 
         Args:
             max_chars: the most characters of a result, its note about what was left out included; at least 200.
-            max_tokens: the most tokens of it, as `tokenizer` counts them.
             budget: says what a whole prompt may have; a result then has no more than is left of it in this turn, and no
-                more than `share` of it. Where even 200 characters would be too many, it is the name alone.
+                more than a quarter of it. Where even 200 characters would be too many, it is the name alone.
             keep_bytes: how much of what was shortened is kept whole, of all sessions together, oldest dropped first;
                 0: nothing. Only a session that is kept in SQLite keeps anything.
 
@@ -132,11 +127,8 @@ class ToolOutputTruncatorHook:
         if whole_number(max_chars, "max_chars") < LEAST_CHARS:
             raise InvalidInputError(f"max_chars must be at least {LEAST_CHARS}; it is {max_chars}.")
         self.max_chars = max_chars
-        self.max_tokens = max_tokens
-        self.share = share
         self.keep_bytes = keep_bytes
         self._budget = budget
-        self._tokenizer = tokenizer or (budget.tokenizer if budget is not None else None)
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
@@ -163,11 +155,10 @@ class ToolOutputTruncatorHook:
             return None
         # The memory's own tools know their bounds, and can be asked again; so theirs are cut only where nothing else helps.
         ours = payload.name in MEMORY_TOOLS
-        most = None if ours else self.max_tokens
+        room = len(text) if ours else self.max_chars
         if left is not None and self._budget is not None:
-            fair = self._fair(left, self._budget, text, whole=ours)
-            most = fair if most is None else min(most, fair)
-        room = self._room(text, most, len(text) if ours else self.max_chars)
+            fair = _fair(left, self._budget, text, whole=ours)
+            room = _room(text[:room], fair, self._budget.tokenizer, room)
         if len(text) <= max(room, _POINTER_CHARS):
             return None
         pointer = "" if ours else self._keep(conversation_of(ctx, self._conversation), text)
@@ -181,41 +172,6 @@ class ToolOutputTruncatorHook:
         setattr(shortened, field, shown)
         return shortened
 
-    def _fair(self, left: _Left, budget: Budget, text: str, *, whole: bool) -> int:
-        """Return how many tokens one more result may have: half of what is left is for this hop, shared by its calls.
-
-        Args:
-            whole: it is to be whole, whatever turns that costs.
-        """
-        calls = max(1, left.calls) * (1 if whole else 2)
-        most = int(self.share * budget.plan.room)
-        needed = _bytes(text) if whole else min(_bytes(text), most)
-        # Most results are small, or far from the end of the window; then nothing need be tokenised.
-        fair = left.over(budget, exactly=False) // calls
-        if fair < needed:
-            fair = left.over(budget) // calls
-        if fair < needed and (whole or fair < LEAST_TOKENS):
-            # A little is better than nothing, even if it costs the oldest turns their place in the prompt.
-            alone = left.over(budget, alone=True) // calls
-            fair = max(fair, alone if whole else min(LEAST_TOKENS, alone))
-        return fair if whole else min(most, fair)
-
-    def _room(self, text: str, most_tokens: int | None, most_chars: int) -> int:
-        """Return how many characters may stay: a text of few letters a token is cut earlier.
-
-        Below 200 there is no place for anything but a name; 0 says so.
-        """
-        head, room = text[:most_chars], most_chars
-        # What is cut anyway need not be counted.
-        if most_tokens is None or self._tokenizer is None or _bytes(head) <= most_tokens:
-            return most_chars
-        while (tokens := len(self._tokenizer.encode(head))) > most_tokens:
-            if room <= LEAST_CHARS:
-                return room if self._budget is None else 0
-            room = max(LEAST_CHARS, min(len(head) * max(most_tokens, 0) // tokens, len(head) - 1))
-            head = head[:room]
-        return room
-
     def _keep(self, conversation: Conversation, text: str) -> str:
         """Have the whole text written with its turn; return its name, or nothing if it cannot be kept."""
         if conversation.journal is None or _bytes(text) > self.keep_bytes:
@@ -225,6 +181,36 @@ class ToolOutputTruncatorHook:
         if step not in conversation.also:
             conversation.also.append(step)
         return pointer
+
+
+def _fair(left: _Left, budget: Budget, text: str, *, whole: bool) -> int:
+    """Return how many tokens one more result may have: half of what is left is for this hop, shared by its calls.
+
+    Args:
+        whole: it is to be whole, whatever turns that costs.
+    """
+    calls = max(1, left.calls) * (1 if whole else 2)
+    most = budget.plan.room // 4
+    needed = _bytes(text) if whole else min(_bytes(text), most)
+    fair = left.over(budget) // calls
+    if fair < needed and (whole or fair < LEAST_TOKENS):
+        # A little is better than nothing, even if it costs the oldest turns their place in the prompt.
+        alone = left.over(budget, alone=True) // calls
+        fair = max(fair, alone if whole else min(LEAST_TOKENS, alone))
+    return fair if whole else min(most, fair)
+
+
+def _room(text: str, most_tokens: int, tokenizer: Tokenizer, room: int) -> int:
+    """Return `room`, or how many characters of the text may stay: one of few letters a token is cut earlier.
+
+    Below 200 there is no place for anything but a name; 0 says so.
+    """
+    while _bytes(text) > most_tokens and (tokens := len(tokenizer.encode(text))) > most_tokens:
+        if room <= LEAST_CHARS:
+            return 0
+        room = max(LEAST_CHARS, min(len(text) * max(most_tokens, 0) // tokens, len(text) - 1))
+        text = text[:room]
+    return room
 
 
 def _bytes(text: str) -> int:

@@ -187,13 +187,11 @@ class TurnLogHook:
         running = talk.running
         if point in (ON_RUN_END, ON_ABORT):
             talk.running = None
-        if running is None:
-            return
-        if point == BEFORE_LLM:
+        if running is not None and point == BEFORE_LLM:
             self._called(running, ctx, payload)
-        elif point == AFTER_LLM:
+        elif running is not None and point == AFTER_LLM:
             self._answered(running, ctx)
-        elif point == ON_RUN_END:
+        elif running is not None and point == ON_RUN_END:
             self._ended(talk, running, ctx, payload)
 
     def _called(self, running: _Running, ctx: Any, payload: dict[str, Any]) -> None:
@@ -226,7 +224,7 @@ class TurnLogHook:
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
             new, reused = _compared(talk, running)
-        ended = AgentResult.of(payload)
+        ended, (heard, ready) = AgentResult.of(payload), self._early()
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
@@ -242,9 +240,8 @@ class TurnLogHook:
             failed=ended.error is not None,
             session=named(conversation_of(ctx, self._conversation).layout.session),
             agent=named(str(getattr(ctx, "agent_name", "") or "")),
-        )
-        figures = msgspec.structs.replace(
-            figures, **dict(zip(("heard_early", "ready_early"), self._early(), strict=True))
+            heard_early=heard,
+            ready_early=ready,
         )
         if running.hooks_ms is not None and (recall := running.recalled) is not None:
             figures = msgspec.structs.replace(
@@ -331,11 +328,6 @@ class Timing(msgspec.Struct, frozen=True):
     total_ms: float = 0.0
     last_ms: float = 0.0
     max_ms: float = 0.0
-
-    @property
-    def mean_ms(self) -> float:
-        """Return the mean time in milliseconds."""
-        return self.total_ms / self.count
 
 
 class TimingHook:

@@ -20,7 +20,7 @@ from edgemem.context.block.select import adds, least_scores, only_asks, worth_sa
 from edgemem.context.budget import PARTS, Budget, divide
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt.log import PromptLog
-from edgemem.errors import ContextOverflowError, InvalidInputError, TemplateError
+from edgemem.errors import InvalidInputError, TemplateError
 from edgemem.fence import BULLET, fence, is_alone, storable
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
@@ -28,7 +28,7 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
-from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
+from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
@@ -46,7 +46,6 @@ Look = Callable[..., Sequence[Recalled]]
 
 ASKED = (
     LayoutHook,
-    WindowPlanHook,
     MemoryInjectionHook,
     NotesInjectorHook,
     ContextCompactionHook,
@@ -188,7 +187,7 @@ def inspect_prompt(
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
     injection = next(hook for hook in hooks if isinstance(hook, MemoryInjectionHook))
-    budget = next(hook for hook in hooks if isinstance(hook, WindowPlanHook)).budget
+    (budget,) = _budgets(hooks)
     registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
     layout, payload = _laid_out(registry, hooks, utterance, speaker, instructions, tools)
     stats = recalled()
@@ -288,6 +287,11 @@ def _division(budget: Budget, taken: Mapping[str, int]) -> list[PlanRow]:
     return [PlanRow(part, used[part], shares[part] - used[part], *bounds[part]) for part in PARTS]
 
 
+def _budgets(hooks: Iterable[Hook]) -> list[Budget]:
+    planned = [hook.budget for hook in hooks if isinstance(hook, TokenBudgetHook)]
+    return [budget for budget in planned if budget is not None]
+
+
 def _notes(
     hooks: Iterable[Hook],
     registry: HookRegistry,
@@ -297,14 +301,14 @@ def _notes(
 ) -> Iterator[str]:
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
+    for budget in _budgets(hooks):
+        try:
+            budget.check_head()
+        except ContextOverflowError as error:
+            yield str(error)
     for hook in hooks:
         if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *BESIDE)):
             yield f"{getattr(hook, 'name', type(hook).__name__)} was not asked, because it may store something."
-        if isinstance(hook, WindowPlanHook):
-            try:
-                hook.budget.check_head()
-            except ContextOverflowError as error:
-                yield str(error)
         if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.note:
             yield hook.note
     closed = sum(not turn.readable(layout.reader) for turn in layout.epoch_turns())

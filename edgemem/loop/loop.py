@@ -132,7 +132,6 @@ class AgentLoop:
         """What a voice reported of the reply before, while the next was being prepared."""
         self._error: str | None = None
         self._turns = 0
-        self._turn: ToolTurn | None = None
 
     @property
     def session(self) -> Session:
@@ -214,7 +213,7 @@ class AgentLoop:
         }
         self._note_speaker(task)
         try:
-            self._answer(text, task, result, on_text)
+            self._say(self._answer(text, task, result, on_text))
         except BaseException as error:
             self._error = f"{type(error).__name__}: {error}"
             raise
@@ -226,13 +225,14 @@ class AgentLoop:
 
     def _answer(
         self, text: str, task: dict[str, Any], result: TurnResult, on_text: Callable[[str], None]
-    ) -> None:
+    ) -> str:
+        """Return the reply, with what the tools answered before it in the session."""
         started = perf_counter()
         fired = self.hooks.fire(ON_RUN_START, self.ctx, task)
         self._before = len(self.session.messages)
         task = fired.payload if isinstance(fired.payload, dict) else task
         self._turns += 1
-        self._turn = ToolTurn(
+        turn = ToolTurn(
             text,
             reader_of(self.ctx, task),
             task.get("heard"),
@@ -243,27 +243,20 @@ class AgentLoop:
         )
         self.session.messages.append({"role": "user", "content": task.get("task", text)})
         if fired.is_end:
-            self._say(str(fired.payload))
-            return
+            return str(fired.payload)
         with self._lock:
             self._hear_late()
         for hop in range(self.max_hops):
             if self._stopped():
                 # Cut off while hooks or a tool ran: the robot says nothing any more.
                 result.interrupted = True
-                self._say("")
-                return
+                return ""
             head = [{"role": "system", "content": self.instructions}] if self.instructions else []
             # The tools stand in the prompt's head, so they are the same at every hop (law 2).
-            prompt = {
-                "messages": [*head, *self.session.messages],
-                "hop": hop,
-                "tools": self._toolbox.schemas,
-            }
-            fired = self.hooks.fire(BEFORE_LLM, self.ctx, prompt)
+            prompt = {"messages": [*head, *self.session.messages], "tools": self._toolbox.schemas}
+            fired = self.hooks.fire(BEFORE_LLM, self.ctx, {**prompt, "hop": hop})
             if fired.is_end:
-                self._say(str(fired.payload))
-                return
+                return str(fired.payload)
             called = perf_counter()
             if hop == 0:
                 result.hooks_ms = (called - started) * 1e3
@@ -271,24 +264,16 @@ class AgentLoop:
             reply = self._complete(fired.payload, on_text)
             result.model_ms += (perf_counter() - called) * 1e3
             result.hops = hop + 1
-            answer = {
-                "content": reply.content,
-                "tool_calls": reply.tool_calls,
-                "hop": hop,
-                "tokens": reply.tokens,
-            }
-            fired = self.hooks.fire(AFTER_LLM, self.ctx, answer)
+            answer = {"content": reply.content, "tool_calls": reply.tool_calls, "tokens": reply.tokens}
+            fired = self.hooks.fire(AFTER_LLM, self.ctx, {**answer, "hop": hop})
             if fired.is_end:
-                self._say(str(fired.payload))
-                return
+                return str(fired.payload)
             content, calls = fired.payload["content"], fired.payload["tool_calls"]
             result.interrupted = reply.interrupted or self._stopped()
             if result.interrupted or not calls or hop == self.max_hops - 1:
-                self._say(content or ("" if result.interrupted else NO_ANSWER))
-                return
-            self._toolbox.call(
-                content, calls, hop=hop, turn=self._turn, stopped=self._stopped, done=result.tools
-            )
+                return content or ("" if result.interrupted else NO_ANSWER)
+            self._toolbox.call(content, calls, hop=hop, turn=turn, done=result.tools)
+        return NO_ANSWER
 
     def commit(self) -> TurnResult:
         """Keep the prepared turn: fires `on_run_end`, whatever happened before."""

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.config import Profile, Settings, ToolSettings
+from edgemem.config import Settings
 from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import BlockLine, VisibleLines, day_of
 from edgemem.context.level import is_closer
-from edgemem.errors import InvalidInputError
+from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.languages.words import says_no, says_not_to_forget, says_yes
-from edgemem.loop.rights import MYSELF, SCOPES, RefusedError, Rights, closed_to
-from edgemem.loop.toolbox import Tool, ToolTurn, as_texts
+from edgemem.loop.toolbox import Tool, ToolTurn, as_texts, asked_in
 from edgemem.records import (
     FORGET_FACT,
     LIST_FACTS,
@@ -33,8 +32,9 @@ from edgemem.records import (
     Episode,
     Fact,
     Heard,
+    Reader,
 )
-from edgemem.scopes import checked_scope, level_of_scope, name_key, person_of
+from edgemem.scopes import is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
 from edgemem.store.memory_store import TableMemoryStore
@@ -44,8 +44,14 @@ from edgemem.store.spool import Later, settled
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller
-    from edgemem.records import Reader, Recalled
+    from edgemem.records import Recalled
     from edgemem.scopes import Level
+
+MYSELF = "me"
+"""The scope of whoever speaks."""
+
+SCOPES: dict[Level, str] = {"shared": "global", "household": "household", "private": MYSELF}
+"""Where something goes that shall be as open as a level; the schema offers these to every speaker (law 2)."""
 
 DEFAULT = (REMEMBER_FACT, FORGET_FACT, RECALL_FACT)
 """The tools of the EdgeVox memory module."""
@@ -92,8 +98,14 @@ _LONGEST = (
     3  # values of the longest kind that one reply holds: at the default 400 tokens, seconds on a small board
 )
 _NEAREST = 5  # facts that a store's own search is asked for
+MAX_ITEMS = 10
+"""Lines of a reply; each takes some 20 tokens to evaluate."""
 _LIKE = 5  # names that are offered where one is not known
 _COMPARED = 500  # names, the newest; comparing 10,000 would be heard as a pause
+
+
+class RefusedError(EdgememError):
+    """The speaker may not do this, or did not mean it; told to the model as an answer."""
 
 
 def memory_tools(
@@ -104,11 +116,6 @@ def memory_tools(
     forget: Callable[[str, str], bool] | None = None,
     forget_episode: Callable[[str], bool] | None = None,
     speaker: str | None = None,
-    scope: str = "global",
-    places: Iterable[str] = (),
-    max_chars: int = 500,
-    max_items: int = 10,
-    wait_s: float = 0.5,
     settings: Settings | None = None,
 ) -> list[Tool]:
     """Return tools with which a model keeps a memory during a turn.
@@ -124,12 +131,8 @@ def memory_tools(
         forget: erases (key, scope) in more than the store, such as an index; None: the store's `forget_fact`.
         forget_episode: the same for the id of an episode; None: the store's `forget_episode`, where it has one.
         speaker: who speaks where the loop does not say it; None: an unknown voice.
-        scope: where a fact goes if the model does not say it; what a stranger says goes to `global` at most.
-        places: rooms that facts may be about, as `env:<place>`.
-        max_chars: the longest value that is kept, and the longest line of a reply.
-        max_items: the most lines of a reply.
-        settings: `[tools]`, and `[memory] default_level`, in place of `max_chars`, `wait_s` and `scope`.
-        wait_s: how long a call waits until what it stores is durable; then it says that this comes later.
+        settings: `[tools]`, and `[memory] default_level`, which says where a fact goes if the model does not; None: the
+            defaults, and the scope `global`, as in EdgeVox.
     """
     if not isinstance(store, MemoryStore):
         raise InvalidInputError(
@@ -145,23 +148,17 @@ def memory_tools(
             raise InvalidInputError(f"There is no memory tool {name!r}; use {hint}.")
     if SEARCH_MEMORY in include and recall is None:
         recall = _search_of(store)
-    where = scope if scope == MYSELF else checked_scope(scope)
-    live = settings or Settings(Profile(tools=ToolSettings(max_chars=max_chars, write_wait_s=wait_s)))
-    rights = Rights(
-        speaker=speaker,
-        scope=lambda: where if settings is None else SCOPES[settings.now.memory.default_level],
-        places=places,
-    )
     tools = _MemoryTools(
-        store,
-        rights,
-        recall=recall,
-        forget=forget or (lambda key, scope: store.forget_fact(key, scope=scope)),
-        forget_episode=forget_episode,
-        settings=live,
-        max_items=max_items,
+        store, recall=recall, forget=forget, forget_episode=forget_episode, settings=settings
     )
-    return [_tool(name, rights.scopes, run) for name, run in tools.by_name().items() if name in include]
+    runs: tuple[Callable[..., str], ...] = (
+        tools.remember_fact,
+        tools.forget_fact,
+        tools.recall_fact,
+        tools.list_facts,
+        tools.search_memory,
+    )
+    return [_tool(name, run, speaker) for name, run in zip(NAMES, runs, strict=True) if name in include]
 
 
 def _search_of(store: Any) -> Recaller:
@@ -186,16 +183,16 @@ def _search_of(store: Any) -> Recaller:
     return recall
 
 
-def _tool(name: str, scopes: Sequence[str], run: Callable[..., str]) -> Tool:
+def _tool(name: str, run: Callable[..., str], speaker: str | None) -> Tool:
     about, required = _SCHEMAS[name]
     properties = dict(required)
     if name != SEARCH_MEMORY:
-        properties["scope"] = {"type": "string", "enum": list(scopes), "description": _WHOSE}
+        properties["scope"] = {"type": "string", "enum": list(SCOPES.values()), "description": _WHOSE}
     schema = {"type": "object", "properties": properties, "required": list(required)}
 
     def call(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
         try:
-            return run(turn, **as_texts(name, schema, arguments))
+            return run(asked_in(turn, speaker), **as_texts(name, schema, arguments))
         except RefusedError as error:
             return str(error)
 
@@ -203,47 +200,35 @@ def _tool(name: str, scopes: Sequence[str], run: Callable[..., str]) -> Tool:
 
 
 class _MemoryTools:
-    """The tools of one agent; each public method takes the turn and the model's arguments."""
+    """The tools of one agent; each public method takes the turn, as `asked_in` returns it, and the model's arguments."""
 
     def __init__(
         self,
         store: Any,
-        rights: Rights,
         *,
         recall: Recaller | None,
-        forget: Callable[[str, str], bool],
+        forget: Callable[[str, str], bool] | None,
         forget_episode: Callable[[str], bool] | None,
-        settings: Settings,
-        max_items: int,
+        settings: Settings | None,
     ) -> None:
         self._store = store
         # A user's own store may know only scopes.
         self._levelled = isinstance(store, TableMemoryStore)
-        self._rights = rights
         self._recall = recall
-        self._forget = forget
+        self._forget = forget or (lambda key, scope: store.forget_fact(key, scope=scope))
         self._episodes = store if isinstance(store, TableMemoryStore) else None
         self._forget_episode = forget_episode or (self._episodes.forget_episode if self._episodes else None)
-        self._settings = settings
-        self._max_items = max_items
+        self._settings = settings or Settings()
+        self._is_bare = settings is None
         self._later = Later(store)
-
-    def by_name(self) -> dict[str, Callable[..., str]]:
-        """Return what each tool runs, in the order of `NAMES`."""
-        runs = (self.remember_fact, self.forget_fact, self.recall_fact, self.list_facts, self.search_memory)
-        return dict(zip(NAMES, runs, strict=True))
 
     @property
     def _max_chars(self) -> int:
         return self._settings.now.tools.max_chars
 
-    @property
-    def _wait_s(self) -> float:
-        return self._settings.now.tools.write_wait_s
-
     # What the model calls
 
-    def remember_fact(self, turn: ToolTurn | None, *, key: str, value: str, scope: str | None = None) -> str:
+    def remember_fact(self, turn: ToolTurn, *, key: str, value: str, scope: str | None = None) -> str:
         """Store a value; it is durable before the answer, or the answer says that it is not yet."""
         check_key(key)
         value = storable(value).strip()
@@ -253,19 +238,20 @@ class _MemoryTools:
             raise InvalidInputError(
                 f"The value has {len(value):,} characters; at most {self._max_chars} are kept, so shorten it."
             )
-        scope = self._as_closed(self._rights.to_write(scope, turn), turn, key, value)
+        scope = self._as_closed(self._to_write(scope, turn), turn, key, value)
         before = self._facts(turn, scope, key)
         key = before[0].key if before else key
-        self._rights.check_owner(self._versions(key, scope), turn)
-        speaker = self._rights.reader(turn).speaker
-        heard = (turn.heard if turn else None) or (Heard(speaker=speaker) if speaker else None)
+        _check_owner(self._versions(key, scope), turn)
+        speaker = turn.reader.speaker
+        heard = turn.heard or (Heard(speaker=speaker) if speaker else None)
         more = {"heard": heard} if self._levelled else {}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
         self._close(turn, *level_of_scope(scope))
+        wait_s = self._settings.now.tools.write_wait_s
         written = self._later.write(
             lambda: self._store.add_fact(key, value, scope=scope, source=SOURCE, **more)
         )
-        if not (settled(written, self._wait_s) and settled(self._later.flush(), self._wait_s)):
+        if not (settled(written, wait_s) and settled(self._later.flush(), wait_s)):
             # The answer must not promise more than is true.
             return f"Heard, but not kept yet: {line}. The disk is busy; it will be kept as soon as the disk is free."
         after = self._facts(turn, scope, key)
@@ -282,20 +268,20 @@ class _MemoryTools:
             return f"Remembered: {line}. Before, it was: {clean(before[0].value, max_chars=self._max_chars)}."
         return f"Remembered: {line}."
 
-    def recall_fact(self, turn: ToolTurn | None, *, key: str, scope: str | None = None) -> str:
+    def recall_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
         """Look a fact up by its name."""
         facts = self._facts(turn, scope, key)
         return self._list(turn, facts) if facts else self._unknown(turn, key)
 
-    def list_facts(self, turn: ToolTurn | None, *, scope: str | None = None) -> str:
+    def list_facts(self, turn: ToolTurn, *, scope: str | None = None) -> str:
         """List what is remembered, newest first."""
         facts = self._facts(turn, scope)
         return self._list(turn, facts) if facts else "Nothing is remembered that this speaker may hear."
 
-    def search_memory(self, turn: ToolTurn | None, *, query: str) -> str:
+    def search_memory(self, turn: ToolTurn, *, query: str) -> str:
         """Find what was said, done and remembered, by words and meaning."""
-        results = self._recall(query, self._rights.reader(turn)) if self._recall is not None else ()
-        layout = turn.layout if turn is not None else None
+        results = self._recall(query, turn.reader) if self._recall is not None else ()
+        layout = turn.layout
         # The turns of the prompt stand there already, this one among them.
         here = layout.visible_turns() | {layout.next_n} if layout is not None else frozenset[int]()
         best = sorted(results, key=lambda item: -item.score)
@@ -303,16 +289,17 @@ class _MemoryTools:
             best, visible=VisibleLines(), visible_turns=here, session=layout.session if layout else ""
         )
         lines = lines[: self._fitting([line.line for line in lines])]
-        if turn is not None:
-            turn.note_shown(lines)
-        return "\n".join(map(_with_id, lines)) or "Nothing is remembered about that."
+        turn.note_shown(lines)
+        # With the name under which an episode can be forgotten.
+        texts = (f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line for line in lines)
+        return "\n".join(texts) or "Nothing is remembered about that."
 
-    def forget_fact(self, turn: ToolTurn | None, *, key: str, scope: str | None = None) -> str:
+    def forget_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
         """Erase a fact with all its history, or an episode, after a yes, and quote what it was.
 
         Once it is committed nobody recalls it; the bytes go from every file in idle time.
         """
-        if turn is not None and says_not_to_forget(turn.utterance):
+        if says_not_to_forget(turn.utterance):
             raise RefusedError(
                 f"Nothing was erased: the user asked NOT to forget. To keep something new, call {REMEMBER_FACT}."
             )
@@ -328,88 +315,74 @@ class _MemoryTools:
             )
         (fact,) = facts
         versions = self._versions(fact.key, fact.scope)
-        self._rights.check_owner(versions, turn)
-        self._rights.check_erasable(versions, turn)
+        _check_owner(versions, turn)
+        _check_erasable(versions, turn)
         quote = self._line(turn, fact)
         by_hand = f"edgemem forget {shlex.quote(fact.key)} --scope {shlex.quote(fact.scope)}"
         self._mark(turn, facts)
-        turn = self._agreed(turn, (fact.scope, fact.key), quote, by_hand)
+        _check_agreed(turn, (fact.scope, fact.key), quote, by_hand)
         values = (version.value for version in [*versions, fact])
-        _forget_in_turn(turn, Erased.of(fact.scope, fact.key, values))
+        # Whoever asked hears once what it was, and the stored turn names only the key.
+        turn.forget(Erased.of(fact.scope, fact.key, values))
         self._forget(fact.key, fact.scope)
         # The prompt is told here that it is gone; the next turn must not quote it once more.
         turn.note_shown([BlockLine(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")])
         older = len({version.value for version in versions} - {fact.value})
-        return f"{FORGOTTEN} It was: {quote}" + (
-            f", and {older} older value{'s' * (older > 1)}." if older else "."
-        )
+        rest = f", and {older} older value{'s' * (older > 1)}" if older else ""
+        return f"{FORGOTTEN} It was: {quote}{rest}."
 
-    def _erase_episode(self, turn: ToolTurn | None, name: str) -> str:
+    def _erase_episode(self, turn: ToolTurn, name: str) -> str:
         """Erase the episode with the id that a name ends in, if whoever speaks may read it."""
         episode_id = name.removeprefix(_EPISODE)
-        reader = self._rights.reader(turn)
-        episode: Episode | None = (
-            None if self._episodes is None else self._episodes.get_episode(episode_id, reader=reader)
-        )
+        episode: Episode | None = None
+        if self._episodes is not None:
+            episode = self._episodes.get_episode(episode_id, reader=turn.reader)
         if episode is None or self._forget_episode is None:
             return f"Nothing was erased: there is no episode {clean(episode_id, max_chars=_NAME_CHARS)}."
-        self._rights.check_erasable([episode], turn)
+        _check_erasable([episode], turn)
         text = episode_text(episode.kind, episode.payload, episode.outcome)
         quote = clean(text, max_chars=self._max_chars)
-        if turn is not None:
-            turn.note_shown([BlockLine(f"episode:{episode.id}", "", episode.level, episode.owner)])
-        by_hand = f"edgemem forget --episode {shlex.quote(episode_id)}"
-        turn = self._agreed(turn, ("episode", name), quote, by_hand)
-        _forget_in_turn(turn, Erased.of("episode", name, [text]))
+        turn.note_shown([BlockLine(f"episode:{episode.id}", "", episode.level, episode.owner)])
+        _check_agreed(turn, ("episode", name), quote, f"edgemem forget --episode {shlex.quote(episode_id)}")
+        turn.forget(Erased.of("episode", name, [text]))
         self._forget_episode(episode_id)
         return f"{FORGOTTEN} It was: {quote}."
 
-    def _agreed(self, turn: ToolTurn | None, item: tuple[str, str], quote: str, by_hand: str) -> ToolTurn:
-        """Return the turn if this speaker was asked in the turn before whether to erase this, and says yes now.
+    # Whose it is
 
-        Args:
-            item: what would be erased, such as a scope and a key.
-            by_hand: the command that erases it.
+    def _to_write(self, scope: str | None, turn: ToolTurn) -> str:
+        """Return where a fact goes; what is said in private stays there, whatever the model asks for."""
+        if turn.private:
+            scope = MYSELF
+        elif scope is None:
+            scope = "global" if self._is_bare else SCOPES[self._settings.now.memory.default_level]
+            # What a stranger says is shared.
+            scope = scope if turn.reader.key or level_of_scope(scope)[0] == "shared" else "global"
+        return _to_read(scope, turn)
 
-        Raises:
-            RefusedError: they were not asked, or did not say yes; it says what comes next.
-        """
-        command = clean(by_hand, max_chars=_COMMAND_CHARS)
-        if turn is None:
-            raise RefusedError(
-                f"Nothing was erased: this robot cannot ask first. At the command line: `{command}`."
-            )
-        now, before = turn.n, turn.n - 1
-        questions: dict[tuple[str, ...], int] = turn.session.state.get(_ASKED, {})
-        questions = {question: n for question, n in questions.items() if n in (now, before)}
-        turn.session.state[_ASKED] = questions
-        question = (*item, self._rights.reader(turn).key)
-        if questions.get(question) == before:
-            del questions[question]
-            if says_yes(turn.utterance):
-                return turn
-            if says_no(turn.utterance):
-                raise RefusedError("Nothing was erased: the user said no.")
-            raise RefusedError(
-                "Nothing was erased: that was neither yes nor no. Tell the user how to erase it at the command line:"
-                f" `{command}`."
-            )
-        questions[question] = now
-        raise RefusedError(
-            f"Not erased yet. Ask the user: shall I erase this for good? {quote}. After a yes, call {FORGET_FACT} again."
-        )
+    def _as_closed(self, scope: str, turn: ToolTurn, key: str, value: str) -> str:
+        """Return a scope, or the more closed one of the text in the prompt that a new fact repeats."""
+        if turn.layout is None:
+            return scope
+        level, _ = turn.layout.level_as(level_of_scope(scope), key, value)
+        return scope if level == level_of_scope(scope)[0] else _to_read(SCOPES[level], turn)
+
+    def _close(self, turn: ToolTurn, level: Level, owner: str | None) -> None:
+        """Make the turn as closed as what stands in it now, even where its reader may not read that."""
+        running = turn.layout.running if turn.layout is not None else None
+        if running is not None and is_closer((level, owner), (running.level, running.owner)):
+            turn.note_shown([BlockLine(f"closed:{level}:{owner or ''}", "", level, owner)])
 
     # Reading
 
-    def _facts(self, turn: ToolTurn | None, scope: str | None, key: str | None = None) -> list[Fact]:
+    def _facts(self, turn: ToolTurn, scope: str | None, key: str | None = None) -> list[Fact]:
         """Return what holds now and may be told in this turn, newest first: all, or under one name."""
-        reader = self._rights.reader(turn)
-        scope = None if scope is None else self._rights.to_read(scope, turn)
+        scope = None if scope is None else _to_read(scope, turn)
         if self._levelled:
-            facts: list[Fact] = self._store.facts(scope=scope, reader=reader)
+            facts: list[Fact] = self._store.facts(scope=scope, reader=turn.reader)
         else:
             ours = [as_ours(fact, Fact) for fact in self._store.facts(scope=scope)]
-            facts = [fact for fact in ours if readable(reader, *closed_to(fact))]
+            facts = [fact for fact in ours if readable(turn.reader, *closed_to(fact))]
         return facts if key is None else [fact for fact in facts if fact.key.casefold() == key.casefold()]
 
     def _versions(self, key: str, scope: str) -> list[Fact]:
@@ -417,7 +390,7 @@ class _MemoryTools:
             return [as_ours(fact, Fact) for fact in self._store.fact_history(key, scope=scope)]
         return [as_ours(fact, Fact) for fact in self._store.facts(scope=scope) if fact.key == key]
 
-    def _unknown(self, turn: ToolTurn | None, key: str) -> str:
+    def _unknown(self, turn: ToolTurn, key: str) -> str:
         """Return the answer about a name under which nothing is remembered: which names are like it."""
         names = {fact.key.casefold(): fact for fact in self._facts(turn, None)[:_COMPARED]}
         folded = key.casefold()
@@ -435,8 +408,8 @@ class _MemoryTools:
 
     # Answering
 
-    def _list(self, turn: ToolTurn | None, facts: Sequence[Fact]) -> str:
-        lines = [f"- {self._line(turn, fact)}{_source(fact)}" for fact in facts[: self._max_items]]
+    def _list(self, turn: ToolTurn, facts: Sequence[Fact]) -> str:
+        lines = [f"- {self._line(turn, fact)}{_source(fact)}" for fact in facts[:MAX_ITEMS]]
         lines = lines[: self._fitting(lines)]
         self._mark(turn, facts[: len(lines)])
         if len(facts) > len(lines):
@@ -445,57 +418,104 @@ class _MemoryTools:
 
     def _fitting(self, lines: Sequence[str]) -> int:
         """Return how many of the lines one reply may hold; one always fits."""
-        ends = list(accumulate(len(line) for line in lines[: self._max_items]))
+        ends = list(accumulate(len(line) for line in lines[:MAX_ITEMS]))
         return max(1, bisect_right(ends, _LONGEST * self._max_chars))
 
-    def _line(self, turn: ToolTurn | None, fact: Fact) -> str:
+    def _line(self, turn: ToolTurn, fact: Fact) -> str:
         line = clean(f"{fact.key}: {fact.value}", max_chars=self._max_chars)
         if fact.perhaps_misheard:
             line += " (perhaps misheard)"
         if fact.scope == "global":
             return line
         person = person_of(fact.scope)
-        own = person is not None and name_key(person) == self._rights.reader(turn).key
+        own = person is not None and name_key(person) == turn.reader.key
         return f"{line} ({MYSELF if own else clean(fact.scope, max_chars=_NAME_CHARS)})"
 
-    def _mark(self, turn: ToolTurn | None, facts: Iterable[Fact]) -> None:
+    def _mark(self, turn: ToolTurn, facts: Iterable[Fact]) -> None:
         """Note that the model is shown facts in this turn."""
-        if turn is not None:
-            turn.note_shown(
-                BlockLine(
-                    f"fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), storable(fact.value)
-                )
-                for fact in facts
-            )
-
-    def _close(self, turn: ToolTurn | None, level: Level, owner: str | None) -> None:
-        """Make the turn as closed as what stands in it now, even where its reader may not read that."""
-        running = turn.layout.running if turn is not None and turn.layout is not None else None
-        if (
-            turn is not None
-            and running is not None
-            and is_closer((level, owner), (running.level, running.owner))
-        ):
-            turn.note_shown([BlockLine(f"closed:{level}:{owner or ''}", "", level, owner)])
-
-    def _as_closed(self, scope: str, turn: ToolTurn | None, key: str, value: str) -> str:
-        """Return a scope, or the more closed one of the text in the prompt that a new fact repeats."""
-        layout = turn.layout if turn is not None else None
-        if layout is None:
-            return scope
-        level, _ = layout.level_as(level_of_scope(scope), key, value)
-        return scope if level == level_of_scope(scope)[0] else self._rights.to_read(SCOPES[level], turn)
+        turn.note_shown(
+            BlockLine(f"fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), storable(fact.value))
+            for fact in facts
+        )
 
 
-def _with_id(line: BlockLine) -> str:
-    """Return a line, with the name under which an episode can be forgotten."""
-    return f"{line.line} [{line.id}]" if line.id.startswith(_EPISODE) else line.line
+def closed_to(fact: Fact) -> tuple[Level, str | None]:
+    """Return who may read a fact; where a store knows only scopes, a scope that is closed closes it."""
+    return level_of_scope(fact.scope) if fact.level == "shared" else (fact.level, fact.owner)
 
 
-def _forget_in_turn(turn: ToolTurn, erased: Erased) -> None:
-    """Have the conversation forget a fact: whoever asked hears once what it was, and the stored turn names only the key."""
-    if turn.conversation is not None:
-        turn.conversation.forget(erased)
+def _to_read(scope: str, turn: ToolTurn) -> str:
+    """Return a scope as it is stored, if it is one that the speaker may use."""
+    check_key(scope, what="a scope")
+    reader = turn.reader
+    if scope.strip() == MYSELF:
+        if not reader.key:
+            raise RefusedError("Refused: nobody knows who is speaking, so nothing private is kept or told.")
+        return scope_of(reader.speaker or "")
+    scope = without_spaces(scope)
+    if not is_known_form(scope):
+        raise InvalidInputError(f"There is no scope {scope!r:.80}; use one of {', '.join(SCOPES.values())}.")
+    level, owner = level_of_scope(scope)
+    if owner is not None and name_key(owner) != reader.key:
+        raise RefusedError("Refused: that belongs to somebody else, so it is neither told nor changed.")
+    if level == "household" and not reader.key:
+        raise RefusedError("Refused: nobody knows who is speaking, so only the scope global can be used.")
+    return scope
+
+
+def _check_owner(versions: Iterable[Fact], turn: ToolTurn) -> None:
+    """Raise RefusedError where something that was ever said under a name is somebody else's."""
+    speaker = Reader(turn.reader.speaker)
+    if not all(readable(speaker, *closed_to(version)) for version in versions):
+        raise RefusedError("Refused: that name is taken by what belongs to somebody else. Use another name.")
+
+
+def _check_erasable(versions: Iterable[Fact | Episode], turn: ToolTurn) -> None:
+    """Raise RefusedError where an unknown voice would erase what a recognised speaker said.
+
+    It may say otherwise, as anybody may of what is shared: then history keeps both, and who said what.
+    """
+    known = (version.heard is not None and version.heard.speaker for version in versions)
+    if not turn.reader.speaker and any(known):
+        raise RefusedError(
+            "Refused: nobody knows who is speaking, and somebody whom the robot knows said that. Nothing was erased."
+        )
+
+
+def _check_agreed(turn: ToolTurn, item: tuple[str, str], quote: str, by_hand: str) -> None:
+    """Return if this speaker was asked in the turn before whether to erase this, and says yes now.
+
+    Args:
+        item: what would be erased, such as a scope and a key.
+        by_hand: the command that erases it.
+
+    Raises:
+        RefusedError: they were not asked, or did not say yes; it says what comes next.
+    """
+    command = clean(by_hand, max_chars=_COMMAND_CHARS)
+    if turn.n < 0:
+        raise RefusedError(
+            f"Nothing was erased: this robot cannot ask first. At the command line: `{command}`."
+        )
+    now, before = turn.n, turn.n - 1
+    questions: dict[tuple[str, ...], int] = turn.session.state.get(_ASKED, {})
+    questions = {question: n for question, n in questions.items() if n in (now, before)}
+    turn.session.state[_ASKED] = questions
+    question = (*item, turn.reader.key)
+    if questions.get(question) != before:
+        questions[question] = now
+        raise RefusedError(
+            f"Not erased yet. Ask the user: shall I erase this for good? {quote}. After a yes, call {FORGET_FACT} again."
+        )
+    del questions[question]
+    if says_yes(turn.utterance):
+        return
+    if says_no(turn.utterance):
+        raise RefusedError("Nothing was erased: the user said no.")
+    raise RefusedError(
+        "Nothing was erased: that was neither yes nor no. Tell the user how to erase it at the command line:"
+        f" `{command}`."
+    )
 
 
 def _source(fact: Fact) -> str:

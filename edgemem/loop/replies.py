@@ -25,7 +25,6 @@ from edgemem.records import Message, Reply, ToolCall
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Tokenizer
-    from edgemem.llama.replies import Call
 
 _BARE = re.compile(r"\{|\[\s*\{|```")  # nobody speaks like this: whether it is a call shows at its end
 _PERHAPS_BARE = re.compile(r"(?:\[\s*|`{1,2})?")
@@ -79,7 +78,7 @@ class ChatReplies:
         if text := voice.end():
             speech += text
             on_text(text)
-        _, calls = parse(last.text, names)
+        calls = meaning_of(last.text, names).calls
         return Reply(
             speech.strip() if calls else speech,
             tuple(ToolCall(call.name, typed(call.arguments, call.name, tools)) for call in calls),
@@ -172,16 +171,6 @@ class Voice:
         if named is None:
             return False
         return named[1] in self._names if named[2] else any(n.startswith(named[1]) for n in self._names)
-
-
-def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Call, ...]]:
-    """Return the speech and the tool calls of a reply; a malformed call counts as speech.
-
-    Args:
-        names: the tools that were offered.
-    """
-    meaning = meaning_of(text, names)
-    return meaning.text, meaning.calls
 
 
 def typed(arguments: dict[str, Any], name: str, tools: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from edgemem.context.block.render import BlockLine, day_of
 from edgemem.errors import InvalidInputError
 from edgemem.fence import clean
 from edgemem.hooks.notes_injector import shown_line
-from edgemem.loop.rights import SCOPES, Rights
-from edgemem.loop.toolbox import Tool, ToolTurn, as_texts
-from edgemem.records import NOTES, READ_MORE, REMEMBER_FACT, SEARCH_MEMORY, Reader
+from edgemem.loop.toolbox import Tool, ToolTurn, as_texts, asked_in
+from edgemem.records import NOTES, READ_MORE, REMEMBER_FACT, SEARCH_MEMORY
 from edgemem.store.rights import LEVELS, readable
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import ToolOutput, read_output
@@ -34,6 +33,8 @@ _STRANGER = "Refused: nobody knows who is speaking, and the notes are for the pe
 _PRIVATE = f"Refused: notes are read by others too, and that is private. Use {REMEMBER_FACT} with scope me."
 _OLDER = f"(older notes are left out; {SEARCH_MEMORY} finds them)"
 _NAME_CHARS = 80
+_READ_CHARS = 1500
+"""What one call reads at most."""
 
 _MORE_ABOUT = "Read on in a shortened result."
 _MORE_SCHEMA: dict[str, Any] = {
@@ -46,23 +47,14 @@ _MORE_SCHEMA: dict[str, Any] = {
 }
 
 
-def notes_tool(
-    notes: NotesFile,
-    *,
-    clock: Clock,
-    settings: Settings,
-    speaker: str | None = None,
-    read_chars: int = 1500,
-) -> Tool:
+def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: str | None = None) -> Tool:
     """Return the tool with which a model reads NOTES.md and adds to it; the file's level says who may.
 
     Args:
         clock: dates what is written.
         speaker: who speaks where the loop does not say it; None: an unknown voice.
         settings: `[tools] max_chars` bounds a note that is written.
-        read_chars: the most that one call reads, from the end of the file.
     """
-    rights = Rights(speaker=speaker, scope=lambda: SCOPES[notes.level])
 
     def run(turn: ToolTurn | None = None, /, **arguments: Any) -> str:
         texts = as_texts(NOTES, _NOTES_SCHEMA, arguments)
@@ -75,18 +67,16 @@ def notes_tool(
             raise InvalidInputError(
                 f"A note has 1 to {max_chars} characters; say in text what shall be noted."
             )
-        reader = rights.reader(turn)
-        if not readable(reader, notes.level, None):
+        turn = asked_in(turn, speaker)
+        if not readable(turn.reader, notes.level, None):
             return _STRANGER
         if action == "read":
-            return _read_notes(notes, turn, read_chars)
-        if turn is not None:
-            layout = turn.layout
-            if turn.private or (
-                layout is not None and layout.level_as((notes.level, None), text)[0] != notes.level
-            ):
-                return _PRIVATE
-        who = f"said by {clean(reader.speaker, max_chars=_NAME_CHARS)}, " if reader.speaker else ""
+            return _read_notes(notes, turn)
+        layout, closing = turn.layout, (notes.level, None)
+        if turn.private or (layout is not None and layout.level_as(closing, text)[0] != notes.level):
+            return _PRIVATE
+        name = turn.reader.speaker
+        who = f"said by {clean(name, max_chars=_NAME_CHARS)}, " if name else ""
         line = f"- {text} [{who}{day_of(clock.now())}]"
         notes.append(line)
         _note_lines(turn, notes, [line])
@@ -95,8 +85,8 @@ def notes_tool(
     return Tool(NOTES, _NOTES_ABOUT, _NOTES_SCHEMA, run, wants_turn=True)
 
 
-def _read_notes(notes: NotesFile, turn: ToolTurn | None, max_chars: int) -> str:
-    tail = notes.tail(max_chars)
+def _read_notes(notes: NotesFile, turn: ToolTurn) -> str:
+    tail = notes.tail(_READ_CHARS)
     lines = [shown for line in tail.splitlines() if (shown := shown_line(line))]
     if not lines:
         return "There are no notes."
@@ -104,17 +94,15 @@ def _read_notes(notes: NotesFile, turn: ToolTurn | None, max_chars: int) -> str:
     return "\n".join([_OLDER, *lines] if len(notes.read()) > len(tail) + 1 else lines)
 
 
-def _note_lines(turn: ToolTurn | None, notes: NotesFile, lines: list[str]) -> None:
-    if turn is not None:
-        turn.note_shown(BlockLine(f"note:{shown_line(line)}", "", notes.level) for line in lines)
+def _note_lines(turn: ToolTurn, notes: NotesFile, lines: list[str]) -> None:
+    turn.note_shown(BlockLine(f"note:{shown_line(line)}", "", notes.level) for line in lines)
 
 
-def read_more_tool(database: Database, *, speaker: str | None = None, max_chars: int = 1500) -> Tool:
+def read_more_tool(database: Database, *, speaker: str | None = None) -> Tool:
     """Return the tool with which a model reads on in a shortened result; whoever may read the result's turn may read it.
 
     Args:
         speaker: who speaks where the loop does not say it; None: an unknown voice.
-        max_chars: the most that one call reads.
     """
 
     def read_more(turn: ToolTurn | None = None, /, pointer: Any = "", start: Any = 0) -> str:
@@ -123,15 +111,14 @@ def read_more_tool(database: Database, *, speaker: str | None = None, max_chars:
             first = max(0, int(start or 0))
         except (TypeError, ValueError):
             raise InvalidInputError("start must be the number of a character.") from None
-        output = _unwritten_output(turn, pointer, first, max_chars)
+        turn = asked_in(turn, speaker)
+        output = _unwritten_output(turn, pointer, first)
         if output is None:
-            reader = Reader(speaker) if turn is None else turn.reader
-            reader = Reader(reader.speaker or speaker, reader.audience)
-            output = read_output(database, pointer, start=first, length=max_chars, reader=reader)
+            output = read_output(database, pointer, start=first, length=_READ_CHARS, reader=turn.reader)
             if output is None:
                 return "Nothing is kept under that name that this speaker may read."
-            if turn is not None:  # which becomes as private as the one that it quotes
-                turn.note_shown([BlockLine(f"output:{pointer}", "", LEVELS[output.level], output.owner)])
+            # The turn becomes as private as the one that it quotes.
+            turn.note_shown([BlockLine(f"output:{pointer}", "", LEVELS[output.level], output.owner)])
         if not output.text:
             return f"There is no more: it has {output.of:,} characters."
         end = output.start + len(output.text)
@@ -141,10 +128,9 @@ def read_more_tool(database: Database, *, speaker: str | None = None, max_chars:
     return Tool(READ_MORE, _MORE_ABOUT, _MORE_SCHEMA, read_more, wants_turn=True)
 
 
-def _unwritten_output(turn: ToolTurn | None, pointer: str, start: int, length: int) -> ToolOutput | None:
+def _unwritten_output(turn: ToolTurn, pointer: str, start: int) -> ToolOutput | None:
     """Return a part of a result of this very turn, which is written when the turn ends."""
-    conversation = turn.conversation if turn is not None else None
-    for step in conversation.also if conversation is not None else ():
+    for step in turn.conversation.also if turn.conversation is not None else ():
         if isinstance(step, KeepOutput) and step.pointer == pointer:
-            return ToolOutput(step.text[start : start + length], start, len(step.text), 0, None)
+            return ToolOutput(step.text[start : start + _READ_CHARS], start, len(step.text), 0, None)
     return None

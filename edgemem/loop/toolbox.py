@@ -16,6 +16,7 @@ from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.records import Heard, Message, Reader, Session, ToolCall
+from edgemem.store.erase.copies import Erased
 
 
 def never() -> bool:
@@ -50,12 +51,27 @@ class ToolTurn(msgspec.Struct, frozen=True):
         layout = self.conversation.layout if self.conversation is not None else None
         return layout if layout is not None and layout.running is not None else None
 
+    def forget(self, erased: Erased) -> None:
+        """Keep what is erased out of what the conversation is still to write."""
+        if self.conversation is not None:
+            self.conversation.forget(erased)
+
     def note_shown(self, items: Iterable[BlockLine]) -> None:
         """Note what a tool tells the model: the turn becomes as private as that, and no block tells it again."""
         if self.layout is not None:
             for item in items:
                 # Without a line, the prompt stays as the model has seen it.
                 self.layout.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
+
+
+def asked_in(turn: ToolTurn | None, speaker: str | None) -> ToolTurn:
+    """Return the turn of a call, with who asks; outside of any turn, one with the number -1.
+
+    Args:
+        speaker: who speaks where the loop does not say it; None: an unknown voice.
+    """
+    turn = turn or ToolTurn("", Reader(), n=-1)
+    return msgspec.structs.replace(turn, reader=Reader(turn.reader.speaker or speaker, turn.reader.audience))
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -94,8 +110,7 @@ class Toolbox:
         calls: Sequence[ToolCall],
         *,
         hop: int,
-        turn: ToolTurn | None,
-        stopped: Callable[[], bool],
+        turn: ToolTurn,
         done: list[ToolCallResult],
     ) -> None:
         """Carry out the calls of one answer, one after the other, and put them and their results into the session.
@@ -103,8 +118,7 @@ class Toolbox:
         Args:
             content: the text that the model wrote beside the calls.
             hop: the number of the answer within the turn, from 0.
-            turn: goes to the tools that take it.
-            stopped: once it returns true, the remaining calls are not carried out.
+            turn: goes to the tools that take it; once its `stop` returns true, the remaining calls are not carried out.
             done: receives each result as soon as its tool has returned.
         """
         requests = [
@@ -112,17 +126,28 @@ class Toolbox:
             for n, call in enumerate(calls)
         ]
         messages = self._ctx.session.messages
-        messages.append(_calling_message(content, requests))
+        calling = [
+            {
+                "id": request.id,
+                "type": "function",
+                "function": {
+                    "name": request.name,
+                    "arguments": json.dumps(request.arguments, ensure_ascii=False),
+                },
+            }
+            for request in requests
+        ]
+        messages.append({"role": "assistant", "content": content or None, "tool_calls": calling})
         for request in requests:
             call_id = request.id  # a hook may change the request itself
-            if stopped():
+            if turn.stop():
                 messages.append(_result_message(call_id, request.name, NO_RESULT))
                 continue
             result = self._call(request, turn)
             done.append(result)
             messages.append(_result_message(call_id, result.name, _result_text(result)))
 
-    def _call(self, asked: ToolCallRequest, turn: ToolTurn | None) -> ToolCallResult:
+    def _call(self, asked: ToolCallRequest, turn: ToolTurn) -> ToolCallResult:
         """Carry out one call, as the hooks before it leave it, and return the result as the hooks after it leave it."""
         before = self._hooks.fire(BEFORE_TOOL, self._ctx, asked)
         request = before.payload if isinstance(before.payload, ToolCallRequest) else asked
@@ -131,23 +156,18 @@ class Toolbox:
             result.error = str(before.payload)
         elif request.skip_dispatch:
             result.result = request.synthetic_result
+        elif request.name not in self.tools:
+            result.error = f"there is no tool {request.name!r}"
         else:
-            self._dispatch(request, result, turn)
+            tool = self.tools[request.name]
+            try:
+                before_arguments = (turn,) if tool.wants_turn else ()
+                result.result = tool.run(*before_arguments, **request.arguments)
+            except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
+                is_ours = isinstance(error, EdgememError)
+                result.error = str(error) if is_ours else f"{type(error).__name__}: {error}"
         after = self._hooks.fire(AFTER_TOOL, self._ctx, result)
         return after.payload if isinstance(after.payload, ToolCallResult) else result
-
-    def _dispatch(self, request: ToolCallRequest, result: ToolCallResult, turn: ToolTurn | None) -> None:
-        tool = self.tools.get(request.name)
-        if tool is None:
-            result.error = f"there is no tool {request.name!r}"
-            return
-        try:
-            before = (turn,) if tool.wants_turn else ()
-            result.result = tool.run(*before, **request.arguments)
-        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
-            result.error = (
-                str(error) if isinstance(error, EdgememError) else f"{type(error).__name__}: {error}"
-            )
 
 
 def as_texts(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
@@ -179,22 +199,6 @@ def _as_text(key: str, value: Any) -> str:
     if isinstance(value, (bool, int, float)):
         return json.dumps(value)
     raise InvalidInputError(f"{key} must be text, not {type(value).__name__}.")
-
-
-def _calling_message(content: str, requests: Iterable[ToolCallRequest]) -> Message:
-    """Return the message in which a model calls tools."""
-    calls = [
-        {
-            "id": request.id,
-            "type": "function",
-            "function": {
-                "name": request.name,
-                "arguments": json.dumps(request.arguments, ensure_ascii=False),
-            },
-        }
-        for request in requests
-    ]
-    return {"role": "assistant", "content": content or None, "tool_calls": calls}
 
 
 def _result_message(call_id: str, tool: str, text: str) -> Message:

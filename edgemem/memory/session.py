@@ -22,7 +22,7 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook, WindowPlanHook
+from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
@@ -48,9 +48,6 @@ too long for a block, and says what turns say."""
 
 LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary",)))
 """What a model looks through when it asks."""
-
-MAX_ITEMS = 10
-"""Lines that one call tells; each takes some 20 tokens to evaluate."""
 
 BEHIND = 0.05
 """The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
@@ -99,7 +96,6 @@ def session_hooks(
         conversation=conversation,
         now=now,
     )
-    last_word = TokenBudgetHook(budget=budget)
     compaction = ContextCompactionHook(
         planner=planner,
         # On the hot path there is no time to read all of it, or to embed it.
@@ -125,16 +121,13 @@ def session_hooks(
     hooks: list[Hook] = [
         persist,
         LayoutHook(speaker=speaker, conversation=conversation, now=now),
-        WindowPlanHook(
-            budget, fits=lambda: not last_word.note, note=memory.failures.note, conversation=conversation
-        ),
         early,
         memories,
         NotesInjectorHook(
             memory.notes, settings=settings, budget=budget, speaker=speaker, conversation=conversation
         ),
         compaction,
-        last_word,
+        TokenBudgetHook(budget=budget, note_overflow=memory.failures.note, conversation=conversation),
         EpisodeLoggerHook(memory.store, agent, speaker=speaker, conversation=conversation),
         turn_log,
         upkeep,
@@ -206,7 +199,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
 def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
     # Imported here: a robot whose model calls no tools need not load them.
-    from edgemem.loop.memory_tools import NAMES, memory_tools
+    from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
     from edgemem.loop.text_tools import notes_tool, read_more_tool
 
     settings = memory.settings
@@ -246,7 +239,6 @@ def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker:
         forget_episode=forget_episode,
         speaker=speaker,
         settings=settings,
-        max_items=MAX_ITEMS,
     )
     if with_notes:
         tools.append(notes_tool(memory.notes, clock=memory.clock, speaker=speaker, settings=settings))

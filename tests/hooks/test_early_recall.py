@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,41 +12,16 @@ import msgspec
 import pytest
 from conftest import HandClock
 from hash_embedder import HashEmbedder
+from talking import Model
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.config import Profile, RecallSettings
+from edgemem.config import Profile
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
-from edgemem.records import Reply, ToolCall
 
 QUESTION = "What is the colour of the boat?"
-
-
-class Parrot:
-    """A model that always says the same."""
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        return Reply("I see.")
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
-
-
-class Calling:
-    """A model that asks for tools once, and then says something."""
-
-    def __init__(self, calls: list[ToolCall]) -> None:
-        self.calls = calls
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        calls, self.calls = self.calls, []
-        return Reply("" if calls else "Done.", tuple(calls))
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
 
 
 class Talk:
@@ -57,7 +30,7 @@ class Talk:
     def __init__(self, memory: Memory, session: str = "kitchen", speaker: str | None = "alice") -> None:
         hooks = memory.hooks(session_id=session, speaker=speaker)
         self.memory = memory
-        self.loop = AgentLoop(Parrot(), hooks=hooks, speaker=speaker)
+        self.loop = AgentLoop(Model(otherwise="I see."), hooks=hooks, speaker=speaker)
         self.early = next(hook for hook in hooks if isinstance(hook, EarlyRecallHook))
 
     def hear(self, *texts: str, **who: Any) -> None:
@@ -160,18 +133,6 @@ def test_whatever_is_written_meanwhile_counts(memory: Memory, write: Callable[[M
     talk.check()
 
 
-def test_what_was_forgotten_meanwhile_is_not_told(memory: Memory) -> None:
-    """A value that was erased, or closed to the speaker, while they spoke stands in no block."""
-    talk = Talk(memory, speaker="bob")
-    talk.hear(QUESTION)
-    memory.store.add_fact("boat.colour", "green", level="private", owner="alice")
-    assert "green" not in talk.ask()[1]
-    talk = Talk(memory, "hall")
-    talk.hear(QUESTION)
-    memory.forget("boat.colour")
-    assert "green" not in talk.ask()[1]
-
-
 def test_a_fact_that_ends_meanwhile_is_not_told(tmp_path: Path, clock: Clock, hand: HandClock) -> None:
     """Time alone changes what holds."""
     with opened(tmp_path, clock=clock) as memory:
@@ -181,18 +142,6 @@ def test_a_fact_that_ends_meanwhile_is_not_told(tmp_path: Path, clock: Clock, ha
         hand.advance(120)
         outcome, block = talk.ask()
         assert (outcome, "green" in block) == ("stale", False)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"speakers": {"zoe": ("boat",)}}, {"recall": RecallSettings(candidates=32)}],
-)
-def test_settings_that_changed_meanwhile_count(memory: Memory, change: dict[str, Any]) -> None:
-    """A profile that was edited while somebody spoke holds for their sentence."""
-    talk = Talk(memory)
-    talk.hear(QUESTION)
-    memory.settings.now = msgspec.structs.replace(memory.profile, **change)
-    assert talk.ask()[0] == "stale"
 
 
 @pytest.mark.parametrize("who", [{"speaker": "bob"}, {"audience": ["bob"]}, {"audience": [""]}])
@@ -223,30 +172,6 @@ def test_a_stranger_is_told_nothing_that_was_found_for_a_guess(memory: Memory) -
     talk.check()
 
 
-def test_people_who_take_turns_are_heard_apart(memory: Memory) -> None:
-    """What was said in confidence before is in one prompt and not in the other; each finds what is not in theirs."""
-    talk = Talk(memory)
-    talk.loop.run("What is the secret of the boat?", speaker="alice", private=True)
-    talk.hear(QUESTION, speaker="bob")
-    outcome, block = talk.ask(speaker="bob")
-    assert (outcome, "green" in block, "a hole" in block) == ("ready", True, False)
-    talk.check()
-
-
-def test_two_conversations_are_heard_at_once(memory: Memory) -> None:
-    """Each has its own sentence, its own reader and its own recall."""
-    memory.store.add_fact("boat.secret", "a leak", scope="user:bob")
-    one, other = Talk(memory, "kitchen", "alice"), Talk(memory, "hall", "bob")
-    question = "What is the secret of the boat?"
-    one.loop.partial(question)
-    other.loop.partial(question)
-    one.hear()
-    (first, told), (second, untold) = one.ask(question), other.ask(question)
-    assert (first, second) == ("ready", "ready")
-    assert ("a hole" in told, "a leak" in told) == (True, False)
-    assert ("a hole" in untold, "a leak" in untold) == (False, True)
-
-
 def test_a_sentence_that_went_on_is_recalled_as_a_whole(memory: Memory) -> None:
     """Whoever corrects themselves gets what the whole sentence finds."""
     memory.store.add_fact("tent.colour", "blue")
@@ -256,14 +181,6 @@ def test_a_sentence_that_went_on_is_recalled_as_a_whole(memory: Memory) -> None:
     talk.hear(QUESTION)
     assert talk.ask("What is the colour of the tent?") == ("missed", whole[1])
     talk.check()
-
-
-def test_another_embedder_counts(memory: Memory) -> None:
-    """What was found by one model is not lent out once another one is in use, nor by other settings."""
-    talk = Talk(memory)
-    talk.hear(QUESTION)
-    memory.embedder = HashEmbedder(name="other")
-    assert talk.ask()[0] == "stale"
 
 
 @pytest.mark.parametrize("text", ["", " \n", "?!", "x" * 5_000_000, "a " * 2000, None, 7, b"boat", ["boat"]])
@@ -328,33 +245,6 @@ def test_an_aborted_turn_leaves_what_was_heard_since(memory: Memory) -> None:
     talk.loop.abort()
     assert talk.ask()[0] == "ready"
     assert talk.ask()[0] == "unheard"
-
-
-def test_an_agent_within_a_tool_leaves_what_is_heard_meanwhile(memory: Memory) -> None:
-    """Its turn is not the conversation's: what somebody says while it works is still recalled for."""
-    talk = Talk(memory)
-    inner = AgentLoop(Parrot(), hooks=talk.loop.hooks, speaker="alice")
-
-    def work() -> str:
-        talk.hear(QUESTION)
-        return inner.run("Look it up.").reply
-
-    calls = [ToolCall("work", {})]
-    talk.loop.tools["work"] = Tool("work", "Work.", {"type": "object", "properties": {}}, work)
-    talk.loop.model = Calling(calls)
-    talk.loop.run("Go to work.")
-    until(lambda: memory.ahead.idle)
-    assert talk.ask()[0] == "ready"
-    talk.check()
-
-
-def test_settings_are_taken_over_while_it_runs(tmp_path: Path) -> None:
-    """An edit of the profile switches it off and on again."""
-    with opened(tmp_path, profile=None, watch=True) as memory:
-        assert memory.ahead.share() == 0.5
-        (tmp_path / "edgemem.toml").write_text("[recall]\nahead_share = 0.0\n")
-        until(lambda: memory.renew().recall.ahead_share == 0.0)
-        assert memory.ahead.share() == 0.0
 
 
 def test_partials_from_many_threads_while_turns_run(memory: Memory) -> None:
@@ -480,36 +370,3 @@ def test_it_closes_with_the_memory(tmp_path: Path) -> None:
     talk.loop.partial("What is the colour")
     assert not [each for each in threading.enumerate() if each.name == "edgemem-prefetch"]
     talk.check()
-
-
-def test_a_conversation_that_is_dropped_leaves_nothing(memory: Memory) -> None:
-    """An agent that is gone in the middle of a sentence is not kept by what was heard of it."""
-    import gc
-    import weakref
-
-    talk = Talk(memory)
-    talk.hear(QUESTION)
-    gone = weakref.ref(talk.early)
-    del talk
-    gc.collect()
-    until(lambda: gone() is None)
-
-
-def test_it_dies_with_the_process(tmp_path: Path) -> None:
-    """A program that ends in the middle of a sentence, without closing anything, ends."""
-    program = """
-import sys, edgemem
-from edgemem.hooks import HookRegistry, TurnContext, ON_PARTIAL
-from edgemem.records import Session
-memory = edgemem.open(sys.argv[1], worker=False)
-hooks = HookRegistry(memory.hooks(session_id="kitchen"))
-hooks.fire(ON_PARTIAL, TurnContext(Session()), {"text": "What is the colour of the boat?"})
-"""
-    ended = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr

@@ -129,35 +129,6 @@ class Private:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_second_agent_that_fails_leaves_the_question(memory: Memory, way: str) -> None:
-    """The turn is kept as that of whoever asked, unfinished, and the next one is another."""
-    cook, cooking = make_agent(RuntimeError("out of memory"), name="cook")
-    router, routing = make_agent(hands_over("cook"), "Hello.", handoffs=[cook])
-    ctx = new_context()
-    ears = attached(way, router, ctx, memory)
-    with pytest.raises(RuntimeError):
-        router.run("How long does rice take?", ctx)
-    ears.speaker = "bob"
-    router.run("I am Bob.", ctx)
-    said = [
-        ("alice", "unfinished", [("user", "How long does rice take?")]),
-        ("bob", "complete", [("user", "I am Bob."), ("assistant", "Hello.")]),
-    ]
-    assert stored(memory) == said
-    assert grows(routing.handed)
-    if way == "context":  # asked for itself, the second one has a turn of its own
-        routing.said, cooking.said = [hands_over("cook")], [RuntimeError("out of memory")]
-        with pytest.raises(RuntimeError):
-            router.run("And potatoes?", ctx)
-        cook.run("Are you there?", new_context(hooks=ctx.hooks))
-        assert [turn[1:] for turn in stored(memory)[2:]] == [
-            ("unfinished", [("user", "And potatoes?")]),
-            ("complete", [("user", "Are you there?"), ("assistant", "ok")]),
-        ]
-    assert ears.failures() == []
-
-
-@pytest.mark.parametrize("way", WAYS)
 def test_calls_in_words_are_kept_as_calls(memory: Memory, way: str) -> None:
     """EdgeVox tells their results in the person's name, with an order behind; neither is the person's."""
     shelf = tool("look", lambda place: f"a red cup in the {place}", place="string")
@@ -229,70 +200,6 @@ def test_an_interrupt_is_told_once_and_stays(memory: Memory, way: str) -> None:
     assert "you were interrupted after: One two three." in model.handed[1][-1]["content"]
     assert str(model.handed[2]).count("you were interrupted") == 1
     assert [turn[1] for turn in stored(memory)] == ["interrupted", "complete", "complete"]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_what_was_heard_before_an_interrupt_holds(memory: Memory, way: str) -> None:
-    """The owner knows how much was heard; EdgeVox's own sign behind it changes nothing."""
-    from edgevox.agents import InterruptController
-
-    ctx = new_context(interrupt=InterruptController())
-    agent, model = make_agent("One two three.")
-    ears = attached(way, agent, ctx, memory)
-    agent.run("Count.", ctx)
-    ctx.interrupt.trigger("user_barge_in")
-    ears.interrupt("One two")
-    agent.run("Stop.", ctx)
-    agent.run("Go on.", ctx)
-    assert stored(memory)[0] == ("alice", "interrupted", [("user", "Count."), ("assistant", "One two")])
-    assert "you were interrupted after: One two" in model.handed[1][-1]["content"]
-    assert grows(model.handed[1:])
-    assert ears.failures() == []
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_turn_that_is_stopped_while_the_model_thinks_is_interrupted(memory: Memory, way: str) -> None:
-    """What came of the reply until then is kept, and the turn is no whole one."""
-    from edgevox.agents import InterruptController
-
-    ctx = new_context(interrupt=InterruptController())
-
-    def think(_: Any) -> str:
-        ctx.interrupt.trigger("user_barge_in")
-        return "One two"
-
-    agent, model = make_agent(think)
-    ears = attached(way, agent, ctx, memory)
-    agent.run("Count.", ctx)
-    agent.run("Go on.", ctx)
-    assert stored(memory) == [
-        ("alice", "interrupted", [("user", "Count."), ("assistant", "One two")]),
-        ("alice", "complete", [("user", "Go on."), ("assistant", "ok")]),
-    ]
-    assert "you were interrupted after: One two" in model.handed[1][-1]["content"]
-    assert grows(model.handed)
-    assert ears.failures() == []
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("shape", [calls, calls_in_words])
-def test_a_turn_that_is_stopped_in_a_tool_is_interrupted(memory: Memory, way: str, shape: Any) -> None:
-    """EdgeVox tells the model nothing of that tool's result, and the next turn goes on behind."""
-    from edgevox.agents import InterruptController
-
-    ctx = new_context(interrupt=InterruptController())
-    walk = tool("walk", lambda: ctx.interrupt.trigger("user_barge_in"))
-    agent, model = make_agent(shape("walk"), tools=[walk])
-    ears = attached(way, agent, ctx, memory)
-    agent.run("Go to the cellar.", ctx)
-    agent.run("Stay here.", ctx)
-    assert [(who, state) for who, state, _ in stored(memory)] == [
-        ("alice", "interrupted"),
-        ("alice", "complete"),
-    ]
-    assert "you were interrupted" in model.handed[1][-1]["content"]
-    assert grows(model.handed)
-    assert ears.failures() == []
 
 
 @pytest.mark.parametrize("first", WAYS)

@@ -109,22 +109,6 @@ def test_a_window_smaller_than_the_instructions_is_refused_at_once(
         llm.close()
 
 
-def test_check_tells_what_the_template_of_the_model_costs(memory: Memory, models: dict[str, Path]) -> None:
-    """One that rewrites history is told with its cost while it is in use; a closed one does not make `check` fail."""
-    assert told(memory, "tokenizer").detail.startswith("none of its own")
-    with LlamaChat(models[REWRITES], n_ctx=1024, threads=1) as chat:
-        hooks = memory.hooks(session_id="s", model=chat)
-        found = told(memory, "tokenizer")
-        assert found.state == "warn"
-        assert "is read again each turn" in found.detail
-    assert told(memory, "tokenizer").detail.startswith("none of its own")
-    del hooks
-    with LlamaChat(models[APPENDS], n_ctx=1024, threads=1) as chat:
-        hooks = memory.hooks(session_id="t", tokenizer=chat.tokenizer)
-        assert hooks
-        assert "exact; the chat template only appends" in told(memory, "tokenizer").detail
-
-
 def test_what_is_too_large_is_what_is_told(models: dict[str, Path]) -> None:
     """Instructions, an utterance, a conversation: each has its own way out."""
     with LlamaChat(models[APPENDS], n_ctx=256, threads=1) as chat:

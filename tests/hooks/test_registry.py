@@ -80,10 +80,10 @@ def test_a_failing_hook_is_isolated_and_counted(caplog: pytest.LogCaptureFixture
 
 
 def test_a_safety_hook_fails_closed_in_every_list() -> None:
-    """What was registered as fail_closed anywhere ends the turn when it raises, also merged, and behind another list."""
+    """What was registered as fail_closed ends the turn when it raises, also in a registry that is made of that one."""
     guard = Doing(broken)
     agent = HookRegistry().register(guard, fail_closed=True)
-    for registry in (agent, HookRegistry(agent), HookRegistry.merged([guard], agent)):
+    for registry in (agent, HookRegistry(agent)):
         assert registry.fire(ON_RUN_START, None, []).is_end
 
 
@@ -106,7 +106,7 @@ def test_lists_are_merged_by_priority_then_by_registration() -> None:
     agent = [Doing(append("agent 0")), Doing(append("agent 60"), priority=60)]
     context = HookRegistry([Doing(append("context 80"), priority=80), Doing(append("context 0"))])
     context.register(Doing(append("context raised")), priority=70)
-    merged = HookRegistry.merged(agent, context)
+    merged = HookRegistry(agent).extend(context)
     assert merged.fire(ON_RUN_START, None, []).payload == [
         "context 80",
         "context raised",
@@ -120,7 +120,7 @@ def test_a_hook_of_two_lists_acts_once() -> None:
     """The same hook in the agent's and in the context's list is one hook, and later changes stay apart."""
     shared = Doing(append("shared"))
     agent = HookRegistry([shared])
-    merged = HookRegistry.merged(agent, [shared, Doing(append("other"))], [])
+    merged = HookRegistry(agent).extend([shared, Doing(append("other"))])
     agent.register(Doing(append("late")))
     assert merged.fire(ON_RUN_START, None, []).payload == ["shared", "other"]
 
@@ -164,7 +164,7 @@ class Twice(Doing):
 
 def test_a_hook_may_have_a_second_place() -> None:
     """It is one hook of the list, and acts twice, merged too."""
-    registry = HookRegistry.merged([Doing(append("other")), Twice(append("last"), priority=-1)])
+    registry = HookRegistry(HookRegistry([Doing(append("other")), Twice(append("last"), priority=-1)]))
     assert len(registry) == len(list(registry)) == 2
     assert registry.fire(ON_RUN_START, None, []).payload == ["first", "other", "last"]
 

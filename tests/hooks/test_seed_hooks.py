@@ -281,20 +281,6 @@ def test_26_no_words_switch_the_memory_off_and_no_message_is_overwritten(tmp_pat
     assert session.messages[-2]["content"] == "<memory>\n- tea: white\n</memory>\nwhich tea?"
 
 
-@pytest.mark.usefixtures("patient")
-def test_29_an_error_of_the_model_loses_no_turn(tmp_path: Path) -> None:
-    """The utterance is kept, the end is fired, and the next turn goes on."""
-    with SQLiteSessionStore(tmp_path / "s.db") as sessions:
-        model = Model(OSError("the model died"))
-        loop = AgentLoop(model, hooks=[PersistSessionHook(sessions, session_id="s")])
-        with pytest.raises(OSError, match="the model died"):
-            loop.run("is anybody there?", speaker="alice")
-        loop.run("hello?", speaker="alice")
-        stored = sessions.load("s")
-    assert stored is not None
-    assert [m["content"] for m in stored.messages if m["role"] == "user"] == ["is anybody there?", "hello?"]
-
-
 def test_33_hooks_survive_tools_that_run_side_by_side(tmp_path: Path) -> None:
     """Eight threads fire the hooks of their own tool calls: every call is counted, timed and logged."""
     timing, retry = TimingHook(), ToolErrorRetryHook(max_retries=1000)
@@ -319,26 +305,6 @@ def test_33_hooks_survive_tools_that_run_side_by_side(tmp_path: Path) -> None:
         assert len(store.recent_episodes(500)) == 200
     assert {t.hook: t.count for t in timing.timings() if t.point == AFTER_TOOL}["tool"] == 200
     assert len(ctx.hook_state[id(retry)]["tool"]) == 200
-
-
-def test_33_a_turn_that_a_hook_ended_is_told_whole() -> None:
-    """The end of a turn carries its reply, also where the model was never asked."""
-    ended: list[Any] = []
-
-    class Guard:
-        points = frozenset({"on_run_start", "on_run_end"})
-        priority = 100
-
-        def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
-            from edgemem import HookResult
-
-            if point == "on_run_start":
-                return HookResult.end("I had rather not.")
-            ended.append(payload)
-            return None
-
-    assert AgentLoop(Model(), hooks=[Guard()]).run("open the gate").reply == "I had rather not."
-    assert [result.reply for result in ended] == ["I had rather not."]
 
 
 def test_34_stored_text_gives_no_orders(tmp_path: Path) -> None:
@@ -388,15 +354,3 @@ def test_22_what_is_cut_from_the_prompt_is_not_cut_from_the_session(tmp_path: Pa
     assert len(loop.model.handed[-1]) < 12  # type: ignore[attr-defined]
     assert stored is not None
     assert len(stored.messages) == len(loop.session.messages) == 50
-
-
-def test_35_nobody_is_shown_what_is_anothers(tmp_path: Path) -> None:
-    """What alice takes is not before the model while bob or a stranger speaks."""
-    model = Model()
-    with SQLiteMemoryStore(tmp_path / "m.db") as store:
-        store.add_fact("medicine", "blue pills", scope="user:alice")
-        loop = AgentLoop(model, hooks=[MemoryInjectionHook(store)])
-        for speaker in ("alice", "bob", None):
-            loop.run("which medicine?", speaker=speaker)
-        assert loop.hooks.failures() == []
-    assert ["blue pills" in str(handed) for handed in model.handed] == [True, False, False]

@@ -49,7 +49,6 @@ Look = Callable[[list[Hook], TurnContext], Any]
             lambda hooks, _: one(ContextCompactionHook, hooks).planner.summary_tokens,
         ),
         ("context", "block_tokens", 61, lambda hooks, _: one(MemoryInjectionHook, hooks).block_tokens),
-        ("context", "notes_tokens", 77, lambda hooks, _: one(NotesInjectorHook, hooks).max_tokens),
         ("injection", "max_chars", 333, lambda hooks, _: one(MemoryInjectionHook, hooks).max_chars),
         ("injection", "min_score", 0.91, lambda hooks, _: one(MemoryInjectionHook, hooks).floors.any),
         ("notes", "inject_chars", 555, lambda hooks, _: one(NotesInjectorHook, hooks).max_chars),

@@ -13,7 +13,6 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 from talking import opened
 
 from edgemem import AgentLoop, Memory
@@ -28,10 +27,8 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.llama.chat import LlamaChat
-from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool
-from edgemem.memory.idle import IdleWorker, Step
+from edgemem.memory.idle import IdleWorker
 from edgemem.records import Message, Reply, Session, ToolCall
 
 WIDE = "[context]\nwindow_tokens = 16384\n"
@@ -128,20 +125,6 @@ def test_what_one_is_told_the_other_knows_in_its_next_turn(memory: Memory) -> No
     assert "now Bella (before: Rufus)" in attic.model.handed[-1][-1]["content"]  # type: ignore[attr-defined]
 
 
-def test_a_cut_reaches_the_agent_that_spoke(memory: Memory) -> None:
-    """The one that was cut off is marked and told so; the other goes on."""
-    hall, attic = agent(memory, "hall"), agent(memory, "attic")
-    hall.run("hello")
-    attic.run("hello")
-    hall.interrupt("hall")
-    hall.run("go on")
-    attic.run("go on")
-    assert "interrupted after: hall" in prompt(hall)
-    assert "interrupted" not in prompt(attic)
-    states = {name: memory.sessions.journal.read_turns(name)[0].state for name in ("hall", "attic")}
-    assert states == {"hall": "interrupted", "attic": "complete"}
-
-
 OTHER = dedent(
     """
     import sys
@@ -224,24 +207,6 @@ def test_an_agent_that_is_gone_holds_nothing() -> None:
     assert not worker.held
 
 
-def test_the_quiet_of_one_agent_is_not_used_while_another_speaks() -> None:
-    """Work that a loop asks for in its own thread stops for the other one, too."""
-    ran: list[int] = []
-
-    def work(_stop: Any) -> bool:
-        ran.append(1)
-        return len(ran) < 5
-
-    worker = IdleWorker([Step("work", work)])
-    first, second = Agent(worker), Agent(worker)
-    second.fire(ON_RUN_START)
-    first.fire(ON_IDLE, seconds=5.0)
-    assert ran == []
-    second.fire(ON_RUN_END)
-    first.fire(ON_IDLE, seconds=5.0)
-    assert len(ran) == 5
-
-
 def test_an_agent_within_a_tool_does_not_end_the_turn_around_it() -> None:
     """With the same hooks, the inner agent's end of turn holds idle work still."""
     worker = IdleWorker(())
@@ -316,36 +281,6 @@ def test_a_turn_that_was_given_up_within_a_tool_does_not_stop_the_storing(memory
     assert [turn.state for turn in turns] == ["unfinished", "complete", "complete"]
 
 
-def test_a_handover_begins_an_epoch_and_nothing_else_does(memory: Memory) -> None:
-    """Other instructions or tools stand before everything, so the prompt begins anew: once for each change."""
-    cook, host = handed_over(memory)
-    for loop in (cook, cook, host, host, cook):
-        loop.run("hello")
-    epochs = memory.database.query("select reason, first_turn from epochs order by id")
-    assert epochs == [("begin", 0), ("instructions", 0), ("instructions", 0)]
-
-
-def test_the_cost_of_a_handover_is_the_prompt_read_once(tmp_path: Path, vocabularies: Path) -> None:
-    """A real model reads all of it in the turn after the hand-over, and only what is new in the turns after that."""
-    path = write_llama_gguf(tmp_path / "qwen2.gguf", vocabularies=vocabularies, width=32)
-    with (
-        LlamaChat(path, n_ctx=2048, threads=1) as chat,
-        opened(tmp_path / "home", WIDE, tokenizer=chat.tokenizer) as memory,
-    ):
-        hooks = memory.hooks(session_id="kitchen", speaker="alice")
-        model = ChatReplies(chat, max_tokens=6)
-        cook = AgentLoop(model, hooks=hooks, instructions="You cook.")
-        host = AgentLoop(model, hooks=hooks, instructions="You welcome guests.")
-        shares = []
-        for loop in (cook, cook, cook, host, host, cook, cook):
-            loop.run("please tell me a little more about the red cup on the shelf in the hall, if you can")
-            shares.append(chat.last.evaluated_tokens / chat.last.prompt_tokens)
-        assert cook.hooks.failures() == host.hooks.failures() == []
-    whole, small = [shares[n] for n in (3, 5)], [shares[n] for n in (2, 4, 6)]
-    assert min(whole) > 0.9
-    assert max(small) < 0.5
-
-
 def test_the_example_of_the_docstring_runs(memory: Memory) -> None:
     """What `Memory.hooks` shows is what works."""
     shown = Memory.hooks.__doc__ or ""
@@ -358,39 +293,3 @@ def test_the_example_of_the_docstring_runs(memory: Memory) -> None:
     exec(code, known)
     assert known["host"].hooks.failures() == []
     assert "What shall we eat?" in prompt(known["host"])
-
-
-def test_each_listener_is_shown_what_is_theirs(memory: Memory) -> None:
-    """What Alice tells the one agent in private reaches no prompt that Bob or a stranger hears at the other."""
-    hall, attic = agent(memory, "hall"), agent(memory, "attic", speaker=None)
-    memory.store.add_fact("dog.pill", "blue", scope="user:alice")
-    hall.run("my pin for the dog door is 4711", private=True)
-    for speaker in ("bob", None):
-        attic.run("what about the dog, its pill and the pin of its door?", speaker=speaker)
-        assert "4711" not in prompt(attic)
-        assert "blue" not in prompt(attic)
-    attic.run("what is my pin for the dog door?", speaker="alice")
-    attic.run("and the dog's pill?", speaker="alice")
-    assert "4711" in prompt(attic)
-    assert "blue" in prompt(attic)
-
-
-def test_one_agent_on_two_channels(memory: Memory) -> None:
-    """The same persona and model in the room and in a chat: sessions apart, facts shared, each read by its own."""
-    model = Model("Pip")
-    channels = {
-        name: AgentLoop(
-            model,
-            hooks=memory.hooks(session_id=name),
-            tools=memory.tools(),
-            instructions="You are Pip.",
-            speaker="alice",
-        )
-        for name in ("voice", "chat")
-    }
-    channels["voice"].run("keep flight=LH 400")
-    channels["chat"].run("which flight is it?")
-    assert "LH 400" in prompt(channels["chat"])
-    assert [message["role"] for message in model.handed[-1]] == ["system", "user"]
-    assert {handed[0]["content"] for handed in model.handed} == {"You are Pip."}
-    assert sorted(memory.sessions.list_ids()) == ["chat", "voice"]

@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import tempfile
-import threading
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,24 +19,21 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import TimingHook
 from edgemem.config import LogSettings, Profile, RecallSettings
-from edgemem.hooks import AFTER_LLM, HookRegistry, TurnContext, TurnFigures, TurnLogHook, hook
+from edgemem.hooks import AFTER_LLM, HookRegistry, TurnLogHook, hook
 from edgemem.hooks.points import (
     AFTER_TOOL,
     BEFORE_LLM,
-    BEFORE_TOOL,
     ON_RUN_END,
     ON_RUN_START,
-    ToolCallRequest,
-    ToolCallResult,
 )
-from edgemem.hooks.turn_log import FigureFile
+from edgemem.hooks.turn_log import FigureFile, TurnFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool
 from edgemem.recall.search.search import RecallStats
-from edgemem.records import Heard, Message, Reply, Session, ToolCall
+from edgemem.records import Heard, Message, Reply, ToolCall
 
 WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
 
@@ -125,18 +121,6 @@ def test_each_turn_logs_one_line_of_figures(tmp_path: Path, lines: Lines) -> Non
     assert not first["late"]
 
 
-def test_the_model_tells_what_it_evaluated(tmp_path: Path, lines: Lines) -> None:
-    """Tokens new and reused are the model's own where it counts them, and marked as counted."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        loop = AgentLoop(Model(evaluated=[(50, 50), (80, 30)]), hooks=memory.hooks())
-        loop.run("Good morning.")
-        loop.run("Good night.")
-        loop.run("Are you there?")  # the model told nothing new
-    told = [(line["new_tokens"], line["reused_tokens"], line["counted"]) for line in lines.turns]
-    assert told[:2] == [(50, 0, True), (30, 50, True)]
-    assert not told[2][2]
-
-
 def test_a_real_model_tells_its_own_tokens(tmp_path: Path, lines: Lines, vocabularies: Path) -> None:
     """With llama.cpp the figures are its counters, over all hops; the second turn reuses what the first evaluated."""
     file = write_llama_gguf(tmp_path / "tiny.gguf", vocabularies=vocabularies, vocabulary="phi-3", width=32)
@@ -207,21 +191,6 @@ def test_the_block_is_counted_where_it_is_made(tmp_path: Path, lines: Lines) -> 
     assert bare < headed <= 80
     assert noted >= 9
     assert nothing == 0
-
-
-def test_a_header_is_paid_out_of_the_budget(tmp_path: Path) -> None:
-    """A line that opens the block takes its tokens from the lines behind it, and the block keeps its bound."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        for n in range(6):
-            memory.store.add_fact(f"tea.{n}", "green, without any sugar or milk at all")
-        shown = []
-        for header in ("", "This is what has been said about tea so far, newest last: " * 2):
-            hooks = memory.hooks(session_id=f"s{len(header)}", speaker="ann")
-            injection = next(hook for hook in hooks if hasattr(hook, "block_tokens"))
-            injection.header = header
-            handed = AgentLoop(Model(), hooks=hooks).run("Which tea has no sugar?").handed[0]
-            shown.append(handed[-1]["content"].count("\n- "))
-    assert shown[0] > shown[1] > 0
 
 
 def test_each_figure_is_of_its_own_part(lines: Lines) -> None:
@@ -334,14 +303,6 @@ def test_an_agent_within_a_tool_has_a_line_of_its_own(tmp_path: Path, lines: Lin
     assert (line["agent"], line["session"], line["hops"], line["new_tokens"]) == (host, kitchen, 21, 300)
 
 
-def test_a_loop_that_never_begins_a_turn_is_left_alone() -> None:
-    """Points without a beginning are no turn, and raise nothing."""
-    hook = TurnLogHook()
-    ctx = TurnContext(Session())
-    assert hook("before_llm", ctx, {"messages": []}) is None
-    assert hook("on_run_end", ctx, None) is None
-
-
 def test_figures_are_written_rarely_and_whole(tmp_path: Path) -> None:
     """A talkative evening costs one small write a minute; closing writes the last figures."""
     seconds = [0.0]
@@ -419,44 +380,6 @@ def test_hooks_model_tools_and_turn_are_measured() -> None:
     assert spans[ON_RUN_START, "slow"].count == 2
     assert spans[BEFORE_LLM, "slow"].count == spans[BEFORE_LLM, "TimingHook"].count == 3
     model, turn = spans[AFTER_LLM, "model"], spans[ON_RUN_END, "turn"]
-    assert (model.count, round(model.total_ms), round(model.max_ms), round(model.mean_ms)) == (
-        3,
-        600,
-        200,
-        200,
-    )
+    assert (model.count, round(model.total_ms), round(model.max_ms)) == (3, 600, 200)
     assert round(spans[AFTER_TOOL, "tool"].last_ms) == 50
     assert (turn.count, round(turn.last_ms)) == (1, 450)
-
-
-def test_tools_that_run_side_by_side_are_told_apart() -> None:
-    """Eight threads fire the points of their own calls, and no call is lost or mixed up."""
-    timing = TimingHook()
-    registry = HookRegistry([timing])
-    ctx = TurnContext(Session())
-    together = threading.Barrier(8)
-
-    def call(name: str) -> None:
-        for n in range(50):
-            together.wait()
-            registry.fire(BEFORE_TOOL, ctx, ToolCallRequest("t", {}, id=f"{name}{n}" if n % 2 else ""))
-            registry.fire(AFTER_TOOL, ctx, ToolCallResult("t", {}, id=f"{name}{n}" if n % 2 else ""))
-
-    threads = [threading.Thread(target=call, args=(f"{i}.",)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    counts = {(each.point, each.hook): each.count for each in timing.timings()}
-    assert counts[AFTER_TOOL, "tool"] == counts[BEFORE_TOOL, "TimingHook"] == 400
-
-
-def test_two_sessions_do_not_mix_their_turns(tmp_path: Path, lines: Lines) -> None:
-    """Turns of two loops that overlap are told apart, because each session has a hook of its own."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        first = AgentLoop(Model(), hooks=memory.hooks(session_id="one"))
-        second = AgentLoop(Model(), hooks=memory.hooks(session_id="two"))
-        first.prepare("First.")
-        second.run("Second.")
-        first.commit()
-    assert [line["hops"] for line in lines.turns] == [1, 1]

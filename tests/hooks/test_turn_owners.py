@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,12 @@ from talking import Model, OwnLoop, opened
 
 from edgemem.hooks import (
     AFTER_LLM,
-    BEFORE_LLM,
-    ON_RUN_END,
     ON_RUN_START,
-    AgentResult,
     HookResult,
-    PersistSessionHook,
 )
-from edgemem.hooks.prompt import LayoutHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Message, Reader, Reply, Session, ToolCall, Turn
-from edgemem.store.json.sessions import JSONSessionStore
+from edgemem.records import Reader, Reply, Session, ToolCall, Turn
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -158,25 +151,6 @@ def test_a_turn_that_a_guard_ends_is_not_the_speakers_before(memory: Memory) -> 
     assert whose(stored(memory))[2:] == [(None, "private", "complete", ["the piano?", "I may not say."])]
 
 
-def test_a_json_session_keeps_its_speakers(tmp_path: Path) -> None:
-    """A store that knows messages only: a turn that was left open is kept with the next one, closed as it was said."""
-    store = JSONSessionStore(tmp_path / "talk")
-
-    def loop(session: Session | None = None) -> OwnLoop:
-        return OwnLoop([PersistSessionHook(store, session_id="kitchen"), LayoutHook()], session)
-
-    first = loop()
-    first.fail(SECRET, "anna", private=True)
-    assert "piano" not in str(first.run("Good morning.", "ben"))
-    first.fail("Ben's own secret.", "ben", private=True)
-    first.run("And now?", "anna")
-    brought = [dict(message) for message in first.said]
-    for again in (loop(), loop(Session(brought)), loop(Session(brought[1:]))):
-        assert "piano" not in str(again.fail("What do you know?", "ben"))
-        assert "own secret" in str(again.ask())
-        assert "own secret" not in str(again.fail("What do you know?", "anna"))
-
-
 def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: Memory) -> None:
     """The reply comes from `after_llm` where the loop's list never had it."""
     loop = OwnLoop(memory.hooks(session_id="kitchen"))
@@ -184,48 +158,6 @@ def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: 
     loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "Good day.", "tool_calls": [], "hop": 0})
     memory.database.flush()
     assert [(turn.state, words(turn)) for turn in stored(memory)] == [("open", ["Hello.", "Good day."])]
-
-
-class LateLoop(OwnLoop):
-    """A loop as EdgeVox has it: it goes on behind the view that it is handed, and its session gets that at the end."""
-
-    def fail(self, text: str, speaker: str | None, *, private: bool = False) -> list[Message]:
-        """Live a turn whose model raises; the session never hears of it."""
-        self.begin(text, speaker, private=private)
-        self.messages = [*self.said, {"role": "user", "content": text}]
-        asked = {"messages": self.messages, "hop": 0, "tools": []}
-        self.messages[:] = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
-        return [dict(message) for message in self.messages]
-
-    def end(self, reply: str = "Fine.") -> None:
-        """Keep the view with the reply behind it."""
-        self.ctx.session.messages = [*self.messages, {"role": "assistant", "content": reply}]
-        self.hooks.fire(ON_RUN_END, self.ctx, AgentResult(reply))
-
-
-def test_a_loop_whose_session_gets_the_words_at_the_end(memory: Memory) -> None:
-    """What its model was handed is kept where the model raises, whoever speaks next, and blocks are never taken for words."""
-    for key, value in (("cup", "blue"), ("ring", "gold")):
-        memory.store.add_fact(key, value, scope="household")
-    loop = LateLoop(memory.hooks(session_id="kitchen"))
-    first = loop.run("Where is the cup?", "anna")
-    assert "blue" in first[-1]["content"]
-    loop.fail(SECRET, "anna", private=True)
-    loop.fail("Where is the ring?", "ben")
-    loop.fail("Where is the ring?", "ben")
-    assert "piano" not in str(loop.run("Hello.", "ben"))
-    again = loop.run("And now?", "anna")
-    assert again[: len(first)] == first
-    asked = [message["content"].splitlines()[-1] for message in again if message["role"] == "user"]
-    assert asked == ["Where is the cup?", SECRET, *["Where is the ring?"] * 2, "Hello.", "And now?"]
-    assert whose(stored(memory)) == [
-        ("anna", "household", "complete", ["Where is the cup?", "Fine."]),
-        ("anna", "private", "unfinished", [SECRET]),
-        *[("ben", "household", "unfinished", ["Where is the ring?"])] * 2,
-        ("ben", "household", "complete", ["Hello.", "Fine."]),
-        ("anna", "household", "complete", ["And now?", "Fine."]),
-    ]
-    assert {failure.count for failure in loop.hooks.failures()} == {3}
 
 
 def test_a_question_of_an_aborted_turn_is_not_open(memory: Memory) -> None:
@@ -246,65 +178,3 @@ def test_a_question_of_an_aborted_turn_is_not_open(memory: Memory) -> None:
     loop.run("Yes.")
     assert memory.store.get_fact("code", scope="user:anna") is None
     assert loop.hooks.failures() == []
-
-
-@pytest.mark.parametrize("copies", [False, True])
-def test_a_list_that_comes_back_cut_keeps_its_speakers(memory: Memory, copies: bool) -> None:
-    """A loop may drop its oldest messages: what is left is still whose it was, object for object or word for word."""
-    loop = OwnLoop(memory.hooks(session_id="kitchen"))
-    for n, speaker in enumerate(["ben", "anna", "ben", "anna"]):
-        loop.run(f"Secret {n} of {speaker}.", speaker, private=True)
-    del loop.said[:2]
-    if copies:
-        loop.said[:] = json.loads(json.dumps(loop.said))
-    for reader in ("ben", "anna", "ben"):
-        prompt = [message["content"] for message in loop.run("What do you know?", reader)]
-        mine = [f"Secret {n} of {reader}." for n in range(1, 4) if (n % 2 == 1) == (reader == "anna")]
-        assert [text for text in prompt if text.startswith("Secret")] == mine
-
-
-def test_a_loop_that_keeps_the_utterance_before_it_begins_the_turn(memory: Memory) -> None:
-    """What stands at the end of the list when the turn begins is the new speaker's."""
-    loop = OwnLoop(memory.hooks(session_id="kitchen"))
-    for speaker, text in (("anna", SECRET), ("ben", "Hello.")):
-        loop.said.append({"role": "user", "content": text})
-        loop.begin(text, speaker, private=text == SECRET)
-        handed = loop.ask()
-    assert [message["content"] for message in handed] == ["Hello."]
-    loop.end()
-    assert whose(stored(memory)) == [
-        ("anna", "private", "unfinished", [SECRET]),
-        ("ben", "household", "complete", ["Hello.", "Fine."]),
-    ]
-
-
-def test_a_reply_that_comes_into_the_list_after_the_end(memory: Memory) -> None:
-    """It is the reply of the turn that ended, also when that is told twice."""
-    loop = OwnLoop(memory.hooks(session_id="kitchen"))
-    loop.fail("Where is the ring?", "anna", private=True)
-    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("In the piano."))
-    loop.said.append({"role": "assistant", "content": "In the piano."})
-    loop.hooks.fire(ON_RUN_END, loop.ctx, AgentResult("In the piano."))
-    assert "piano" not in str(loop.run("Good morning.", "ben"))
-    assert "piano" in str(loop.run("And now?", "anna"))
-    assert [words(turn) for turn in stored(memory)] == [
-        ["Where is the ring?", "In the piano."],
-        ["Good morning.", "Fine."],
-        ["And now?", "Fine."],
-    ]
-    assert loop.hooks.failures() == []
-
-
-def test_history_that_a_loop_brings_from_elsewhere(memory: Memory) -> None:
-    """In a new process, a list that a loop has kept by itself is known again: whose it is, and how private."""
-    loop = OwnLoop(memory.hooks(session_id="kitchen"))
-    loop.run(SECRET, "anna", private=True)
-    loop.run("Hello.", "ben")
-    again = OwnLoop(memory.hooks(session_id="kitchen"), Session([dict(message) for message in loop.said]))
-    assert [message["content"] for message in again.run("What do you know?", "ben")] == [
-        "Hello.",
-        "Fine.",
-        "What do you know?",
-    ]
-    assert "piano" in str(again.run("And now?", "anna"))
-    assert [words(turn)[0] for turn in stored(memory)] == [SECRET, "Hello.", "What do you know?", "And now?"]

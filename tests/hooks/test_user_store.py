@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agreed import after_a_yes
 from talking import Model
+from tool_robot import of
 
 import edgemem
 from edgemem import (
@@ -22,12 +24,11 @@ from edgemem import (
     Preference,
     Session,
     TokenBudgetHook,
+    memory_tools,
 )
 from edgemem.clock import Clock
-from edgemem.hooks import HookRegistry
-from edgemem.hooks.points import ON_RUN_START, TurnContext
-from edgemem.loop.toolbox import Tool
-from edgemem.records import Reply, ToolCall
+from edgemem.loop.toolbox import Tool, ToolTurn
+from edgemem.records import Reader, Reply, ToolCall
 
 
 class DictMemory:
@@ -175,7 +176,7 @@ def test_a_private_turn_leaves_nothing_that_others_would_be_told(tmp_path):
 @pytest.mark.usefixtures("patient")
 def test_the_logger_alone_keeps_a_private_turn_private(tmp_path):
     """Also without any other hook, in a plain store and in one that knows who may read."""
-    from edgemem import JSONMemoryStore, Reader, SQLiteMemoryStore
+    from edgemem import JSONMemoryStore, SQLiteMemoryStore
 
     tools = [Tool("look", "", {}, lambda where: "milk")]
     plain = DictMemory()
@@ -257,61 +258,6 @@ def test_memory_and_notes_share_one_block(tmp_path: Path, clock: Clock) -> None:
     assert newest(loop).endswith("tea?")
 
 
-def test_an_interruption_reaches_the_kept_session() -> None:
-    """What nobody heard is not history in the store either, and the model is told."""
-    sessions, store = DictSessions(), DictMemory()
-    loop = loop_with(
-        PersistSessionHook(sessions, session_id="s"),
-        MemoryInjectionHook(store),
-        model=Model(Reply("one two three")),
-    )
-    loop.run("count", speaker="alice")
-    loop.interrupt("one two")
-    assert sessions.kept["s"].messages[-1]["content"] == "one two"
-    loop.run("why did you stop?", speaker="alice")
-    assert "you were interrupted after: one two" in newest(loop)
-
-
-def test_hooks_of_another_framework_get_their_context() -> None:
-    """A hook needs of a context only what EdgeVox gives it: a session and a place for state."""
-
-    class Foreign:
-        def __init__(self) -> None:
-            self.session = Session()
-            self.hook_state: dict[Any, Any] = {}
-
-    store = DictMemory()
-    store.add_fact("tea", "black")
-    registry = HookRegistry([MemoryInjectionHook(store)])
-    ctx = Foreign()
-    registry.fire(ON_RUN_START, ctx, {"task": "tea?"})
-    fired = registry.fire(
-        "before_llm", ctx, {"messages": [{"role": "user", "content": "tea?"}], "hop": 0, "tools": []}
-    )
-    assert "black" in fired.payload["messages"][0]["content"]
-    assert registry.failures() == []
-
-
-@pytest.mark.parametrize("text", ["x" * 1_000_000, "\x00\x01\x02", "\ud800 lone", "\u202eright to left"])
-def test_odd_utterances_do_not_break_a_hook(text: str, tmp_path: Path, clock: Clock) -> None:
-    """Long, binary and broken text passes through all hooks without a failure."""
-    store = DictMemory()
-    store.add_fact("tea", text[:200])
-    hooks = HookRegistry(
-        [
-            MemoryInjectionHook(store),
-            NotesInjectorHook(NotesFile(tmp_path / "NOTES.md", clock=clock)),
-            TokenBudgetHook(500),
-            EpisodeLoggerHook(store),
-            PersistSessionHook(DictSessions(), session_id="s"),
-        ]
-    )
-    loop = AgentLoop(Model(), hooks=hooks)
-    loop.run(text, speaker="alice")
-    assert hooks.failures() == []
-    assert isinstance(loop.ctx, TurnContext)
-
-
 def test_a_worse_fact_is_not_said_because_the_best_stands_there_already(tmp_path: Path) -> None:
     """Asked twice for the same, the model has the answer; the next best fact is another answer, and a wrong one."""
     home = tmp_path / "home"
@@ -334,3 +280,18 @@ def test_a_worse_fact_is_not_said_because_the_best_stands_there_already(tmp_path
         ]
         loop.run("What food does the dog get?")
         assert "dry and often" in newest(loop)
+
+
+def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
+    """A store that knows no levels is read by what its scopes mean."""
+    store = DictMemory()
+    store.add_fact("pin", "1234", scope="user:alice")
+    tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
+    bob = ToolTurn("hello", Reader("bob"))
+    alice = ToolTurn("my pin", Reader("alice"))
+    assert "1234" not in of(tools, "list_facts").run(bob)
+    assert "Nothing was erased" in of(tools, "forget_fact").run(bob, key="pin")
+    assert "Remembered" in of(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
+    assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
+    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="pin")
+    assert [fact.scope for fact in store.facts()] == ["user:bob"]

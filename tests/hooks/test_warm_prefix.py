@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,15 +21,14 @@ from edgemem.errors import ClosedError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.second_context import BATCH, SideContext
+from edgemem.llama.second_context import BATCH
 from edgemem.llama.sequence import held_by
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
-from edgemem.records import Epoch, Reader
+from edgemem.records import Epoch
 
-ROOT = Path(__file__).parents[2]
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 8
 WINDOW = 1024
 REPLY = 8
@@ -234,40 +228,6 @@ def test_speech_in_the_middle_goes_on_with_the_old_epoch(file: Path, memory: Mem
     assert kitchen.same_as_cold(file, handed)
 
 
-def test_a_batch_that_was_stopped_leaves_what_was_held(file: Path, chat: LlamaChat) -> None:
-    """Stopped from another thread, a context says so, keeps the ids from before, and goes on as a fresh one would."""
-    ids = chat.tokenizer.encode("Where does the blue cup stand? " * 160)[:900]
-    side, fresh = (
-        SideContext(chat._llama, n_ctx=1024, batch=512, threads=1, setting="", alike=alike)
-        for alike in (True, False)
-    )
-    try:
-        stop = side.open()
-        assert side.decode(ids[:100])
-        begun = threading.Timer(0.01, stop.ask)
-        begun.start()
-        stopped = 0
-        while side.decode(ids[100:612]):
-            side.cut(100)
-        stopped += 1
-        begun.join()
-        assert side.held == ids[:100]
-        assert not side.decode(ids[100:110])
-        stop.reset()
-        assert side.decode(ids[100:612])
-        fresh.open()
-        assert fresh.decode(ids[:100])
-        assert fresh.decode(ids[100:612])
-        size = chat.tokenizer.vocabulary.size
-        assert side.logits(size) == pytest.approx(fresh.logits(size), rel=1e-3, abs=1e-2)
-        assert side.held == fresh.held == ids[:612]
-        assert stopped
-    finally:
-        side.free()
-        fresh.free()
-        side.free()
-
-
 def test_the_first_sound_stops_the_batch(
     memory: Memory, chat: LlamaChat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,22 +335,6 @@ def test_forgetting_after_the_move_is_obeyed(memory: Memory, chat: LlamaChat) ->
     assert chat.last.evaluated_tokens > 2 * kitchen.own_tokens(handed)
 
 
-def test_other_instructions_are_read_ahead_instead(file: Path, memory: Memory, chat: LlamaChat) -> None:
-    """The operator changes them in the middle: the turn reads them, and what is read ahead from then on begins with them."""
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    kitchen.read_some(3)
-    kitchen.loop.instructions = "You are a gardener now. " * 12
-    kitchen.turn()
-    assert kitchen.layout.epoch.reason == "instructions"
-    assert kitchen.read_all()
-    handed = kitchen.turn().handed[0]
-    assert handed[0]["content"].startswith("You are a gardener")
-    assert kitchen.layout.epoch.reason == "high water, read ahead"
-    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
-    assert kitchen.same_as_cold(file, handed)
-
-
 @pytest.mark.parametrize("batches", [0, 4])
 def test_a_full_window_forces_the_switch(file: Path, memory: Memory, chat: LlamaChat, batches: int) -> None:
     """Who never falls silent gets the new epoch when nothing fits any more; what was read until then is used."""
@@ -437,19 +381,6 @@ def test_a_model_that_answers_somebody_else_is_left_alone(memory: Memory, chat: 
     assert kitchen.in_epoch(epoch)
 
 
-def test_switched_off(tmp_path: Path, chat: LlamaChat) -> None:
-    """By default nothing is read ahead, no context is made, and `check` does not speak of it."""
-    assert not Profile().compaction.warm
-    with open_home(tmp_path / "home", warm=False) as memory:
-        kitchen = Kitchen(memory, chat)
-        kitchen.until_prepared()
-        assert kitchen.hook.warming is None
-        assert not kitchen.hook.warm(stop=never)
-        assert memory.diagnostics.prefixes() == []
-        (told,) = [check.detail for check in memory.check() if check.name == "compaction"]
-        assert "idle time" not in told
-
-
 def test_check_says_what_it_costs(memory: Memory, chat: LlamaChat) -> None:
     """What it takes, and how many epochs began warm."""
     kitchen = Kitchen(memory, chat)
@@ -486,81 +417,6 @@ def test_a_lent_model_is_touched_only_in_the_turn(file: Path, memory: Memory) ->
         assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
         assert kitchen.same_as_cold(file, handed)
     lent.close()
-
-
-def test_forgetting_reaches_what_waits_for_the_turn(file: Path, memory: Memory) -> None:
-    """What was read of a lent model's next prompt is gone, and the old epoch goes on until it is read anew."""
-    lent = Llama(str(file), n_ctx=WINDOW, n_threads=1, verbose=False)
-    with LlamaChat.of(lent) as chat:
-        kitchen = Kitchen(memory, chat)
-        memory.store.add_fact("pin", "4711", scope="household")
-        kitchen.until_prepared()
-        old = kitchen.layout.epoch
-        kitchen.read_all()
-        memory.forget("pin", scope="household")
-        kitchen.turn()
-        assert kitchen.layout.epoch is old
-        kitchen.read_some(1)
-        kitchen.turn()
-        assert kitchen.layout.epoch is old
-        kitchen.read_all()
-        kitchen.turn()
-        assert kitchen.layout.epoch.reason == "high water, read ahead"
-    lent.close()
-
-
-def test_a_model_whose_state_cannot_be_moved_says_so(
-    memory: Memory, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing is read ahead with it, `check` says why, and epochs begin as without."""
-    import llama_cpp
-
-    monkeypatch.setattr(llama_cpp, "llama_model_n_swa", lambda _model: 512)
-    with opened(file) as chat:
-        kitchen = Kitchen(memory, chat)
-        epoch = kitchen.until_prepared()
-        assert not kitchen.hook.warm(stop=never)
-        kitchen.turn()
-        assert kitchen.in_epoch(epoch)
-        (told,) = [check for check in memory.check() if check.name == "compaction"]
-    assert told.state == "warn"
-    assert "nothing is read ahead: this model attends to a sliding window" in told.detail
-
-
-def test_what_cannot_be_made_is_told_once(
-    memory: Memory, chat: LlamaChat, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where there is no memory for a second context, one line says so, and epochs begin as without."""
-    import llama_cpp
-
-    kitchen = Kitchen(memory, chat)
-    epoch = kitchen.until_prepared()
-    monkeypatch.setattr(llama_cpp, "llama_init_from_model", lambda _model, _wanted: None)
-    assert not kitchen.hook.warm(stop=never)
-    assert not kitchen.hook.warm(stop=never)
-    assert "switch [compaction] warm off" in kitchen.prefix.off
-    assert caplog.text.count("not read ahead") == 1
-    kitchen.turn()
-    assert kitchen.in_epoch(epoch)
-
-
-class Elsewhere:
-    """A model that is in another process: it has a tokenizer, and no second context."""
-
-    def __init__(self, chat: LlamaChat) -> None:
-        self.tokenizer = chat.tokenizer
-        self.n_ctx, self.last = chat.n_ctx, chat.last
-        self.stream, self.cut = chat.stream, chat.cut
-
-
-def test_a_model_in_another_process_says_so(
-    memory: Memory, chat: LlamaChat, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One line in the log, and everything else as without."""
-    hooks = memory.hooks(session_id="kitchen", model=Elsewhere(chat))
-    (hook,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
-    assert hook.warming is None
-    assert "warm needs a model in this process" in caplog.text
 
 
 def test_a_closed_model_stops_no_other_session(file: Path, tmp_path: Path) -> None:
@@ -622,92 +478,3 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
         assert not memory.diagnostics.idle_failures()
     assert len(epochs) > 2
     assert "high water, read ahead" in epochs
-
-
-KILLED = """
-import sys, time
-from pathlib import Path
-from edgemem.context.compaction import planner
-planner.HIGH_WATER = 0.7
-from test_warm_prefix import Kitchen, never, open_home, opened
-with open_home(Path(sys.argv[1])) as memory, opened(Path(sys.argv[2])) as chat:
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    kitchen.hook.warm(stop=never)
-    print(kitchen.turns, flush=True)
-    while kitchen.hook.warm(stop=never):
-        time.sleep(0.05)
-    time.sleep(600)
-"""
-
-
-def test_killed_in_the_middle(file: Path, tmp_path: Path, chat: LlamaChat) -> None:
-    """Nothing of it is on the disk: the robot goes on in the old epoch with every turn, and reads ahead once more."""
-    home = tmp_path / "home"
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "hooks")])
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(home), str(file)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-    assert process.stdout is not None
-    with process.stdout as told:
-        said = told.readline()
-        process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    turns = int(said)
-    assert not list((home / "db").glob("state-*"))
-    with open_home(home) as memory:
-        assert memory.database.query("select count(*) from epochs where first_turn > 0") == [(0,)]
-        kitchen = Kitchen(memory, chat)
-        kitchen.loop.run("Is anybody there?")
-        assert len(kitchen.layout.turns) == turns + 1
-        kitchen.until_prepared()
-        assert kitchen.read_all()
-        assert kitchen.prefix.moved == 1
-
-
-def test_looking_ahead_changes_nothing() -> None:
-    """The prompt of an epoch that has not begun holds its summary and its turns; the present one stays as it was issued."""
-    layout = PromptLog("kitchen")
-    for n in range(4):
-        layout.begin(Reader("mara"))
-        layout.take([*layout.messages, {"role": "user", "content": f"Cup {n}."}])
-        layout.view()
-        layout.take(
-            [
-                *layout.messages,
-                {"role": "user", "content": f"Cup {n}."},
-                {"role": "assistant", "content": "Yes."},
-            ]
-        )
-        layout.commit()
-    before = layout.view()
-    ahead = layout.view_in(Epoch("kitchen", 2, "They spoke about cups."))
-    assert [message["content"] for message in ahead[1:]] == ["Yes.", "Cup 3.", "Yes."]
-    assert "They spoke about cups." in ahead[0]["content"]
-    assert ahead[0]["content"].endswith("Cup 2.")
-    assert layout.view() == before
-    layout.reader = Reader(None)
-    assert "They spoke" not in json.dumps(layout.view_in(Epoch("kitchen", 2, "They spoke about cups.")))
-
-
-def test_dropping_stops_what_is_being_read(memory: Memory, chat: LlamaChat) -> None:
-    """Whoever forgets waits for no more than the batch, and what was begun before is not gone on with."""
-    kitchen = Kitchen(memory, chat)
-    epoch = kitchen.until_prepared()
-    kitchen.read_some(1)
-    forgetting = threading.Thread(target=kitchen.prefix.drop)
-
-    def while_it_forgets() -> bool:
-        if not forgetting.is_alive():
-            forgetting.start()
-            while not kitchen.prefix._dropped:
-                time.sleep(0.001)
-        return False
-
-    view = kitchen.layout.view_in(epoch)
-    assert kitchen.prefix.read(view, tools=[], now=epoch.started_at, stop=while_it_forgets) == "stopped"
-    forgetting.join()
-    assert kitchen.prefix._side is None

@@ -15,7 +15,6 @@ from edgemem.hooks.points import (
     AFTER_TOOL,
     BEFORE_LLM,
     BEFORE_TOOL,
-    ON_ABORT,
     ON_INTERRUPT,
     ON_RUN_END,
     ON_RUN_START,
@@ -138,18 +137,6 @@ def test_a_hook_can_answer_without_the_model() -> None:
     assert tap.order == [ON_RUN_START, ON_RUN_END]
 
 
-def test_a_prepared_turn_can_be_thrown_away() -> None:
-    """Abort leaves no message behind, and the next turn is a fresh one."""
-    tap = Tap()
-    loop = AgentLoop(Model(Reply("early"), Reply("late")), hooks=[tap])
-    loop.prepare("turn on the")
-    loop.abort()
-    loop.abort()
-    assert loop.session.messages == []
-    assert tap.order.count(ON_ABORT) == 1
-    assert loop.run("turn on the light").reply == "late"
-
-
 def test_an_interruption_after_the_turn_amends_it() -> None:
     """Speech outlasts generation: only what was heard stays."""
     tap, model = Tap(), Model(Reply("Once upon a time there was a robot."))
@@ -159,21 +146,6 @@ def test_an_interruption_after_the_turn_amends_it() -> None:
     assert loop.session.messages[-1]["content"] == "Once upon a time"
     assert tap.seen[-1] == (ON_INTERRUPT, {"heard_text": "Once upon a time"})
     assert model.heard == ["Once upon a time"]
-
-
-def test_an_interruption_during_the_turn_comes_before_its_end() -> None:
-    """The turn is marked as interrupted when it is committed."""
-    tap = Tap()
-
-    def answer() -> Reply:
-        loop.interrupt("Once")
-        return Reply("Once upon", interrupted=True)
-
-    loop = AgentLoop(Model(answer), hooks=[tap])
-    assert loop.run("tell me a story").interrupted
-    assert tap.order[-2:] == [ON_INTERRUPT, ON_RUN_END]
-    assert tap.seen[-1][1].interrupted
-    assert loop.session.messages[-1]["content"] == "Once"
 
 
 def test_a_hook_can_replace_the_reply_at_the_end() -> None:

@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from talking import Model, opened
 
-import edgemem
 from edgemem import AgentLoop
 from edgemem.errors import InvalidInputError
 from edgemem.memory import Memory
-from edgemem.records import Message, Reply, ToolCall
+from edgemem.records import Reply, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 
-PROFILE = '[llama]\nembedder = ""\n'
 
-
-class Model:
-    """Calls what it is told to call, and keeps its prompts."""
-
-    def __init__(self, *calls: dict[str, Any]) -> None:
-        self.calls = list(calls)
-        self.prompts: list[list[Message]] = []
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.prompts.append(list(messages))
-        return Reply("", (ToolCall("notes", self.calls.pop(0)),)) if self.calls else Reply("Done.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
-
-def opened(home: Path, profile: str = PROFILE) -> Memory:
-    """Open a home that finds by words."""
-    home.mkdir(exist_ok=True)
-    (home / "edgemem.toml").write_text(profile)
-    return edgemem.open(home, worker=False)
+def calling(call: dict[str, Any]) -> Reply:
+    """Return a reply that calls the tool."""
+    return Reply("", (ToolCall("notes", call),))
 
 
 @pytest.fixture
@@ -52,7 +33,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def outcome(memory: Memory, said: str, call: dict[str, Any], *, session: str = "s", **how: Any) -> str:
     """Return what the tool answers in a turn."""
-    loop = AgentLoop(Model(call), hooks=memory.hooks(session_id=session), tools=memory.tools())
+    loop = AgentLoop(Model(calling(call)), hooks=memory.hooks(session_id=session), tools=memory.tools())
     loop.run(said, **how)
     assert loop.hooks.failures() == []
     (answer,) = [m["content"] for m in loop.session.messages if m["role"] == "tool"][-1:]
@@ -87,7 +68,7 @@ def test_a_voice_that_nobody_knows_is_refused(memory: Memory, call: dict[str, An
 
 def test_where_notes_are_everybodys_so_is_the_tool(tmp_path: Path) -> None:
     """A robot that knows no voices keeps notes all the same, if its operator says so."""
-    with opened(tmp_path / "home", f'{PROFILE}[notes]\nlevel = "shared"\n') as memory:
+    with opened(tmp_path / "home", '[notes]\nlevel = "shared"\n') as memory:
         assert outcome(memory, "Note: lamp oil.", write("Buy lamp oil")) == "Noted: Buy lamp oil."
         assert "Buy lamp oil" in outcome(memory, "What is noted?", READ)
         assert "said by" not in memory.notes.read()
@@ -97,10 +78,10 @@ def test_nothing_private_becomes_a_note(memory: Memory) -> None:
     """Neither from a private turn, nor what a later one repeats of it: everybody of the household reads notes."""
     before = memory.notes.read()
     hooks = memory.hooks(session_id="s")
-    model = Model(write("The PIN is 4711"))
+    model = Model(calling(write("The PIN is 4711")))
     loop = AgentLoop(model, hooks=hooks, tools=memory.tools(), speaker="ann")
     loop.run("Between us: the PIN is 4711.", private=True)
-    model.calls = [write("Her PIN: 4711")]
+    model.answers = [calling(write("Her PIN: 4711"))]
     loop.run("Write that down.")
     answers = [str(m["content"]) for m in loop.session.messages if m["role"] == "tool"]
     assert len(answers) == 2

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.llama.replies import THOUGHTS, Call
-from edgemem.loop.replies import Voice, parse, typed
+from edgemem.llama.replies import THOUGHTS, Call, meaning_of
+from edgemem.loop.replies import Voice, typed
 
 CALL = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
+
+
+def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Call, ...]]:
+    """Return the speech and the calls of a reply."""
+    meaning = meaning_of(text, names)
+    return meaning.text, meaning.calls
 
 
 def spoken(pieces: Iterable[str], names: frozenset[str] = frozenset()) -> list[str]:

@@ -231,19 +231,6 @@ def test_markers_that_are_control_tokens(tmp_path: Path, memory: Memory, vocabul
     model.close()
 
 
-def test_kept_thoughts_give_way(model: Any, memory: Memory, vocabularies: Path) -> None:
-    """Thoughts stay in the cache while there is room; a prompt that fits without them is never refused."""
-    room = 400
-    with talking(model, memory, vocabularies, "Qwen-Qwen3-0.6B") as (loop, forced):
-        loop.model.max_tokens = 4096 - room  # type: ignore[attr-defined]
-        for n in range(6):
-            forced.queue = [f"<think>\n{'Where may it be? ' * 20}{n}\n</think>\n\nOn the table."]
-            assert loop.run(f"Where is cup {n}?").reply == "On the table."
-    assert max(map(len, forced.ids)) <= room
-    again = [held - common for held, common in zip(forced.held, forced.common, strict=True)]
-    assert 0 < sum(lost > 0 for lost in again) < 4
-
-
 def test_a_barge_in_at_half_a_marker(model: Any, memory: Memory, vocabularies: Path) -> None:
     """What was held back when the robot was cut off was not said, so the cache ends before it, and no earlier."""
     with talking(model, memory, vocabularies, "Qwen-Qwen2.5-7B-Instruct") as (loop, forced):
@@ -256,14 +243,3 @@ def test_a_barge_in_at_half_a_marker(model: Any, memory: Memory, vocabularies: P
         assert len(log.ids) == len(forced.ids[0]) + 3
         loop.run("Go on.")
         assert forced.common == forced.held
-
-
-def test_a_changed_call_is_read_anew(model: Any, memory: Memory, vocabularies: Path) -> None:
-    """A history that calls another tool than the model did is what the model gets to see."""
-    with talking(model, memory, vocabularies, "Qwen-Qwen2.5-7B-Instruct", tools=[WEATHER]) as (loop, forced):
-        forced.queue = ['<tool_call>{"name":"weather","arguments":{"city":"Oslo"}}</tool_call>', "It is 21."]
-        loop.run("And the weather?")
-        call = loop.session.messages[1]["tool_calls"][0]["function"]
-        loop.session.messages[1]["tool_calls"][0]["function"] = {**call, "arguments": '{"city": "Rome"}'}
-        loop.run("And now?")
-        assert "Rome" in model.detokenize(forced.ids[-1]).decode()

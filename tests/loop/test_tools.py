@@ -13,15 +13,13 @@ from tool_robot import Robot, of
 import edgemem
 from edgemem.config import MemorySettings, Profile, ToolSettings
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.conversation import conversation_of
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.inspect.script import Line, ScriptedCall
 from edgemem.loop.memory_tools import NAMES, memory_tools
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.memory import Memory
-from edgemem.records import Episode, Fact, Heard, Preference, Reader
+from edgemem.records import Fact, Heard, Reader
 from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.rights import readable
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -161,33 +159,6 @@ def test_an_unknown_voice_has_what_is_shared(memory: Memory) -> None:
     assert {fact.key for fact in memory.store.facts()} == {"wifi"}
 
 
-def test_private_text_is_not_told_while_somebody_else_listens(memory: Memory) -> None:
-    """Alice alone hears it; with Bob in the room there is nothing under that name."""
-    memory.store.add_fact("pin", "1234", scope="user:alice")
-    robot = Robot(memory)
-    assert "1234" in robot.answer("my pin", "recall_fact", key="pin")
-    for name in ("recall_fact", "forget_fact"):
-        assert "1234" not in robot.answer("my pin", name, key="pin", audience=("bob",))
-    assert "1234" not in robot.answer("list", "list_facts", audience=("",))
-    assert memory.store.get_fact("pin", scope="user:alice") == "1234"
-
-
-def test_a_turn_that_read_something_private_is_private(memory: Memory, tmp_path: Path) -> None:
-    """What a tool told Alice alone stands in no later prompt of Bob, nor in the stored session for him."""
-    memory.store.add_fact("pin", "1234", scope="user:alice")
-    robot = Robot(memory)
-    robot.turn("what is my pin", "recall_fact", key="pin")
-    robot.turn("keep this for me", "remember_fact", key="diary", value="secret", scope="me")
-    robot.turn("list", "list_facts", speaker="bob")
-    for private in conversation_of(robot.loop.ctx).layout.turns[:2]:
-        assert (private.level, private.owner) == ("private", "alice")
-        assert not readable(Reader("bob"), private.level, private.owner)
-    stored = memory.sessions.journal.read_turns("kitchen")
-    assert [turn.level for turn in stored] == ["private", "private", "household"]
-    seen = robot.turn("and now", "list_facts", speaker="bob").handed[0]
-    assert not [message for message in seen if "1234" in str(message) or "secret" in str(message)]
-
-
 def test_what_a_tool_told_is_not_put_before_the_model_again(memory: Memory) -> None:
     """The prompt stays byte for byte as it was, and the fact counts as shown."""
     memory.store.add_fact("city", "Berlin")
@@ -207,16 +178,6 @@ def test_what_a_tool_changed_is_not_told_as_news(memory: Memory) -> None:
     assert "Forgotten" in robot.forget("forget the city", "city")
     for result in (robot.turn("hello", "list_facts"), robot.turn("hello", "list_facts", speaker="bob")):
         assert "<memory>" not in result.handed[0][-1]["content"]
-
-
-def test_what_is_said_in_private_stays_with_the_speaker(memory: Memory) -> None:
-    """In a private turn the scope of the model does not count."""
-    robot = Robot(memory)
-    robot.turn("between us", "remember_fact", key="crush", value="Bob", scope="global", private=True)
-    (fact,) = memory.store.facts()
-    assert (fact.scope, fact.level, fact.owner) == ("user:alice", "private", "alice")
-    told = robot.answer("between us", "remember_fact", key="k", value="v", private=True, speaker=None)
-    assert "knows who is speaking" in told
 
 
 def test_memory_is_found_by_meaning(memory: Memory) -> None:
@@ -341,18 +302,6 @@ def test_a_yes_that_comes_later_is_none(memory: Memory) -> None:
     assert memory.store.get_fact("city") == "Berlin"
 
 
-def test_what_was_heard_badly_twice_is_told_as_such(memory: Memory) -> None:
-    """The model hears that it may be wrong, when it is stored and when it is looked up."""
-    memory.store.add_fact("city", "Berlin", scope="household", heard=Heard(asr_confidence=0.9))
-    robot = Robot(memory)
-    badly = Heard("alice", asr_confidence=0.2)
-    for words in ("Not believed", "Remembered: city: Perlin (perhaps misheard"):
-        told = robot.answer("my city is Perlin", "remember_fact", key="city", value="Perlin", heard=badly)
-        assert told.startswith(words)
-    assert "city: Perlin (perhaps misheard)" in robot.answer("my city", "recall_fact", key="city")
-    assert "perhaps misheard" in robot.answer("my city", "search_memory", query="Perlin")
-
-
 def test_tools_say_what_they_need(memory: Memory) -> None:
     """No store, one name instead of several, and no choice at all."""
     with pytest.raises(InvalidInputError, match="needs a memory store, not NoneType"):
@@ -432,10 +381,7 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
         assert set(schema["required"]) <= set(schema["properties"])
         if tool.name not in ("search_memory", "notes", "read_more"):
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
-    tools = memory_tools(store, speaker="alice", places=("kitchen",))
-    enum = of(tools, "recall_fact").parameters["properties"]["scope"]["enum"]
-    assert enum == ["global", "household", "me", "env:kitchen"]
-    told = of(tools, "remember_fact").run(key="milk", value="empty", scope="env:kitchen")
+    told = of(memory_tools(store), "remember_fact").run(key="milk", value="empty", scope="env:kitchen")
     assert told == "Remembered: milk: empty."
 
 
@@ -464,53 +410,6 @@ def test_unknown_tools_and_a_search_without_recall_are_refused(store: SQLiteMemo
         memory_tools(store, include=NAMES)
 
 
-class DictStore:
-    """A user's own store over a dict: the protocol and nothing else."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], Fact] = {}
-
-    def add_fact(self, key: str, value: str, *, scope: str = "global", source: str = "") -> None:
-        self.kept[scope, key] = Fact(key, value, scope, source=source)
-
-    def get_fact(self, key: str, *, scope: str = "global") -> str | None:
-        return self.kept[scope, key].value if (scope, key) in self.kept else None
-
-    def facts(self, *, scope: str | None = None) -> list[Fact]:
-        return [fact for fact in self.kept.values() if scope in (None, fact.scope)]
-
-    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
-        return self.kept.pop((scope, key), None) is not None
-
-    def set_preference(self, key: str, value: str) -> None: ...
-
-    def preferences(self) -> list[Preference]:
-        return []
-
-    def add_episode(self, kind: str, payload: dict[str, Any], outcome: str, *, agent: str = "") -> None: ...
-
-    def recent_episodes(self, n: int = 5, *, kind: str | None = None) -> list[Episode]:
-        return []
-
-    def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
-        return ""
-
-
-def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
-    """A store that knows no levels is read by what its scopes mean."""
-    store = DictStore()
-    store.add_fact("pin", "1234", scope="user:alice")
-    tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
-    bob = ToolTurn("hello", Reader("bob"))
-    alice = ToolTurn("my pin", Reader("alice"))
-    assert "1234" not in of(tools, "list_facts").run(bob)
-    assert "Nothing was erased" in of(tools, "forget_fact").run(bob, key="pin")
-    assert "Remembered" in of(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
-    assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
-    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="pin")
-    assert [fact.scope for fact in store.facts()] == ["user:bob"]
-
-
 def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemoryStore) -> None:
     """It may say otherwise, which history keeps, and erase what nobody known has said."""
     store.add_fact("wifi", "frogs", heard=Heard("alice"))
@@ -525,17 +424,6 @@ def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemo
     assert "Refused" in after_a_yes(of(tools, "forget_fact"), key="wifi")
     assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), key="oven")
     assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="bob", key="wifi")
-
-
-def test_a_forgotten_fact_is_in_no_file_of_the_home(memory: Memory) -> None:
-    """Truth, index and logs, as soon as idle time came: only the conversation itself still says what was said."""
-    memory.store.add_fact("code", "rhubarb", scope="household")
-    memory.idle(5)
-    tools = memory.tools(speaker="alice")
-    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="code")
-    assert memory.idle(5)
-    files = [path for path in memory.home.rglob("*") if path.is_file()]
-    assert not [path for path in files if b"rhubarb" in path.read_bytes()]
 
 
 @pytest.mark.parametrize(
@@ -573,17 +461,6 @@ def test_no_reply_is_longer_than_its_bound(tmp_path) -> None:
         assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
-    "order", ["forget the city", "did you forget the city", "hello", "olvida la ciudad", "glöm staden"]
-)
-def test_every_order_is_asked_back(memory: Memory, order: str) -> None:
-    """A clear order, a mention of forgetting, none at all, and a language that is not known here."""
-    memory.store.add_fact("city", "Berlin")
-    told = Robot(memory).answer(order, "forget_fact", key="city")
-    assert told.startswith("Not erased yet. Ask the user: shall I erase this for good?")
-    assert memory.store.get_fact("city") == "Berlin"
-
-
 def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
     """A doubtful value does not pass for remembered."""
     robot = Robot(memory)
@@ -593,12 +470,3 @@ def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
     assert "Kept as perhaps misheard" in told
     assert told.endswith("still holds.")
     assert memory.store.get_fact("drink", scope="household") == "tea"
-
-
-def test_an_empty_name_is_said_to_be_empty(memory: Memory) -> None:
-    """Nothing is looked up or erased, and no empty name is quoted."""
-    robot = Robot(memory)
-    for name in ("recall_fact", "forget_fact"):
-        told = robot.answer("forget my city", name, key=" ")
-        assert "empty" in told
-        assert "name ." not in told

@@ -66,9 +66,6 @@ def test_the_caps_of_the_seed_hold(store: Any) -> None:
     agent, model = loop_with(MemoryInjectionHook(store, max_chars=40))
     agent.run("hello")
     assert model.newest.count("- shelf.") == 2
-    agent, model = loop_with(MemoryInjectionHook(store, block_tokens=40))
-    agent.run("hello")
-    assert 0 < model.newest.count("- shelf.") < 5
 
 
 def test_preferences_are_listed_and_told_when_they_change(store: Any) -> None:
