@@ -20,7 +20,7 @@ from edgemem.context.block.select import adds, least_scores, only_asks, worth_sa
 from edgemem.context.budget import PARTS, Budget, divide
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt.log import PromptLog
-from edgemem.errors import InvalidInputError, TemplateError
+from edgemem.errors import ContextOverflowError, InvalidInputError, TemplateError
 from edgemem.fence import BULLET, fence, is_alone, storable
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
@@ -287,6 +287,13 @@ def _division(budget: Budget, taken: Mapping[str, int]) -> list[PlanRow]:
     return [PlanRow(part, used[part], shares[part] - used[part], *bounds[part]) for part in PARTS]
 
 
+def _too_small(budget: Budget) -> Iterator[str]:
+    try:
+        budget.check_head()
+    except ContextOverflowError as error:
+        yield str(error)
+
+
 def _budgets(hooks: Iterable[Hook]) -> list[Budget]:
     planned = [hook.budget for hook in hooks if isinstance(hook, TokenBudgetHook)]
     return [budget for budget in planned if budget is not None]
@@ -302,10 +309,7 @@ def _notes(
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
     for budget in _budgets(hooks):
-        try:
-            budget.check_head()
-        except ContextOverflowError as error:
-            yield str(error)
+        yield from _too_small(budget)
     for hook in hooks:
         if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *BESIDE)):
             yield f"{getattr(hook, 'name', type(hook).__name__)} was not asked, because it may store something."
