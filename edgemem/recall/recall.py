@@ -17,8 +17,8 @@ from edgemem.recall.rank.rerank import Bounds, SecondPass, second_pass
 from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of
 from edgemem.recall.results import fetch
 from edgemem.recall.search.search import Limits, RecallStats, Search
-from edgemem.recall.search.table import Filter, make_filter
 from edgemem.recall.search.tail import Tail
+from edgemem.recall.search.view import Filter
 from edgemem.recall.times import checked_when, past_times
 from edgemem.store.rights import as_spelled, spellings
 
@@ -160,14 +160,15 @@ class Recall:
             foreign_meaning=settings.foreign_meaning,
         )
         session, turns = skip_turns or ("", ())
-        allowed = make_filter(
+        held = None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader)
+        allowed = Filter(
             reader,
             kinds=kinds,
             session_id=self._session_id(session),
             turns=turns,
-            past=past,
+            past=past or held is not None,
             known_at=None if when is None else when.known_tick,
-            held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
+            held=held,
         )
         people = {**{name: name for name in names}, **(called or {})}
         if people:
@@ -239,7 +240,7 @@ class Recall:
         reader = as_spelled(self._truth, reader)
         asked = parse_query(query, self._clock.now())
         limits = Limits(candidates=self._settings.now.recall.candidates)
-        allowed = make_filter(reader, kinds=kinds, past=past and asked.asks_past)
+        allowed = Filter(reader, kinds=kinds, past=past and asked.asks_past)
         return self._search(asked, reader, {}, allowed, limits)[1]
 
     def _search(
