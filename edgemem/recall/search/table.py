@@ -121,6 +121,8 @@ class DocTable:
         """The numbers of docs that are not in the index yet."""
         self.dropped = 0
         """How many docs were taken out."""
+        self._stale = False
+        """Whether terms may stand here that no text holds."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -136,7 +138,7 @@ class DocTable:
             passing: it is not in the index yet; `drop_passing` takes it out again.
         """
         spans = row.spans
-        self.drop(row.id)
+        self._vacate(row.id)
         slot = self.n
         self._make_room(slot)
         called = self._calling(frozenset(row.called.split())) if row.called else NOBODY
@@ -171,6 +173,10 @@ class DocTable:
 
     def drop(self, doc: int) -> None:
         """Leave nothing of a doc but its terms, until they are pruned; its slot stays, and is nobody's."""
+        self._stale = self._stale or doc in self
+        self._vacate(doc)
+
+    def _vacate(self, doc: int) -> None:
         self._passing.discard(doc)
         slot = self._slots.pop(doc, None)
         if slot is None:
@@ -192,8 +198,8 @@ class DocTable:
         for doc in list(self._passing):
             self.drop(doc)
 
-    def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> bool:
-        """Drop the terms that no text holds any more; return whether it came to the end.
+    def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> None:
+        """Drop the terms that no text holds any more, if a text was taken out.
 
         Args:
             stop: asked between steps of some milliseconds.
@@ -201,17 +207,19 @@ class DocTable:
         """
         import numpy as np
 
-        terms = list(self._postings)
+        if not self._stale:
+            return
+        self._stale, terms = False, list(self._postings)
         for first in range(0, len(terms), _TERMS):
             if stop and stop():
-                return False
+                self._stale = True
+                return
             with lock:
                 ids = self.rows["id"]
                 for term in terms[first : first + _TERMS]:
                     if not ids[np.frombuffer(self._postings[term], np.uint32) >> 8].any():
                         del self._postings[term]
                         self.alikes.drop(term)
-        return True
 
     def find(self, terms: Iterable[str]) -> list[tuple[str, Slots, Numbers]]:
         """Return those terms that stand anywhere with the slots that each stands in, and how often."""

@@ -154,7 +154,9 @@ class WordSearch:
             for term in informative
             if question.english and not statistics.counts.get(term) and len(term) >= LEAST_LETTERS
         ]
-        near: dict[str, Sequence[Alike]] = {term: view.columns.alikes.near(term, wide=term in question.strange) for term in unknown}
+        near: dict[str, Sequence[Alike]] = {
+            term: view.columns.alikes.near(term, wide=term in question.strange) for term in unknown
+        }
         sure = question.strange
         if question.language == "de":
             near = {term: self._parted(term, known=bool(statistics.counts.get(term))) for term in informative}
