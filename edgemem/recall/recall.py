@@ -12,8 +12,9 @@ from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.query import parse_query
+from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
-from edgemem.recall.rank.rerank import Bounds, SecondPass, second_pass
+from edgemem.recall.rank.rerank import SecondPass, second_pass
 from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of
 from edgemem.recall.results import fetch
 from edgemem.recall.search.search import Limits, RecallStats, Search
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
-
-RERANK_SHARE = 0.5
-"""The reranker's part in the order of what it has read."""
-
-RERANK_MOST = 16
-"""Items that the reranker reads at most, the best first: one takes as long as embedding question and text together."""
 
 
 class Recall:
@@ -190,7 +185,7 @@ class Recall:
                 when=when,
             )
         )
-        most = k if self._reranker is None else max(k, RERANK_MOST)
+        most = k if self._reranker is None else max(k, rerank.MOST)
         echoes = None if repeated else Echoes(question)
         selection = Selection(most, echoes, min_score, frozenset(exclude), known, settings.safety_keys)
         groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, selection)
@@ -294,8 +289,7 @@ class Recall:
         seconds = None
         if limits.deadline is not None:
             seconds = min(self._settings.now.recall.rerank_ms / 1e3, limits.deadline - monotonic())
-        bounds = Bounds(RERANK_MOST, seconds, RERANK_SHARE)
-        return second_pass(self._reranker, query, groups, bounds, known=known, stop=stop)
+        return second_pass(self._reranker, query, groups, seconds=seconds, known=known, stop=stop)
 
     def _session_id(self, session: str) -> int | None:
         if not session:

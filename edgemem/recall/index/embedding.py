@@ -370,7 +370,9 @@ class Embedding:
     def _rows(self, texts: Sequence[str], stop: Stop | None) -> Sequence[Vector]:
         if not texts:
             return ()
-        return self.embedder.embed_texts(texts) if stop is None else self.embedder.embed_until(texts, stop)
+        return (
+            list(self.embedder.embed_texts(texts)) if stop is None else self.embedder.embed_until(texts, stop)
+        )
 
 
 def _mean(vectors: Sequence[Vector | None]) -> Vector | None:
