@@ -25,7 +25,7 @@ from edgemem.memory.model_health import (
     warn,
 )
 from edgemem.memory.watch import fault_of_watching
-from edgemem.recall.recall import RERANK_MOST
+from edgemem.recall.rank.rerank import MOST as RERANK_MOST
 from edgemem.records import Check
 from edgemem.scopes import meant_by
 from edgemem.store.backups import backup_paths

@@ -12,13 +12,14 @@ from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.query import parse_query
+from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
-from edgemem.recall.rank.rerank import Bounds, SecondPass, second_pass
+from edgemem.recall.rank.rerank import SecondPass, second_pass
 from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of
 from edgemem.recall.results import fetch
 from edgemem.recall.search.search import Limits, RecallStats, Search
-from edgemem.recall.search.table import Filter, make_filter
 from edgemem.recall.search.tail import Tail
+from edgemem.recall.search.view import Filter
 from edgemem.recall.times import checked_when, past_times
 from edgemem.store.rights import as_spelled, spellings
 
@@ -37,12 +38,6 @@ if TYPE_CHECKING:
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
-
-RERANK_SHARE = 0.5
-"""The reranker's part in the order of what it has read."""
-
-RERANK_MOST = 16
-"""Items that the reranker reads at most, the best first: one takes as long as embedding question and text together."""
 
 
 class Recall:
@@ -160,14 +155,15 @@ class Recall:
             foreign_meaning=settings.foreign_meaning,
         )
         session, turns = skip_turns or ("", ())
-        allowed = make_filter(
+        held = None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader)
+        allowed = Filter(
             reader,
             kinds=kinds,
             session_id=self._session_id(session),
             turns=turns,
-            past=past,
+            past=past or held is not None,
             known_at=None if when is None else when.known_tick,
-            held=None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader),
+            held=held,
         )
         people = {**{name: name for name in names}, **(called or {})}
         if people:
@@ -189,7 +185,7 @@ class Recall:
                 when=when,
             )
         )
-        most = k if self._reranker is None else max(k, RERANK_MOST)
+        most = k if self._reranker is None else max(k, rerank.MOST)
         echoes = None if repeated else Echoes(question)
         selection = Selection(most, echoes, min_score, frozenset(exclude), known, settings.safety_keys)
         groups = best_of_groups(ranking, apart or (KINDS.values(),), rows, selection)
@@ -239,7 +235,7 @@ class Recall:
         reader = as_spelled(self._truth, reader)
         asked = parse_query(query, self._clock.now())
         limits = Limits(candidates=self._settings.now.recall.candidates)
-        allowed = make_filter(reader, kinds=kinds, past=past and asked.asks_past)
+        allowed = Filter(reader, kinds=kinds, past=past and asked.asks_past)
         return self._search(asked, reader, {}, allowed, limits)[1]
 
     def _search(
@@ -293,8 +289,7 @@ class Recall:
         seconds = None
         if limits.deadline is not None:
             seconds = min(self._settings.now.recall.rerank_ms / 1e3, limits.deadline - monotonic())
-        bounds = Bounds(RERANK_MOST, seconds, RERANK_SHARE)
-        return second_pass(self._reranker, query, groups, bounds, known=known, stop=stop)
+        return second_pass(self._reranker, query, groups, seconds=seconds, known=known, stop=stop)
 
     def _session_id(self, session: str) -> int | None:
         if not session:

@@ -13,7 +13,7 @@ from edgemem.config import Profile
 from edgemem.errors import ModelError
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
 from edgemem.llama.reranker import LlamaReranker, open_reranker
-from edgemem.recall.recall import RERANK_MOST
+from edgemem.recall.rank.rerank import MOST as RERANK_MOST
 from lab.languages import household
 
 if TYPE_CHECKING:

@@ -20,13 +20,11 @@ from edgemem.recall.search.bm25 import (
     MAX_MATCHES,
     MAX_TERMS,
     B,
-    Bm25Scores,
     Statistics,
-    bm25_scores,
-    occurrences_of,
+    note_bm25,
 )
-from edgemem.recall.search.table import DocTable, Row, make_filter
-from edgemem.recall.search.view import View
+from edgemem.recall.search.table import DocTable, Row
+from edgemem.recall.search.view import Filter, View
 from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem
 from edgemem.records import Reader
 
@@ -161,26 +159,24 @@ def columns_of(texts):
 
 def seen(columns):
     """Return columns as the operator sees them."""
-    return View(columns, make_filter(None))
+    return View(columns, Filter(None))
 
 
-def occurrences(columns, texts, asked, *, parts=1):
-    """Return where terms stand, in as many parts: as the index and what is not in it yet give them."""
-    found = []
+def occurrences(columns, texts, asked):
+    """Return where terms stand."""
+    places = []
     for term in asked:
-        for part in range(parts):
-            some = {t.id: t.words.count(term) for t in texts[part::parts] if term in t.words}
-            if some:
-                found.append((term, columns.slots_of(some), np.array(list(some.values()), np.float32)))
-    return found
+        some = {t.id: t.words.count(term) for t in texts if term in t.words}
+        if some:
+            places.append((term, columns.slots_of(some), np.array(list(some.values()), np.float32)))
+    return places
 
 
-def matched_in(view, where, statistics) -> Bm25Scores:
-    """Return what terms are worth that each were said."""
-    stands = occurrences_of(view, where)
-    return bm25_scores(
-        view, stands, {name: TermWeight(1.0, statistics.counts[name]) for name in stands.names}, statistics
-    )
+def matched_in(view, where, statistics, weight=1.0):
+    """Return the BM25 of terms that were each said, by text, window and session."""
+    asked = {name: TermWeight(weight, statistics.counts[name]) for name, _, _ in where}
+    note_bm25(view, where, asked, statistics)
+    return view.words, view.window, view.session
 
 
 def statistics_of(texts):
@@ -250,10 +246,9 @@ others = st.tuples(st.sampled_from([FACT, EPISODE]), st.integers(0, 2), st.boole
     st.one_of(st.none(), st.frozensets(st.sampled_from(sorted(KINDS.values())))),
     st.frozensets(st.integers(1, 4)),
     st.booleans(),
-    st.integers(1, 3),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=4, unique=True),
 )
-def test_scores_are_those_of_plain_python(talk, facts, order, reader, kinds, turns, past, parts, asked):
+def test_scores_are_those_of_plain_python(talk, facts, order, reader, kinds, turns, past, asked):
     """In whatever order texts came and whoever asks, texts, windows and sessions have the BM25 that the formula gives."""
     texts = [
         Text(n, TURN, session, turn, level, owner, past=False, words=said)
@@ -265,26 +260,26 @@ def test_scores_are_those_of_plain_python(talk, facts, order, reader, kinds, tur
         for n, (kind, level, over, said) in enumerate(facts)
     ]
     order.shuffle(texts)
-    only = make_filter(reader, kinds=kinds, session_id=2, turns=turns, past=past)
+    only = Filter(reader, kinds=kinds, session_id=2, turns=turns, past=past)
     all_columns = columns_of(texts)
     may = View(all_columns, only).may[:-1]
     statistics = statistics_of(texts)
     texts = [t._replace(shown=bool(shown)) for t, shown in zip(texts, may, strict=True)]
     columns = columns_of(texts)
-    found = matched_in(View(columns, only), occurrences(columns, texts, asked, parts=parts), statistics)
+    found = matched_in(View(columns, only), occurrences(columns, texts, asked), statistics)
     own, window, session = by_hand(texts, asked, statistics)
     slot_of = dict(zip([t.id for t in texts], columns.slots_of([t.id for t in texts]), strict=True))
-    for scores, expected in ((found.own, own), (found.window, window)):
+    for scores, expected in ((found[0], own), (found[1], window)):
         assert len(scores) == columns.n + 1
         assert scores[-1] == 0
         for t in texts:
             assert scores[slot_of[t.id]] == pytest.approx(expected.get(t.id, 0.0), rel=1e-4, abs=1e-6)
-    assert len(found.session) == columns.sessions
-    assert found.session[0] == 0
+    assert len(found[2]) == columns.sessions
+    assert found[2][0] == 0
     for t in texts:
         if t.session is not None:
             code = columns.rows["session"][slot_of[t.id]]
-            assert found.session[code] == pytest.approx(session[t.session], rel=1e-4, abs=1e-6)
+            assert found[2][code] == pytest.approx(session[t.session], rel=1e-4, abs=1e-6)
 
 
 def talk(*said, level=0, session=1):
@@ -296,20 +291,17 @@ def talk(*said, level=0, session=1):
 
 
 def test_a_term_counts_as_much_as_it_is_worth():
-    """What may only have been misheard counts less in texts, windows and sessions alike, and what is not asked for nothing."""
+    """What may only have been misheard counts less in texts, windows and sessions alike, and what is rarer more."""
     texts = talk("cup", "x", "kettle")
-    view = seen(columns_of(texts))
-    stands = occurrences_of(view, occurrences(view.columns, texts, ["cup", "kettle"]))
-    assert stands.counts == {"cup": 1, "kettle": 1}
-    whole, half = (
-        bm25_scores(view, stands.of({"cup"}), {"cup": TermWeight(weight, 1)}, statistics_of(texts))
-        for weight in (1.0, 0.5)
-    )
-    for scores, other in zip(whole[:3], half[:3], strict=True):
+    columns, statistics = columns_of(texts), statistics_of(texts)
+    where = occurrences(columns, texts, ["cup"])
+    whole, half = (matched_in(seen(columns), where, statistics, weight) for weight in (1.0, 0.5))
+    for scores, other in zip(whole, half, strict=True):
         assert other.tolist() == pytest.approx([score / 2 for score in scores])
-    assert whole.own.tolist()[1:] == [0, 0, 0]
-    rarer = bm25_scores(view, stands.of({"cup"}), {"cup": TermWeight(1.0, 0.5)}, statistics_of(texts))
-    assert rarer.own[0] > whole.own[0]
+    assert whole[0].tolist()[1:] == [0, 0, 0]
+    rarer = seen(columns)
+    note_bm25(rarer, where, {"cup": TermWeight(1.0, 0.5)}, statistics)
+    assert rarer.words[0] > whole[0][0]
 
 
 def beside_hidden(text):
@@ -319,9 +311,7 @@ def beside_hidden(text):
     columns = columns_of(texts)
     statistics = Statistics(docs=5, terms=9, counts={"cup": 2})
     where = occurrences(columns, texts, ["cup"])
-    return [
-        each.tolist() for each in matched_in(View(columns, make_filter(Reader("ann"))), where, statistics)
-    ]
+    return [each.tolist() for each in matched_in(View(columns, Filter(Reader("ann"))), where, statistics)]
 
 
 def test_the_words_of_a_hidden_text_find_nothing():

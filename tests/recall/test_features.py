@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.query import ParsedQuery
-from edgemem.recall.rank.features import FEATURES, Field, features_of
+from edgemem.recall.rank.features import FEATURES, features_of
 from edgemem.recall.search.table import DocTable, Row
+from edgemem.recall.search.view import Filter, View
 from edgemem.recall.traits import ASKS, SAYS_I
 
 DAY = 86400.0
@@ -32,35 +33,27 @@ def looked_at(rows, question=None, *, slots=None, mentioned=(), **scores):
     columns = DocTable()
     for member in rows:
         columns.append(member)
-    n = columns.n
-
-    def padded(name, length):
-        given = scores.get(name, ())
-        return np.array([*given, *[0.0] * (length - len(given))], np.float32)
-
-    field = Field(
-        columns,
-        padded("words", n + 1),
-        padded("window", n + 1),
-        padded("session", columns.sessions),
-        padded("meaning", n + 1),
-    )
-    spoken_of = np.isin(np.arange(n + 1), list(mentioned))
     hits = features_of(
-        field,
-        np.arange(n) if slots is None else np.array(slots, np.intp),
+        view_of(columns, mentioned, **scores),
+        np.arange(columns.n) if slots is None else np.array(slots, np.intp),
         question or asking(),
-        spoken_of,
-        everything,
     )
     assert hits.dtype == np.float32
-    assert hits.shape == (n if slots is None else len(slots), len(FEATURES))
+    assert hits.shape == (columns.n if slots is None else len(slots), len(FEATURES))
     return dict(zip(FEATURES, hits.T.tolist(), strict=True))
 
 
-def everything(slots):
-    """Allow all slots."""
-    return np.ones(len(slots), bool)
+def view_of(columns, mentioned=(), *, words=(), window=(), session=(), meaning=()):
+    """Return what the operator sees of a table, with scores."""
+    view = View(columns, Filter(None))
+    view.words[: len(words)], view.window[: len(window)], view.session[: len(session)] = (
+        words,
+        window,
+        session,
+    )
+    view.cosines[: len(meaning)], view.near[: len(meaning)] = meaning, True
+    view.mentioned[list(mentioned)] = True
+    return view
 
 
 def times(*spans):
@@ -140,16 +133,11 @@ def test_what_came_after_the_question_counts_for_nothing():
     columns = DocTable()
     for number in (1, 2):
         columns.append(row(number))
-    field = Field(
-        columns,
-        *(np.array(member, np.float32) for member in ([1, 0, 0], [1, 0, 0], [0, 1], [0.5, 0, 0])),
-    )
+    view = view_of(columns, words=(1, 0), window=(1, 0), session=(0, 1), meaning=(0.5, 0))
     question, slots = asking(people=frozenset({"ann"})), np.arange(2)
-    before = features_of(field, slots, question, np.zeros(3, bool), everything)
+    before = features_of(view, slots, question)
     columns.append(row(3, marks=SAYS_I, session_id=1))
-    columns.append(row(4, marks=SAYS_I, session_id=9, times=times((0, 9, 1))))
-    after = features_of(field, slots, question, np.zeros(3, bool), everything)
-    assert (before == after).all()
+    assert (before == features_of(view, slots, question)).all()
 
 
 numbers = st.lists(st.floats(0, 1, width=32), min_size=5, max_size=5)

@@ -17,8 +17,8 @@ from edgemem.recall.query import ParsedQuery
 from edgemem.recall.rank.features import FACT_FEATURES, FEATURES, MEANING, fact_features_of
 from edgemem.recall.rank.model import FactModel, FactModels, LinearModel, Models, reasons, shipped_models
 from edgemem.recall.rank.replacing import PAIR_FEATURES, Messages
-from edgemem.recall.search.table import DocTable, Row, make_filter
-from edgemem.recall.search.view import View
+from edgemem.recall.search.table import DocTable, Row
+from edgemem.recall.search.view import Filter, View
 from lab import fit
 from lab.learning import AGAINST
 
@@ -174,7 +174,7 @@ def view_of(*facts):
         columns.append(
             Row(FIRST_OTHER + n, FACT, n + 1, 0, None, who, None, None, 0.0, 0, subject, subject and "size", 0, None, None, 3)
         )  # fmt: skip
-    view = View(columns, make_filter(None))
+    view = View(columns, Filter(None))
     for n, (_, _, words, cosine) in enumerate(facts):
         view.words[n], view.cosines[n], view.near[n] = words, cosine or 0, cosine is not None
     return view

@@ -10,8 +10,8 @@ from edgemem.recall.index.sources import TURN
 from edgemem.recall.index.vectors import ExactVectors
 from edgemem.recall.query import ParsedQuery
 from edgemem.recall.search.search import find_near
-from edgemem.recall.search.table import DocTable, Row, make_filter
-from edgemem.recall.search.view import View
+from edgemem.recall.search.table import DocTable, Row
+from edgemem.recall.search.view import Filter, View
 from edgemem.recall.traits import SAYS_I
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
@@ -35,7 +35,7 @@ def chosen(database, cosines, *, wanted, people=(), rows=None, reader=None, new=
     for n in range(1, len(cosines) + 1):
         row = Row(n, TURN, n, 0, None, "ann", 1, n, 0.0, 0, None, None, 0, None, None, 3)
         columns.append(row._replace(**(rows or {}).get(n, {})))
-    view = View(columns, make_filter(reader))
+    view = View(columns, Filter(reader))
     question = ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset(people))
     find_near(view, vectors, ASKED, question, new=new or {}, most=wanted)
     docs = columns.rows["id"]

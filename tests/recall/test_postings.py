@@ -18,10 +18,9 @@ from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, Removals, State, note_removals, trim_removals
 from edgemem.recall.people.alike import TermWeight
 from edgemem.recall.search import postings
-from edgemem.recall.search.bm25 import Statistics, bm25_scores, occurrences_of
+from edgemem.recall.search.bm25 import Statistics, note_bm25
 from edgemem.recall.search.postings import ResidentPostings
-from edgemem.recall.search.table import make_filter
-from edgemem.recall.search.view import View
+from edgemem.recall.search.view import Filter, View
 from edgemem.store.db.database import Database
 
 WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
@@ -46,10 +45,10 @@ def doc(ref, text, kind=TURN, **more):
 def found_in(memory, word, statistics):
     """Return what memory finds of a word: the BM25 of each doc alone, by its number."""
     columns = memory.columns
-    view = View(columns, make_filter(None, past=True))
+    view = View(columns, Filter(None, past=True))
     asked = {word: TermWeight(1.0, statistics.counts[word])}
-    own = bm25_scores(view, occurrences_of(view, memory.columns.find([word])), asked, statistics).own
-    return {int(columns.rows["id"][slot]): float(own[slot]) for slot in np.flatnonzero(own)}
+    note_bm25(view, columns.find([word]), asked, statistics)
+    return {int(columns.rows["id"][slot]): float(view.words[slot]) for slot in np.flatnonzero(view.words)}
 
 
 def count_in(memory, word):
@@ -83,7 +82,7 @@ def compare_with(oracle, memory, docs):
         assert found_in(memory, word, statistics) == expected
         assert count_in(memory, word) == there[word]
         # What stands in the file is near to itself, spelled otherwise.
-        near = dict(memory.columns.near(f"{word}e", wide=False))
+        near = dict(memory.columns.alikes.near(f"{word}e", wide=False))
         assert word in near if there[word] else True
 
 
@@ -184,13 +183,13 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "diagnosis kettle")]))
         memory.follow(state_of(database))
-        memory.columns.near("diagnosis", wide=False)
+        memory.columns.alikes.near("diagnosis", wide=False)
         database.write(lambda tx: remove_doc(tx, TURN, 2))
         memory.warm(state_of(database))
         assert memory.follow(state_of(database))
         assert count_in(memory, "cup") == 1
         assert memory.columns.find(["diagnosi", "kettl"]) == []
-        assert memory.columns.near("diagnosis", wide=False) == []
+        assert memory.columns.alikes.near("diagnosis", wide=False) == ()
 
 
 @pytest.mark.parametrize(

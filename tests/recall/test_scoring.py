@@ -11,8 +11,8 @@ from edgemem.recall.query import ParsedQuery
 from edgemem.recall.rank.gate import NOTHING, Utterance, shipped_gate
 from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.rank.ranking import Ranking
-from edgemem.recall.search.table import DocTable, Row, make_filter
-from edgemem.recall.search.view import View
+from edgemem.recall.search.table import DocTable, Row
+from edgemem.recall.search.view import Filter, View
 
 NOW, DAY = 1e9, 86400.0
 ASKED = ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset())
@@ -32,7 +32,7 @@ def ranked(*candidates, meaning=1.0):
         columns.append(
             Row(n + 1 if turn else FIRST_OTHER + n, kind, ref, 0, None, "ann", 1 if turn else None, n if turn else None, at, 0, None, None, 0, None, None, 3)
         )  # fmt: skip
-    view = View(columns, make_filter(None))
+    view = View(columns, Filter(None))
     view.words[:-1] = [member[3] for member in candidates]
     view.cosines[:-1] = [member[4] or 0 for member in candidates]
     view.near[:-1] = [member[4] is not None for member in candidates]

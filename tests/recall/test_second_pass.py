@@ -15,7 +15,8 @@ from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.protocols import Reranker
 from edgemem.memory import Memory
-from edgemem.recall.rank.rerank import Bounds, name_of, second_pass
+from edgemem.recall.rank import rerank
+from edgemem.recall.rank.rerank import name_of, second_pass
 from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 
@@ -66,7 +67,7 @@ def test_both_opinions_make_the_order() -> None:
     """What the reranker likes rises, past what the first pass hardly preferred; it says why."""
     found = items(0.5, 0.45, 0.4, 0.05)
     table = Table({"turn 2": 5.0, "turn 0": 0.0, "turn 1": -1.0, "turn 3": 0.5})
-    passed = second_pass(table, "what?", [found], Bounds(share=0.5))
+    passed = second_pass(table, "what?", [found])
     assert ids(passed.groups[0]) == ["2", "0", "1", "3"]
     assert [item.score for item in passed.groups[0]] == [0.5, 0.45, 0.4, 0.05]
     assert passed.groups[0][0].why == ("reranker", "words")
@@ -79,20 +80,18 @@ _LOGITS = st.floats(-50, 50) | st.sampled_from([0.0, float("nan"), float("inf"),
 
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from(["turn", "fact", "note"]), _LOGITS), max_size=20),
-    st.integers(1, 20),
     st.none() | st.integers(0, 20),
-    st.floats(0, 1),
     st.integers(1, 3),
 )
 def test_it_says_which_and_never_how_many(
-    rows: list[tuple[float, str, float]], most: int, reads: int | None, share: float, parts: int
+    rows: list[tuple[float, str, float]], reads: int | None, parts: int
 ) -> None:
     """Of each group the items stay, and of each kind of scores the scores; the highest stand first."""
     rows = sorted(rows, reverse=True, key=lambda row: row[0])
     found = [Recalled(kind, str(at), f"text {at}", score) for at, (score, kind, _) in enumerate(rows)]
     groups = [found[part::parts] for part in range(parts)]
     table = Table({f"text {at}": logit for at, (_, _, logit) in enumerate(rows)}, reads=reads)
-    passed = second_pass(table, "what?", groups, Bounds(most=most, share=share))
+    passed = second_pass(table, "what?", groups)
     for before, after in zip(groups, passed.groups, strict=True):
         assert sorted(map(name_of, before)) == sorted(map(name_of, after))
         assert [item.score for item in after] == sorted((item.score for item in before), reverse=True)
@@ -102,36 +101,24 @@ def test_it_says_which_and_never_how_many(
                 for group in (before, after)
             )
             assert was == now
-    assert passed.read <= min(most, len(rows))
+    assert passed.read <= min(rerank.MOST, len(rows))
 
 
-@given(st.lists(st.floats(0.01, 0.99), min_size=2, max_size=12), st.randoms())
-def test_a_share_of_nothing_or_all(scores: list[float], random: object) -> None:
-    """With 0 the first order stays, with 1 the reranker's holds."""
-    found = items(*sorted(scores, reverse=True))
-    logits = [float(at) for at in range(len(found))]
-    random.shuffle(logits)
-    table = Table({item.text: logit for item, logit in zip(found, logits, strict=True)})
-    (stays,) = second_pass(table, "what?", [found], Bounds(share=0.0)).groups
-    assert ids(stays) == ids(found)
-    (theirs,) = second_pass(table, "what?", [found], Bounds(share=1.0)).groups
-    assert [table.logits[item.text] for item in theirs] == sorted(logits, reverse=True)
-
-
-def test_the_best_of_each_group_are_read_first() -> None:
+def test_the_best_of_each_group_are_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """And no more than the bound; what is known to the reader needs no reading."""
+    monkeypatch.setattr(rerank, "MOST", 3)
     groups = [items(0.9, 0.8, 0.7), items(0.6, 0.5, kind="fact")]
     table = Table({})
-    second_pass(table, "what?", groups, Bounds(most=3))
+    second_pass(table, "what?", groups)
     assert table.asked[0][1] == ["turn 0", "fact 0", "turn 1"]
-    second_pass(table, "what?", groups, Bounds(most=3), known={"turn:0", "fact:0"})
+    second_pass(table, "what?", groups, known={"turn:0", "fact:0"})
     assert table.asked[1][1] == ["turn 1", "fact 1", "turn 2"]
 
 
 def test_what_is_not_read_in_time_keeps_its_place() -> None:
     """The two that were read change places, the third stays behind them although it is the best of all."""
     table = Table({"turn 1": 9.0, "turn 0": -9.0, "turn 2": 99.0}, reads=2)
-    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)], Bounds())
+    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)])
     assert ids(passed.groups[0]) == ["1", "0", "2"]
     assert (passed.read, passed.late) == (2, True)
     assert "reranker" not in passed.groups[0][2].why
@@ -141,7 +128,7 @@ def test_what_is_not_read_in_time_keeps_its_place() -> None:
 def test_what_is_no_number_is_as_good_as_not_read(nonsense: float) -> None:
     """It keeps its place, and the others are put in order without it."""
     table = Table({"turn 0": nonsense, "turn 1": -9.0, "turn 2": 9.0})
-    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)], Bounds())
+    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)])
     assert ids(passed.groups[0]) == ["0", "2", "1"]
     assert passed.read == 2
 
@@ -150,7 +137,7 @@ def test_what_is_no_number_is_as_good_as_not_read(nonsense: float) -> None:
 def test_a_model_that_does_not_work_changes_nothing(fault: Exception) -> None:
     """A reply never fails because of it."""
     found = items(0.5, 0.4)
-    passed = second_pass(Table({}, fault=fault), "what?", [found], Bounds())
+    passed = second_pass(Table({}, fault=fault), "what?", [found])
     assert (passed.groups, passed.read, passed.fault) == ([found], 0, str(fault))
 
 
@@ -187,7 +174,7 @@ def opened(folder: Path, reranker: Table | None, **settings: object) -> Memory:
 
 def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the reranker likes comes first, also from beyond the first k; stats and `why` say so."""
-    monkeypatch.setattr("edgemem.recall.recall.RERANK_SHARE", 1.0)
+    monkeypatch.setattr("edgemem.recall.rank.rerank.SHARE", 1.0)
     with opened(tmp_path, None) as plain:
         tell(plain, *SAID)
         first = plain.recall("Where is the tea?", k=7, kinds=("turn",))
@@ -205,7 +192,7 @@ def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert "reranker" in stats.signals
     assert table.closed
     few = Table({worst: 30.0})
-    monkeypatch.setattr("edgemem.recall.recall.RERANK_MOST", 3)
+    monkeypatch.setattr("edgemem.recall.rank.rerank.MOST", 3)
     with opened(tmp_path, few) as memory:
         assert memory.recall("Where is the tea?", k=2, kinds=("turn",))[0].text in [
             item.text for item in first[:3]

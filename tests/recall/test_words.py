@@ -11,9 +11,9 @@ from recalling import Robot
 from edgemem.clock import Clock
 from edgemem.recall.index.index import Index
 from edgemem.recall.query import parse_query
-from edgemem.recall.search.table import make_filter
+from edgemem.recall.search.search import Limits, Search
 from edgemem.recall.search.tail import Tail
-from edgemem.recall.search.words import WordSearch
+from edgemem.recall.search.view import Filter
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.db.database import Database
@@ -78,9 +78,9 @@ def scored(index: Index, truth: Database, reader: Reader | None, query: str):
     tail = Tail(truth, index, None)
     state = index.state()
     tail.refresh(state)
-    only = make_filter(reader, kinds={"turn"})
-    search = WordSearch(index, state, tail, only, candidates=64)
-    _, view = search.look_up(parse_query(query, 1.77e9), names={}, reader=None)
+    only = Filter(reader, kinds={"turn"})
+    search = Search(index, state, None, only, Limits(), now=1.77e9)
+    _, view = search.look_up_words(parse_query(query, 1.77e9), tail, names={}, reader=None)
     refs = view.columns.rows["ref"]
     return view.known, {
         int(refs[slot]): (float(view.words[slot]), float(view.window[slot]))

@@ -63,7 +63,12 @@ class ReadDoc(NamedTuple):
 def read_doc(doc: Doc) -> ReadDoc:
     """Find out what the text of a doc tells; .2 ms for a message of LoCoMo (one x86-64 core)."""
     row, stems = read_row(0, doc)
-    return ReadDoc(doc, stems, row, digest_of(doc.text), sounds_with(_names_of(doc)))
+    names = names_in(doc.text)
+    if doc.who:
+        names.add(doc.who)
+    if doc.subject:
+        names.add(called_in(doc.text, doc.subject))
+    return ReadDoc(doc, stems, row, digest_of(doc.text), sounds_with(names))
 
 
 def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
@@ -74,16 +79,11 @@ def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
 def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
     """Take docs in that were read before, so that whoever waits for this file waits for no text to be read."""
     message, other = get_meta(tx, "last_message"), get_meta(tx, "last_other", FIRST_OTHER - 1)
-    numbered: list[tuple[int, ReadDoc]] = []
-    for doc in read:
-        if doc.doc.kind == TURN:
-            message += 1
-        else:
-            other += 1
-        numbered.append((message if doc.doc.kind == TURN else other, doc))
-    _insert(tx, numbered)
-    set_meta(tx, "last_message", message)
-    set_meta(tx, "last_other", other)
+    messages = [doc for doc in read if doc.doc.kind == TURN]
+    others = [doc for doc in read if doc.doc.kind != TURN]
+    _insert(tx, [*enumerate(messages, message + 1), *enumerate(others, other + 1)])
+    set_meta(tx, "last_message", message + len(messages))
+    set_meta(tx, "last_other", other + len(others))
 
 
 def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
@@ -121,7 +121,7 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
     # What was embedded stays so, where it does not crowd out what holds now.
     dequeue(tx, [number])
     if not move_vectors(tx, number, past=doc.past):
-        enqueue(tx, [number], past=doc.past)
+        enqueue(tx, [(number, doc.past)])
 
 
 def read_row(number: int, doc: Doc) -> tuple[Row, str]:
@@ -145,16 +145,6 @@ def _note_names(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> Non
     )
 
 
-def _names_of(doc: Doc) -> set[str]:
-    """Return who says something in a doc, and who and what it is about."""
-    names = names_in(doc.text)
-    if doc.who:
-        names.add(doc.who)
-    if doc.subject:
-        names.add(called_in(doc.text, doc.subject))
-    return names
-
-
 def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
     rules = rules_number()
     tx.executemany(
@@ -167,8 +157,7 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
     )
     if numbered and get_meta(tx, "rules") != rules:  # whoever opened the file last follows other rules
         set_meta(tx, "older", 1)
-    for past in (False, True):
-        enqueue(tx, [number for number, doc in numbered if doc.doc.past == past], past=past)
+    enqueue(tx, [(number, doc.doc.past) for number, doc in numbered])
     _note_names(tx, numbered)
 
 
@@ -235,11 +224,8 @@ def _put_beside(tx: Transaction, remade: Sequence[tuple[_Older, ReadDoc | None]]
         # Meanwhile it may have been taken out, or have got another text.
         if not tx.execute("select 1 from docs where id = ? and kind = ? and ref = ? and digest = ?", older):
             continue
-        if doc is None:  # the truth has it no more, and its removal waits to be seen
-            tx.execute(
-                f"insert or replace into remade (id, {_COLUMNS}) select id, {_COLUMNS} from docs where id = ?",  # noqa: S608 - ours
-                (older.id,),
-            )
+        if doc is None:  # the truth has it no more
+            remove_doc(tx, older.kind, older.ref)
             continue
         row = doc.row
         tx.execute(
@@ -263,8 +249,7 @@ def _swap(tx: Transaction) -> None:
     docs = [doc for doc, _ in retold]
     remove_vectors(tx, docs)
     dequeue(tx, docs)
-    for side in (False, True):
-        enqueue(tx, [doc for doc, past in retold if bool(past) == side], past=side)
+    enqueue(tx, retold)
     tx.execute(
         f"update docs set rules = ?, ({_COLUMNS}) = (select {_COLUMNS} from remade r where r.id = docs.id)"  # noqa: S608 - ours
         " where id in (select id from remade)",

@@ -4,9 +4,9 @@ First comes what came or changed lately and what was of use of late, then everyt
 facts that do not hold any more at the end; of each, the newest first. Several processes may work on one file: what another
 has made meanwhile is left as it is, and where another begins with another model, this one embeds no more.
 
-A text that is longer than the model's window is cut so that each piece fits: between sentences, and a sentence that is too
-long between words. The pieces are of about one size, since a vector of the last three words alone is near to anything that
-has them. A text that fits is embedded as a whole, and each of its sentences that says something by itself.
+A text that is longer than the model's window is cut in halves until each piece fits, between sentences if possible, so that
+no piece is of a few words alone, which is near to anything that has them. A text that fits is embedded as a whole, and each
+of its sentences that says something by itself.
 
 The vector of a fact is the mean of two, that of all of it and that of what it says of its subject ("shoe size"): the name of a
 subject is most of what a short sentence means to an embedder, so all facts about one are alike.
@@ -37,7 +37,7 @@ from edgemem.recall.index.vectors import (
 from edgemem.recall.text.analyse import terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from edgemem.config import Settings
     from edgemem.llama.protocols import Embedder
@@ -52,8 +52,7 @@ if TYPE_CHECKING:
 
 CHARS = 1000
 """Characters that go into one vector where the embedder cannot count its tokens: some 250 tokens of English."""
-_SHARE = 8
-"""A part of the window that a sentence may fill and still be said twice; longer ones are not."""
+_LEAST_ROOM = 8  # tokens: where a prefix leaves less of the window, nothing is cut
 _AROUND = 8  # tokens that a model puts around a text, at most: where a text is so short, nothing is counted
 
 # A closing quotation mark may follow the point. Looked for from the white space, which is searched in linear time.
@@ -79,34 +78,29 @@ class Window(NamedTuple):
         if len(text.encode("utf-8", "replace")) <= self.sure_bytes:
             return sentences_of(text)[:most]
         whole, around = self.tokens([text, ""])
-        room = self.size - around
-        if whole <= self.size or room < _SHARE:
+        if whole <= self.size or self.size - around < _LEAST_ROOM:
             return sentences_of(text)[:most]
-        pieces = (text[first:last].strip() for first, last in _pack(self._spans(text, room, around), room))
-        return list(itertools.islice(filter(None, pieces), most)) or [text]
+        return self._halves(text)[:most] or [text]
 
-    def _spans(self, text: str, room: int, around: int) -> list[tuple[int, int, int]]:
-        """Return where sentences begin and end, and what each costs; those beyond the window in small parts."""
-        done: list[tuple[int, int, int]] = []
-        small = max(1, room // _SHARE)
-        spans, limit = _sentences(text), room
-        while spans:
-            counts = self.tokens([text[first:last] for first, last in spans])
-            todo = []
-            for (first, last), count in zip(spans, counts, strict=True):
-                cost, length = max(0, count - around), last - first
-                if cost <= limit or length < 2:  # of one character nothing can be cut
-                    done.append((first, last, cost))
-                else:
-                    # Half as long each time that it is still too long, so it ends after a few rounds.
-                    todo += _words(text, first, last, max(1, min(length * small // cost, length // 2)))
-            spans, limit = todo, 2 * small
-        return sorted(done)
+    def _halves(self, text: str) -> list[str]:
+        """Return a text in pieces that fit, cut near the middle at the end of a sentence, else between words."""
+        text = text.strip()
+        length = len(text)
+        if length < 2 or self.tokens([text])[0] <= self.size:
+            return [text] if text else []
+        cut = length // 2
+        for pattern in (_END, _SPACE):
+            ends = [match.end() for match in pattern.finditer(text, length // 4, length * 3 // 4)]
+            if ends:
+                cut = min(ends, key=lambda end: abs(end - length // 2))
+                break
+        return [*self._halves(text[:cut]), *self._halves(text[cut:])]
 
 
 def sentences_of(text: str) -> list[str]:
     """Return a text, and after it its sentences that say something, where there is more than one."""
-    parts = [text[first:last].strip() for first, last in _sentences(text)]
+    ends = [match.end() for match in _END.finditer(text)]
+    parts = [text[first:last].strip() for first, last in itertools.pairwise([0, *ends, len(text)])]
     telling = [part for part in parts if len(terms(part)) >= _SAYS] if len(parts) > 1 else []
     return [text, *(part for part in dict.fromkeys(telling) if part != text)]
 
@@ -116,45 +110,6 @@ def window_of(embedder: Embedder) -> Window:
     if embedder.n_ctx:
         return Window(embedder.n_ctx, embedder.count_tokens, embedder.n_ctx - _AROUND)
     return Window(CHARS, lambda texts: [len(text) for text in texts], CHARS)
-
-
-def _sentences(text: str) -> list[tuple[int, int]]:
-    ends = [match.end() for match in _END.finditer(text)]
-    return _between(0, [end for end in ends if end < len(text)], len(text))
-
-
-def _words(text: str, first: int, last: int, length: int) -> list[tuple[int, int]]:
-    """Cut a part of a text at about every `length` characters, after white space where there is any."""
-    ends, at = [], first + length
-    while at < last:
-        spaces = [match.end() for match in _SPACE.finditer(text, max(first, at - length // 2), at)]
-        cut = spaces[-1] if spaces else at
-        ends.append(cut)
-        at = cut + length
-    return _between(first, ends, last)
-
-
-def _between(first: int, ends: Sequence[int], last: int) -> list[tuple[int, int]]:
-    borders = [first, *ends, last]
-    return [(a, b) for a, b in itertools.pairwise(borders) if a < b]
-
-
-def _pack(spans: Sequence[tuple[int, int, int]], room: int) -> list[tuple[int, int]]:
-    """Put spans together to pieces of about one size, none above `room`; return where each begins and ends."""
-    total, share = sum(cost for _, _, cost in spans), room // _SHARE
-    pieces = -(-total // room)
-    even = min(room, -(-total // pieces) + share)
-    packed: list[tuple[int, int]] = []
-    begin, filled = 0, 0
-    for at, (_, _, cost) in enumerate(spans):
-        if filled and filled + cost > even:
-            packed.append((spans[begin][0], spans[at - 1][1]))
-            before = spans[at - 1][2]
-            twice = before <= share and before + cost <= even and at - 1 > begin
-            begin, filled = (at - 1, before) if twice else (at, 0)
-        filled += cost
-    packed.append((spans[begin][0], spans[-1][1]))
-    return packed
 
 
 _log = logging.getLogger(__name__)
@@ -216,10 +171,10 @@ class Embedding:
         self._vectors: Vectors | None = None
         self._began = False
         """Whether this was the newest model once: it is not made so again."""
-        self._begun: dict[str, Vector] = {}
-        """Pieces of a text that was interrupted in the middle."""
-        self._new: dict[str, dict[_Piece, Vector]] = {}
-        """The pieces of docs that the index did not know yet, by the text."""
+        self._begun: dict[str, Vector | None] = {}
+        """The parts of texts that were interrupted in the middle."""
+        self._new: dict[str, list[Vector]] = {}
+        """The vectors of docs that are not in the file yet, by the text; none of one that the model cannot embed whole."""
         self._aside: dict[int, int] = {}
         """Docs that cannot be embedded as they are, by the digest of their text; the next process tries them again."""
         self.open()
@@ -274,7 +229,45 @@ class Embedding:
         if space is None:
             return 0
         rows = self._queued(limit + min(len(self._new), _TOGETHER))
-        return self._embed(space, rows, stop, limit) if rows else 0
+        texts = self._originals.read([(row.kind, row.ref) for row in rows])
+        docs = {row.doc: texts[row.kind, row.ref] for row in rows if (row.kind, row.ref) in texts}
+        ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self._new]
+        rows = ready + [row for row in rows if row not in ready][:limit]
+        # What the truth says by now in other words waits for the index to take that in.
+        aside = {row.doc for row in rows if row.doc in docs and digest_of(docs[row.doc].text) != row.digest}
+        self._make([docs[row.doc] for row in rows if row.doc in docs and row.doc not in aside], stop)
+        by_doc = {number: self._new[doc.text] for number, doc in docs.items() if doc.text in self._new}
+        # Where somebody began to speak, the rest stays.
+        done = list(
+            itertools.takewhile(
+                lambda row: row.doc in by_doc or row.doc in aside or row.doc not in docs, rows
+            )
+        )
+        if not done:
+            return 0
+        aside |= {number for number, vectors in by_doc.items() if not vectors}
+        self._aside.update((row.doc, row.digest) for row in done if row.doc in aside)
+
+        def store(tx: Transaction) -> None:
+            if self._vectors is None or get_meta(tx, "space") != space:
+                return  # another model came meanwhile
+            # A doc may have been taken out, or have got another text; then its vector is not kept either.
+            waiting = [row for row in done if row.doc not in aside and _waits(tx, row)]
+            for side, index in zip((False, True), self._vectors, strict=True):
+                new = [
+                    (row.doc, vector)
+                    for row in waiting
+                    if row.past == side
+                    for vector in by_doc.get(row.doc, ())
+                ]
+                index.add(tx, new)
+            dequeue(tx, [row.doc for row in waiting])
+
+        self._database.write(store)
+        # From here on it is found in the file.
+        written = {docs[row.doc].text for row in done if row.doc in docs}
+        self._new = {text: vectors for text, vectors in self._new.items() if text not in written}
+        return len(done)
 
     def embed_new(self, docs: Iterable[Doc], stop: Stop | None, limit: int) -> int:
         """Make vectors of docs that the index does not know yet, in memory alone; return of how many.
@@ -285,18 +278,8 @@ class Embedding:
             docs: the newest first.
         """
         self._begin()
-        newest = itertools.islice(docs, _KEPT_NEW)
-        missing = {doc.text: doc for doc in newest if doc.text not in self._new}
-        pieces = {text: self._pieces(doc) for text, doc in itertools.islice(missing.items(), limit)}
-        by_text, unfit = self._make(_parts(pieces.values()), stop)
-        whole = {
-            text: {piece: _mean(by_text, piece) for piece in some if unfit.isdisjoint(piece)}
-            for text, some in pieces.items()
-            if all(part in by_text or part in unfit for piece in some for part in piece)
-        }
-        kept = {**self._new, **whole}
-        self._new = {text: kept[text] for text in list(kept)[-_KEPT_NEW:]}
-        return len(whole)
+        missing = {doc.text: doc for doc in itertools.islice(docs, _KEPT_NEW) if doc.text not in self._new}
+        return self._make(itertools.islice(missing.values(), limit), stop)
 
     def holds_new(self) -> bool:
         """Tell whether the vectors of some docs stand in memory alone."""
@@ -307,9 +290,7 @@ class Embedding:
         import numpy as np
 
         new = self._new
-        pairs = [
-            (number, vector) for number, doc in docs.items() for vector in new.get(doc.text, {}).values()
-        ]
+        pairs = [(number, vector) for number, doc in docs.items() for vector in new.get(doc.text, ())]
         nearness: dict[int, float] = {}
         if pairs and pairs[0][1].shape == query.shape:
             cosines = np.stack([vector for _, vector in pairs]) @ query
@@ -344,60 +325,6 @@ class Embedding:
         queued = [sound((*row[:4], bool(row[4])), _Row, "a doc") for row in rows]
         return [row for row in queued if self._aside.get(row.doc) != row.digest][:limit]
 
-    def _embed(self, space: int, rows: list[_Row], stop: Stop | None, limit: int) -> int:
-        """Make the vectors of some docs, the first of them if it is stopped; return of how many docs.
-
-        Args:
-            limit: of docs whose vectors are not in memory; the others come first.
-        """
-        texts = self._originals.read([(row.kind, row.ref) for row in rows])
-        docs = {row.doc: texts[row.kind, row.ref] for row in rows if (row.kind, row.ref) in texts}
-        ready = [row for row in rows if row.doc in docs and docs[row.doc].text in self._new]
-        rows = ready + [row for row in rows if row not in ready][:limit]
-        # What the truth says by now in other words waits for the index to take that in.
-        changed = {row.doc for row in rows if row.doc in docs and digest_of(docs[row.doc].text) != row.digest}
-        pieces = {
-            row.doc: self._pieces(docs[row.doc]) for row in rows if row.doc in docs and row.doc not in changed
-        }
-        known = {
-            piece: vector for doc in docs.values() for piece, vector in self._new.get(doc.text, {}).items()
-        }
-        by_text, unfit = self._make(_parts(pieces.values(), but=known), stop)
-        parts = {row.doc: _parts([pieces.get(row.doc, ())], but=known) for row in rows}
-        # Where somebody began to speak, the rest stays.
-        done = list(
-            itertools.takewhile(
-                lambda row: all(part in by_text or part in unfit for part in parts[row.doc]), rows
-            )
-        )
-        self._begun = by_text if len(done) < len(rows) else {}
-        if not done:
-            return 0
-        aside = {row.doc for row in done if row.doc in changed or not unfit.isdisjoint(parts[row.doc])}
-        self._aside.update((row.doc, row.digest) for row in done if row.doc in aside)
-
-        def store(tx: Transaction) -> None:
-            vectors = self._vectors
-            if vectors is None or get_meta(tx, "space") != space:
-                return  # another model came meanwhile
-            # A doc may have been taken out, or have got another text; then its vector is not kept either.
-            waiting = [row for row in done if row.doc not in aside and _waits(tx, row)]
-            for side, index in zip((False, True), vectors, strict=True):
-                new = [
-                    (row.doc, known[piece] if piece in known else _mean(by_text, piece))
-                    for row in waiting
-                    if row.past == side
-                    for piece in pieces.get(row.doc, ())
-                ]
-                index.add(tx, new)
-            dequeue(tx, [row.doc for row in waiting])
-
-        self._database.write(store)
-        # From here on it is found in the file.
-        written = {docs[row.doc].text for row in done if row.doc in docs}
-        self._new = {text: vectors for text, vectors in self._new.items() if text not in written}
-        return len(done)
-
     def _pieces(self, doc: Doc) -> list[_Piece]:
         """Return what each vector of a doc is the mean of: what the model reads at once of it, and what it says of its subject.
 
@@ -413,52 +340,49 @@ class Embedding:
             pieces += [(phrase,) for phrase in comes_up_with(key, safety_keys, among=known)]
         return pieces
 
-    def _make(self, texts: Sequence[str], stop: Stop | None) -> tuple[dict[str, Vector], set[str]]:
-        """Return the vectors of those texts that were made before `stop()`, and texts that the model cannot embed."""
-        by_text = {text: self._begun[text] for text in texts if text in self._begun}
-        missing = [text for text in texts if text not in by_text]
+    def _make(self, docs: Iterable[Doc], stop: Stop | None) -> int:
+        """Make the vectors of docs that have none in memory, until `stop()`; return of how many docs."""
+        pieces = {doc.text: self._pieces(doc) for doc in docs if doc.text not in self._new}
+        parts = list(dict.fromkeys(part for some in pieces.values() for piece in some for part in piece))
+        by_text = {part: self._begun[part] for part in parts if part in self._begun}
+        """None: the model cannot embed it."""
+        missing = [part for part in parts if part not in by_text]
         try:
             by_text.update(zip(missing, self._rows(missing, stop), strict=False))
         except ModelError:
-            return self._embed_singly(by_text, missing, stop)
-        return by_text, set()
+            self.embedder.embed_texts([_PROBE])  # this raises where not a text is at fault, but the model
+            for text in missing:
+                try:
+                    by_text.update(zip([text], self._rows([text], stop), strict=False))
+                except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
+                    _log.warning("A text cannot be embedded, and is found by its words: %s", error)
+                    by_text[text] = None
+        whole: dict[str, list[Vector]] = {}
+        for text, some in pieces.items():
+            if all(part in by_text for piece in some for part in piece):
+                means = [_mean([by_text[part] for part in piece]) for piece in dict.fromkeys(some)]
+                fit = [mean for mean in means if mean is not None]
+                whole[text] = fit if len(fit) == len(means) else []
+        self._begun = by_text if len(whole) < len(pieces) else {}
+        self._new = dict([*self._new.items(), *whole.items()][-_KEPT_NEW:])
+        return len(whole)
 
     def _rows(self, texts: Sequence[str], stop: Stop | None) -> Sequence[Vector]:
         if not texts:
             return ()
-        if stop is None:
-            return list(self.embedder.embed_texts(texts))
-        return self.embedder.embed_until(texts, stop)
-
-    def _embed_singly(
-        self, by_text: dict[str, Vector], missing: Sequence[str], stop: Stop | None
-    ) -> tuple[dict[str, Vector], set[str]]:
-        """Find out whether a text is at fault, or the model: then this raises."""
-        self.embedder.embed_texts([_PROBE])
-        unfit: set[str] = set()
-        for text in missing:
-            try:
-                by_text.update(zip([text], self._rows([text], stop), strict=False))
-            except ModelError as error:  # noqa: PERF203 - an embedding takes a thousand times longer
-                _log.warning("A text cannot be embedded, and is found by its words: %s", error)
-                unfit.add(text)
-        return by_text, unfit
+        return (
+            list(self.embedder.embed_texts(texts)) if stop is None else self.embedder.embed_until(texts, stop)
+        )
 
 
-def _parts(pieces: Iterable[Sequence[_Piece]], *, but: Collection[_Piece] = ()) -> list[str]:
-    """Return the texts that vectors must be made of, each once; nothing of those pieces that have theirs."""
-    return list(
-        dict.fromkeys(part for some in pieces for piece in some if piece not in but for part in piece)
-    )
-
-
-def _mean(by_text: Mapping[str, Vector], piece: _Piece) -> Vector:
-    """Return the vector of unit length that lies between those of some texts."""
+def _mean(vectors: Sequence[Vector | None]) -> Vector | None:
+    """Return the vector of unit length that lies between some; None where one of them is missing."""
     import numpy as np
 
-    if len(piece) == 1:
-        return by_text[piece[0]]
-    summed = np.sum([by_text[part] for part in piece], axis=0, dtype=np.float32)
+    known = [vector for vector in vectors if vector is not None]
+    if len(known) < len(vectors) or len(known) == 1:
+        return known[0] if len(vectors) == 1 and known else None
+    summed = np.sum(known, axis=0, dtype=np.float32)
     mean: Vector = summed / np.float32(max(float(np.linalg.norm(summed)), 1e-6))
     return mean
 

@@ -23,7 +23,7 @@ from edgemem.recall.index.sources import (
 from edgemem.recall.index.state import get_meta, set_meta, trim_removals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from edgemem.recall.index.state import State
     from edgemem.store.db.database import Database
@@ -133,48 +133,41 @@ def _advance(tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
         set_meta(tx, source.table, upto)
 
 
-class Changes(NamedTuple):
-    """A piece of the truth's queue, looked up."""
-
-    upto: int
-    seen: int
-    """How many rows of the queue that was."""
-    erased: list[tuple[int, int]]
-    """Kind and ref of docs that are not in the truth any more."""
-    changed: list[Doc]
-
-
-def read_changes(truth: Database, state: State, limit: int) -> Changes | None:
-    """Return the next changes that the index has not seen; None if there are none."""
+def take_changes(database: Database, truth: Database, state: State, limit: int) -> tuple[int, bool]:
+    """Bring the index in line with the next rows of the truth's queue; return how many, and whether anything was erased."""
     rows = truth.query(
         "select id, kind, ref from index_queue where id > ? order by id limit ?", (state.queue, limit)
     )
     if not rows:
-        return None
-    changes = Changes(rows[-1][0], len(rows), [], [])
+        return 0, False
+    upto = rows[-1][0]
+    changed: list[Doc] = []
+    erased: list[tuple[int, int]] = []
     for source in SOURCES:
         # Later rows are not indexed yet and will be read as they are then.
         refs = {
             ref for _, kind, ref in rows if kind == source.queued_as and ref <= state.reached(source.table)
         }
-        if source.table == "facts":
-            refs |= _origins(truth, refs)
+        if source.table == "facts":  # the statements that pieces of facts belong to
+            sql = "select origin from facts where id = ?"
+            refs |= {origin for ref in refs for (origin,) in truth.query(sql, (ref,))}
         docs = read_docs(truth, source, refs, truth.clock.now())
-        changes.changed.extend(docs.values())
-        changes.erased.extend((source.kind, ref) for ref in refs - docs.keys())
-    return changes
+        changed.extend(docs.values())
+        erased.extend((source.kind, ref) for ref in refs - docs.keys())
 
+    def work(tx: Transaction) -> None:
+        if get_meta(tx, "queue") >= upto:
+            return  # another process was faster
+        for kind, ref in erased:
+            remove_doc(tx, kind, ref)
+        for doc in changed:
+            replace_doc(tx, doc)
+        trim_removals(tx)
+        set_meta(tx, "queue", upto)
 
-def apply_changes(tx: Transaction, changes: Changes) -> None:
-    """Bring the index in line with changes, unless another process has done so."""
-    if get_meta(tx, "queue") >= changes.upto:
-        return
-    for kind, ref in changes.erased:
-        remove_doc(tx, kind, ref)
-    for doc in changes.changed:
-        replace_doc(tx, doc)
-    trim_removals(tx)
-    set_meta(tx, "queue", changes.upto)
+    database.write(work)
+    _shorten_queue(truth, upto)
+    return len(rows), bool(erased)
 
 
 def purge(tx: Transaction) -> None:
@@ -182,15 +175,8 @@ def purge(tx: Transaction) -> None:
     tx.execute("delete from people where name not in (select who from docs where who is not null)")
 
 
-def shorten_queue(truth: Database, upto: int) -> None:
+def _shorten_queue(truth: Database, upto: int) -> None:
     """Drop old changes from the truth's queue, not waiting for it."""
     old = min(upto, int(truth.clock.now() * 1e6) - _KEEP_US)
     if truth.query("select 1 from index_queue where id <= ? limit 1", (old,)):
         truth.submit(lambda tx: tx.execute("delete from index_queue where id <= ?", (old,)), durable=False)
-
-
-def _origins(truth: Database, refs: Collection[int]) -> set[int]:
-    """Return the statements that pieces of facts belong to."""
-    return {
-        origin for ref in refs for (origin,) in truth.query("select origin from facts where id = ?", (ref,))
-    }

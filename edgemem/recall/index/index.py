@@ -20,15 +20,7 @@ from edgemem.errors import CorruptError, InvalidInputError, StoreError
 from edgemem.recall.index.docs import count_older, renew_some
 from edgemem.recall.index.embedding import Embedding
 from edgemem.recall.index.file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
-from edgemem.recall.index.follow import (
-    apply_changes,
-    is_due,
-    purge,
-    read_changes,
-    shorten_queue,
-    take_notes,
-    take_rows,
-)
+from edgemem.recall.index.follow import is_due, purge, take_changes, take_notes, take_rows
 from edgemem.recall.index.sources import SOURCES, Doc, Originals, Source
 from edgemem.recall.index.state import DamagedIndexError, State, set_meta
 from edgemem.recall.search.postings import ResidentPostings
@@ -307,14 +299,10 @@ class Index:
     # Full text
 
     def _take_changes(self, limit: int) -> int:
-        changes = read_changes(self.truth, self.state(), limit)
-        if changes is None:
-            return 0
-        self.database.write(lambda tx: apply_changes(tx, changes))
-        if changes.erased:
+        seen, erased = take_changes(self.database, self.truth, self.state(), limit)
+        if erased:
             self._follow_removals()
-        shorten_queue(self.truth, changes.upto)
-        return changes.seen
+        return seen
 
     def _take_rows(self, sources: Sequence[Source], stop: Stop | None, limit: int) -> int:
         return take_rows(self.database, self.truth, self.state(), sources, limit, stop)

@@ -95,7 +95,7 @@ class ExactVectors:
             [(tx.tick(), self._space, id_, vector.astype("float16").tobytes()) for id_, vector in rows],
         )
 
-    def remove(self, tx: Transaction, ids: Sequence[int]) -> None:
+    def remove(self, tx: Transaction, ids: Iterable[int]) -> None:
         """Take vectors out; ids that have none are fine."""
         note_removals(tx, remove_vectors(tx, ids, space=self._space), space=self._space)
 
@@ -316,14 +316,14 @@ def begin_space(tx: Transaction, embedder: Embedder, urgent: Iterable[int]) -> i
     return number
 
 
-def enqueue(tx: Transaction, docs: Iterable[int], *, past: bool = False) -> None:
+def enqueue(tx: Transaction, docs: Iterable[tuple[int, bool]]) -> None:
     """Have docs that do not wait for a vector wait for one of the newest model.
 
     Args:
-        past: they do not hold any more, and wait behind all others.
+        docs: numbers, and whether each does not hold any more, and so waits behind all others.
     """
     if get_meta(tx, "space"):
-        rows = [(PAST if past else URGENT, doc) for doc in docs]
+        rows = [(PAST if past else URGENT, doc) for doc, past in docs]
         tx.executemany("insert or ignore into unembedded (urgent, doc) values (?, ?)", rows)
 
 

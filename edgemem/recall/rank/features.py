@@ -6,21 +6,20 @@ for every question.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import date_scores, spoken_of
-from edgemem.recall.traits import ASKS, SAYS_I
+from edgemem.recall.traits import ASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.table import DocTable
     from edgemem.recall.search.view import View
 
     Numbers = NDArray[np.float32]
@@ -56,158 +55,53 @@ It is not lower, since the subject may be said in another word.
 _LEAST_BEST = 0.25  # of cosines: a share is of at least this, where nothing is near
 
 
-class Field(NamedTuple):
-    """The scores that one question gives to all texts, by slot; one more at the end stands for no slot (-1)."""
-
-    columns: DocTable
-    words: Numbers
-    window: Numbers
-    session: Numbers
-    """By the code of a session."""
-    meaning: Numbers
-    """Cosines; 0 where there is none."""
-
-
-class _Candidates(NamedTuple):
-    """The candidates, as all groups of features need them."""
-
-    field: Field
-    question: ParsedQuery
-    slots: Slots
-    at: NDArray[np.float64]
-    """When each was said, seconds since the epoch."""
-    session: Slots
-    """The code of its session."""
-    marks: NDArray[np.integer[Any]]
-    led: Slots
-    """The slot of the same speaker's message before; -1 where there is none, or it may not be read."""
-    none: Numbers
-    """Zeros, for a feature that the question does not ask for."""
-    alone: NDArray[np.bool_]
-    """Which are of no session, as notes are."""
-
-
-def features_of(
-    field: Field,
-    slots: Slots,
-    question: ParsedQuery,
-    mentioned: NDArray[np.bool_],
-    may: Callable[[Slots], NDArray[np.bool_]],
-) -> Numbers:
-    """Return the features of some messages, `float32[n, len(FEATURES)]`.
-
-    Args:
-        mentioned: by slot, whether the text speaks of a person whom the question names; one more at the end.
-        may: tells which slots the reader may read; the others change no feature of their neighbours.
-    """
+def features_of(view: View, slots: Slots, question: ParsedQuery) -> Numbers:
+    """Return the features of some messages, `float32[n, len(FEATURES)]`."""
     import numpy as np
 
-    some = _candidates(field, slots, question, may)
-    people = _People(field.columns, question, mentioned)
-    columns = {**_of_words(some), **_of_meaning(some, people), **_of_people(some, people)}
-    columns |= {**_of_dates(some), "asks": (some.marks & ASKS) > 0}
-    features = np.empty((len(slots), len(FEATURES)), np.float32)
-    for place, name in enumerate(FEATURES):
-        features[:, place] = columns[name]
-    return features
-
-
-def _candidates(
-    field: Field, slots: Slots, question: ParsedQuery, may: Callable[[Slots], NDArray[np.bool_]]
-) -> _Candidates:
-    import numpy as np
-
-    columns, n = field.columns, len(field.words) - 1
-    rows = columns.rows
-    beside = np.concatenate([columns.beside(slots, step) for step in (-1, -2)])
-    before, before_2 = np.split(_readable(beside, n, may), 2)
-    who = rows["who"][slots]
-    mine, mine_2 = (
-        (rows["who"][neighbours] == who) & (neighbours >= 0) & (who > 0) for neighbours in (before, before_2)
-    )
-    return _Candidates(
-        field,
-        question,
-        slots,
-        rows["at"][slots],
-        rows["session"][slots],
-        rows["marks"][slots],
-        led=np.where(mine, before, np.where(mine_2, before_2, -1)),
-        none=np.zeros(len(slots), np.float32),
-        alone=rows["session"][slots] == NOBODY,
-    )
-
-
-class _People:
-    """The people whom the question names, and the texts about them."""
-
-    def __init__(self, columns: DocTable, question: ParsedQuery, mentioned: NDArray[np.bool_]) -> None:
-        self._rows = columns.rows
-        self._codes = [code for name in question.people if (code := columns.code(name)) is not None]
-        self.mentioned = mentioned
-        """By slot."""
-
-    def speak(self, slots: Slots) -> NDArray[np.bool_]:
-        """Tell which texts were said by one of them; no slot (-1) was not."""
-        import numpy as np
-
-        who, spoken = self._rows["who"][slots], np.zeros(len(slots), bool)
-        for code in self._codes:
-            spoken |= who == code
-        return spoken & (slots >= 0)
-
-    def are_in(self, slots: Slots) -> NDArray[np.bool_]:
-        """Tell which texts speak of one of them, or are their own and say "I"."""
-        concerned: NDArray[np.bool_] = self.mentioned[slots]
-        if self._codes:
-            concerned = concerned | (self.speak(slots) & ((self._rows["marks"][slots] & SAYS_I) > 0))
-        return concerned
-
-
-def _of_words(some: _Candidates) -> dict[str, NDArray[Any]]:
-    import numpy as np
-
-    field = some.field
-    words, window, session = map(_best_share, (field.words, field.window, field.session))
-    own, own_rank = words(some.slots), rank(field.words, some.slots)
-    return {
-        "words": own,
-        "words_led": words(some.led),
-        "window": np.where(some.alone, own, window(some.slots)),
-        "window_rank": np.where(some.alone, own_rank, rank(field.window, some.slots)),
-        "session_words": np.where(some.alone, own, session(some.session)),
-        "session_rank": np.where(some.alone, own_rank, rank(field.session, some.session)),
-    }
-
-
-def _of_meaning(some: _Candidates, people: _People) -> dict[str, NDArray[Any]]:
-    import numpy as np
-
-    columns, meaning = some.field.columns, some.field.meaning
+    columns, rows = view.columns, view.columns.rows
+    none, session = np.zeros(len(slots), np.float32), rows["session"][slots]
+    alone = session == NOBODY  # of no session, as notes are
+    meaning = np.where(view.near, np.maximum(view.cosines, 0), np.float32(0))
     known = np.flatnonzero(meaning[:-1] > 0)
-    cosines, own = meaning[known], meaning[some.slots]
+    cosines, own_meaning = meaning[known], meaning[slots]
     in_session = np.zeros(columns.sessions, np.float32)
-    np.maximum.at(in_session, columns.rows["session"][known], cosines)
-    of_them = cosines[people.are_in(known)]
-    return {
-        "meaning": own,
-        "meaning_share": own / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
-        "session_meaning": np.where(some.alone, own, in_session[some.session]),
-        "about_meaning": own * people.are_in(some.slots) / max(float(of_them.max(initial=0.0)), _LEAST_BEST),
-    }
+    np.maximum.at(in_session, rows["session"][known], cosines)
+    about = view.concerned(question.people, slots)
+    nearest_about = cosines[view.concerned(question.people, known)].max(initial=0.0)
+    own, own_rank = _share(view.words, slots), rank(view.words, slots)
+    return _matrix(
+        FEATURES,
+        {
+            "words": own,
+            "words_led": _share(view.words, _led(view, slots)),
+            "window": np.where(alone, own, _share(view.window, slots)),
+            "window_rank": np.where(alone, own_rank, rank(view.window, slots)),
+            "session_words": np.where(alone, own, _share(view.session, session)),
+            "session_rank": np.where(alone, own_rank, rank(view.session, session)),
+            "meaning": own_meaning,
+            "meaning_share": own_meaning / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
+            "session_meaning": np.where(alone, own_meaning, in_session[session]),
+            "about_meaning": own_meaning * about / max(float(nearest_about), _LEAST_BEST),
+            "mentioned": view.mentioned[slots],
+            "about": about,
+            "date": spoken_of(columns, question)[slots] if question.times else none,
+            "date_said": date_scores(rows["at"][slots], question) if question.times else none,
+            "when": rows["dated"][slots] if question.asks_when else none,
+            "asks": (rows["marks"][slots] & ASKS) > 0,
+        },
+    )
 
 
-def _of_people(some: _Candidates, people: _People) -> dict[str, NDArray[Any]]:
-    return {"mentioned": people.mentioned[some.slots], "about": people.are_in(some.slots)}
+def _led(view: View, slots: Slots) -> Slots:
+    """Return the slot of the same speaker's message before each, across one of another; -1 where there is none."""
+    import numpy as np
 
-
-def _of_dates(some: _Candidates) -> dict[str, NDArray[Any]]:
-    columns, question = some.field.columns, some.question
-    return {
-        "date": spoken_of(columns, question)[some.slots] if question.times else some.none,
-        "date_said": date_scores(some.at, question) if question.times else some.none,
-        "when": columns.rows["dated"][some.slots] if question.asks_when else some.none,
-    }
+    who, led = view.columns.rows["who"], np.full(len(slots), -1)
+    for step in (-2, -1):
+        before = view.beside(slots, step)
+        led = np.where((who[before] == who[slots]) & (before >= 0) & (who[slots] > 0), before, led)
+    return led
 
 
 def rank(values: Numbers, slots: Slots) -> Numbers:
@@ -219,25 +113,20 @@ def rank(values: Numbers, slots: Slots) -> Numbers:
     return np.where(own > 0, 1 / (1 + better / 2), 0).astype(np.float32)
 
 
-def _best_share(values: Numbers) -> Callable[[Slots], Numbers]:
-    """Return a function from slots to their share of the highest value: candidates are few, and a memory is large."""
+def _share(values: Numbers, slots: Slots) -> Numbers:
+    """Return the share of the highest value of all that each of some has."""
     import numpy as np
 
     best = float(values.max(initial=0.0))
-
-    def share(slots: Slots) -> Numbers:
-        some: Numbers = values[slots]
-        return some / np.float32(best) if best > 0 else some
-
-    return share
+    some: Numbers = values[slots]
+    return some / np.float32(best) if best > 0 else some
 
 
-def _readable(slots: Slots, n: int, may: Callable[[Slots], NDArray[np.bool_]]) -> Slots:
-    """Return the slots, with -1 for those that may not be read, or that came after the question."""
+def _matrix(names: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> Numbers:
+    """Return columns beside one another, in the order of their names."""
     import numpy as np
 
-    known = np.where(slots < n, slots, -1)
-    return np.where(may(known) & (known >= 0), known, -1)
+    return np.stack([columns[name].astype(np.float32) for name in names], axis=1)
 
 
 def fact_features_of(view: View, slots: Slots, question: ParsedQuery, past: NDArray[np.float64]) -> Numbers:
@@ -248,19 +137,18 @@ def fact_features_of(view: View, slots: Slots, question: ParsedQuery, past: NDAr
     """
     import numpy as np
 
-    features = np.zeros((len(slots), len(FACT_FEATURES)), np.float32)
     named, theirs, elsewhere = _about(view, slots, question)
     cosines = np.clip(view.cosines[slots], 0.0, 1.0) * np.where(elsewhere & named.any(), ELSEWHERE, 1.0)
-    columns: dict[str, NDArray[Any]] = {
-        "words": np.minimum(view.words[slots], 1.0),
-        MEANING: np.where(view.near[slots], cosines, np.float32("nan")),
-        "named": named,
-        "theirs": theirs,
-        "past": past,
-    }
-    for place, name in enumerate(FACT_FEATURES):
-        features[:, place] = columns[name]
-    return features
+    return _matrix(
+        FACT_FEATURES,
+        {
+            "words": np.minimum(view.words[slots], 1.0),
+            MEANING: np.where(view.near[slots], cosines, np.float32("nan")),
+            "named": named,
+            "theirs": theirs,
+            "past": past,
+        },
+    )
 
 
 def _about(

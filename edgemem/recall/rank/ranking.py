@@ -11,7 +11,6 @@ from edgemem.recall.rank.features import (
     FACT_FEATURES,
     FEATURES,
     MEANING,
-    Field,
     fact_features_of,
     features_of,
     rank,
@@ -111,7 +110,7 @@ class Ranking:
         self.texts = len(slots) - int(value.sum())
         """The number of candidates that are no facts or preferences; these two come last."""
         texts, values = slots[: self.texts], slots[self.texts :]
-        self._messages = _messages(view, texts, question)
+        self._messages = Messages(features_of(view, texts, question), rows["at"][texts], question.tense)
         self._less = np.where(rows["kind"][texts] == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
         self._sessions = rows["session"][texts]
         self._waits = ~view.near[texts] & bool(meaning)
@@ -131,9 +130,8 @@ class Ranking:
         self._likely[: self.texts] = 0.0
         self.scores = self._scores() if period is None else period[1][kept][order]
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
-        self._order = np.lexsort((-self.refs, -self._at, -self.scores))
-        self._like: dict[int, int] = {}
-        """By row of an item that joined later: the row whose reasons it has."""
+        self._like = np.arange(len(slots))
+        """The row whose reasons each has: of what joined later that of a candidate."""
 
     @property
     def messages(self) -> Messages:
@@ -185,7 +183,9 @@ class Ranking:
         chosen = np.zeros(256, bool)
         chosen[list(kinds)] = True
         reached = (self.scores >= 0) & (np.maximum(self.scores, self._likely) >= least)
-        for row in self._order[(chosen[self.kinds] & reached)[self._order]].tolist():
+        rows = np.flatnonzero(chosen[self.kinds] & reached)
+        order = np.lexsort((-self.refs[rows], -self._at[rows], -self.scores[rows]))
+        for row in rows[order].tolist():
             yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
 
     def likely(self, hit: Hit) -> float:
@@ -220,7 +220,6 @@ class Ranking:
             known[known > 0] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))[
                 known > 0
             ]
-        self.rescore(self.scores)
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
         """Set what the sessions with echoes are worth to what the best message that is kept there is; rank all anew."""
@@ -291,14 +290,11 @@ class Ranking:
         return log_odds
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
-        """Take in further things, each for the reasons of a candidate: versions of the same.
-
-        They have no place in the order until `rescore` gives them one.
-        """
+        """Take in further things, each with the score and the reasons of a candidate: versions of the same."""
         import numpy as np
 
         rows = np.array(like, np.intp)
-        self._like.update(zip(range(len(self), len(self) + len(refs)), like, strict=True))
+        self._like = np.append(self._like, rows)
         self.scores = np.append(self.scores, self.scores[rows])
         self._odds = np.append(self._odds, self._odds[rows])
         self._likely = np.append(self._likely, self._likely[rows])
@@ -306,18 +302,11 @@ class Ranking:
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
         self._at = np.append(self._at, np.array(refs) / 1e6)
 
-    def rescore(self, scores: NDArray[np.float64]) -> None:
-        """Rank by other scores; a candidate below 0 is left out."""
-        import numpy as np
-
-        self.scores = scores
-        self._order = np.lexsort((-self.refs, -self._at, -self.scores))
-
     def why(self, hit: Hit) -> tuple[str, ...]:
         """Return the reasons for a score, the strongest first."""
         if self.by_period:
             return ("date",)
-        row = self._like.get(hit.row, hit.row)
+        row = int(self._like[hit.row])
         if row >= self.texts:
             features = self.fact_features[row - self.texts].tolist()
             return reasons(self._fact_models.parts(features, self._meaning))
@@ -326,24 +315,6 @@ class Ranking:
         model = self._by_words if self._waits[row] else self._model
         parts = model.parts(self._messages.features[row].tolist())
         return reasons({**parts, "recent": float(self._lifts[row])})
-
-
-def _messages(view: View, slots: Slots, question: ParsedQuery) -> Messages:
-    import numpy as np
-
-    if not len(slots):
-        return Messages(np.zeros((0, len(FEATURES)), np.float32), np.zeros(0), "")
-    meaning = np.zeros(view.n + 1, np.float32)
-    meaning[view.near] = np.maximum(view.cosines[view.near], 0)
-    field = Field(
-        view.columns,
-        view.words,
-        view.window,
-        view.session,
-        meaning,
-    )
-    features = features_of(field, slots, question, view.mentioned, view.allowed)
-    return Messages(features, view.columns.rows["at"][slots], question.tense)
 
 
 def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:
@@ -421,9 +392,7 @@ def choose_versions(
                 scores[ref] = -1.0  # it was looked at only because it might have held then
     ranking.join(list(joining), list(joining.values()))
     rows |= {ref: len(old) + n for n, ref in enumerate(joining)}
-    new = ranking.scores.copy()
-    new[[rows[ref] for ref in scores]] = list(scores.values())
-    ranking.rescore(new)
+    ranking.scores[[rows[ref] for ref in scores]] = list(scores.values())
 
 
 def values_meant(held: Collection[HeldWithin], length: float) -> dict[int, float]:

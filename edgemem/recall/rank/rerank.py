@@ -30,15 +30,10 @@ _SURE = 1e-9  # a score is no nearer than this to 0 and 1
 _LEAST_SPREAD = 1.0
 
 
-class Bounds(NamedTuple):
-    """How much a second pass may do."""
-
-    most: int = 16
-    """The number of items that are read."""
-    seconds: float | None = None
-    """None: take the time it needs."""
-    share: float = 0.5
-    """The share of the reranker in the order, 0 to 1."""
+SHARE = 0.5
+"""The reranker's part in the order of what it has read."""
+MOST = 16
+"""Items that the reranker reads at most, the best first: one takes as long as embedding question and text together."""
 
 
 class SecondPass(NamedTuple):
@@ -58,8 +53,8 @@ def second_pass(
     reranker: Reranker,
     query: str,
     groups: Sequence[Sequence[Recalled]],
-    bounds: Bounds,
     *,
+    seconds: float | None = None,
     known: Collection[str] = (),
     stop: Callable[[], bool] | None = None,
 ) -> SecondPass:
@@ -67,6 +62,7 @@ def second_pass(
 
     Args:
         groups: best first; the best of each are read first.
+        seconds: how long it may take; None: the time it needs.
         known: items, as `kind:id`, that are not read, since their order does not matter.
         stop: the pass ends once this returns true.
     """
@@ -74,16 +70,16 @@ def second_pass(
     unread = SecondPass([list(group) for group in groups])
     readable = [[item for item in group if name_of(item) not in known] for group in groups]
     first = (item for item in chain.from_iterable(zip_longest(*readable)) if item is not None)
-    texts = {name_of(item): item.text for item, _ in zip(first, range(bounds.most))}  # noqa: B905 - whichever ends
-    if len(texts) < 2 or (bounds.seconds is not None and bounds.seconds <= 0):
+    texts = {name_of(item): item.text for item, _ in zip(first, range(MOST))}  # noqa: B905 - whichever ends
+    if len(texts) < 2 or (seconds is not None and seconds <= 0):
         return unread._replace(late=len(texts) > 1)
     try:
-        scored = reranker.score(query[-MAX_CHARS:], list(texts.values()), timeout_s=bounds.seconds, stop=stop)
+        scored = reranker.score(query[-MAX_CHARS:], list(texts.values()), timeout_s=seconds, stop=stop)
     except (ModelError, ClosedError) as error:
         return unread._replace(fault=str(error))  # `check` tells it
     read = {name: logit for name, logit in zip(texts, scored or ()) if math.isfinite(logit)}  # noqa: B905
     return SecondPass(
-        [_reordered(group, read, bounds.share) for group in groups],
+        [_reordered(group, read) for group in groups],
         len(read),
         len(scored or ()) < len(texts),
         monotonic() - begin,
@@ -95,7 +91,7 @@ def name_of(item: Recalled) -> str:
     return f"{item.kind}:{item.id}"
 
 
-def _reordered(group: Sequence[Recalled], read: dict[str, float], share: float) -> list[Recalled]:
+def _reordered(group: Sequence[Recalled], read: dict[str, float]) -> list[Recalled]:
     """Return a group in its new order: the scores stay in their places, and the items that were read change places."""
     reordered = list(group)
     for turns in (True, False):
@@ -109,7 +105,7 @@ def _reordered(group: Sequence[Recalled], read: dict[str, float], share: float) 
             continue
         before = _spread([_log_odds(item.score) for item in some])
         after = _spread([read[name_of(item)] for item in some])
-        mixed = [(1 - share) * odds + share * logit for odds, logit in zip(before, after, strict=True)]
+        mixed = [(1 - SHARE) * odds + SHARE * logit for odds, logit in zip(before, after, strict=True)]
         order = sorted(range(len(some)), key=mixed.__getitem__, reverse=True)
         for rank, (place, at) in enumerate(zip(places, order, strict=True)):
             why = some[at].why

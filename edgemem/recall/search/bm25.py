@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 from math import log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from edgemem.recall.index.sources import TURN
 from edgemem.recall.search.table import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -66,91 +66,30 @@ class Statistics(msgspec.Struct, frozen=True):
         ]
 
 
-class Bm25Scores(NamedTuple):
-    """BM25 of the words of a question; by slot, with one more for no slot, or by session."""
-
-    own: Numbers
-    """Of each text by itself."""
-    window: Numbers
-    """Of a message together with the one before and the one after it, as if they were one text."""
-    session: Numbers
-    """Of all messages of a session together, by its code."""
-    texts: Slots
-    """The only slots at which `own` is not 0, in ascending order,"""
-    around: Slots
-    """and those at which `window` is not."""
-
-
-class Occurrences(NamedTuple):
-    """The occurrences of the terms of a question in texts that may be found; one entry for each term and text."""
-
-    names: list[str]
-    """The terms that occur anywhere, once each."""
-    term: Slots
-    """The place of the term in `names`."""
-    slots: Slots
-    times: Numbers
-    """How often the term stands in the text."""
-    counts: dict[str, int]
-    """By term, the number of readable texts that it stands in, whether they may be found or not."""
-
-    def of(self, terms: Collection[str]) -> Occurrences:
-        """Return the occurrences of some terms alone."""
-        import numpy as np
-
-        kept = np.array([name in terms for name in self.names], bool)
-        if kept.all():
-            return self
-        here = kept[self.term]
-        names = [name for name in self.names if name in terms]
-        term = (np.cumsum(kept) - 1)[self.term[here]]
-        return Occurrences(
-            names, term, self.slots[here], self.times[here], {name: self.counts[name] for name in names}
-        )
-
-
-def occurrences_of(view: View, postings: Iterable[tuple[str, Slots, Numbers]]) -> Occurrences:
-    """Return the occurrences of terms in texts that may be found.
+def note_bm25(
+    view: View,
+    postings: Sequence[tuple[str, Slots, Numbers]],
+    asked: Mapping[str, TermWeight],
+    statistics: Statistics,
+) -> tuple[Slots, Slots]:
+    """Note the BM25 of texts, windows and sessions in the view; return the slots of texts and of windows that may score.
 
     Args:
-        postings: terms, with the slots that each stands in, and how often; a term may come twice.
-    """
-    import numpy as np
-
-    listed = list(postings)
-    if not listed:
-        return Occurrences([], np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0, np.float32), {})
-    numbers: dict[str, int] = {}
-    term = np.repeat(
-        [numbers.setdefault(term, len(numbers)) for term, _, _ in listed],
-        [len(slots) for _, slots, _ in listed],
-    )
-    slots, times = (np.concatenate([posting[part] for posting in listed]) for part in (1, 2))
-    counts = np.bincount(term[view.readable[slots]], minlength=len(numbers))
-    may = view.may[slots]
-    return Occurrences(
-        list(numbers), term[may], slots[may], times[may], dict(zip(numbers, counts.tolist(), strict=True))
-    )
-
-
-def bm25_scores(
-    view: View, occurrences: Occurrences, asked: Mapping[str, TermWeight], statistics: Statistics
-) -> Bm25Scores:
-    """Return the BM25 scores of texts, windows and sessions.
-
-    Args:
-        occurrences: of the terms of `asked`.
-        asked: the weight of each term.
+        postings: terms, with the slots that each stands in, and how often.
+        asked: the weight of each of these terms.
     """
     import numpy as np
 
     rows, n = view.columns.rows, view.n
-    own, window = np.zeros((2, n + 1), np.float32)
-    names, term, slots, times, _ = occurrences
-    if not names:
-        return Bm25Scores(own, window, np.zeros(view.columns.sessions, np.float32), slots, slots)
+    if not postings:
+        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+    names = [name for name, _, _ in postings]
     worth = np.array([[asked[name].weight] for name in names], np.float32)
     weights = worth * np.array([[statistics.idf(asked[name].docs)] for name in names], np.float32)
+    term = np.repeat(np.arange(len(names)), [len(slots) for _, slots, _ in postings])
+    slots, times = (np.concatenate([posting[part] for posting in postings]) for part in (1, 2))
+    may = view.may[slots]
+    term, slots, times = term[may], slots[may], times[may]
     average = max(1.0, statistics.terms / max(1, statistics.docs))
 
     texts = view.around(slots, ())
@@ -160,7 +99,7 @@ def bm25_scores(
     place[texts] = np.arange(len(texts))
     often[place[slots], term] = times
     alone = np.ascontiguousarray(often[:-1].T)
-    own[texts] = (weights * _saturated(alone, rows["length"][texts], average)).sum(axis=0)
+    view.words[texts] = (weights * _saturated(alone, rows["length"][texts], average)).sum(axis=0)
 
     around = view.around(texts[rows["kind"][texts] == TURN], (-1, 1))
     before, after = view.beside(around, -1), view.beside(around, 1)
@@ -172,20 +111,28 @@ def bm25_scores(
     together = often.take(place[around], axis=0)
     for neighbours in (before, after):
         together += often.take(place[neighbours], axis=0)
-    window[around] = (weights * _saturated(np.ascontiguousarray(together.T), long, 3 * average)).sum(axis=0)
-    return Bm25Scores(own, window, _of_sessions(view, occurrences, worth), texts, around)
+    view.window[around] = (weights * _saturated(np.ascontiguousarray(together.T), long, 3 * average)).sum(
+        axis=0
+    )
+    sessions = view.columns.sessions
+    at = term * sessions + rows["session"][slots]
+    in_sessions = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
+    view.session = _of_sessions(view, in_sessions, worth)
+    return texts, around
 
 
-def _of_sessions(view: View, occurrences: Occurrences, worth: Numbers) -> Numbers:
-    """Return the BM25 of sessions by their code, given the weights of terms, `float32[n, 1]`."""
+def _of_sessions(view: View, often: NDArray[Any], worth: Numbers) -> Numbers:
+    """Return the BM25 of sessions by their code.
+
+    Args:
+        often: how often each term stands in each session.
+        worth: the weight of each term, `float32[n, 1]`.
+    """
     import numpy as np
 
-    names, term, slots, times, _ = occurrences
-    sessions, words_in = view.columns.sessions, view.words_in_sessions()
+    words_in = view.words_in_sessions()
     heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # one of which nothing may be read is none
     average = max(1.0, float(words_in[1:].sum()) / heard_of)
-    at = term * sessions + view.columns.rows["session"][slots]
-    often = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
     with_term = np.count_nonzero(often[:, 1:], axis=1)[:, None]
     rare = worth * np.log(1 + (np.maximum(heard_of - with_term, 0) + 0.5) / (with_term + 0.5))
     scores: Numbers = (rare * _saturated(often, words_in, average)).sum(axis=0).astype(np.float32)

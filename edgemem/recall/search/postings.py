@@ -57,7 +57,6 @@ class ResidentPostings:
         self.lock = threading.RLock()
         """Held by whoever reads the columns while more may be read in."""
         self._removals = Removals(database)
-        self._pruned = self._removals.tick
         self._columns: DocTable | None = None
         self._messages, self._others = _Range(0), _Range(FIRST_OTHER - 1)
 
@@ -78,14 +77,14 @@ class ResidentPostings:
                 if not self._read(state):
                     break
             worked = True
-        self._prune(stop)
+        self.columns.prune(stop, self.lock)
         return worked
 
     def follow_removals(self) -> None:
         """Drop from memory what was taken out of the file, also while nobody asks."""
         with self.lock:
             self._follow_removals()
-        self._prune(None)
+        self.columns.prune(None, self.lock)
 
     def follow(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
         """Read in what is not in memory yet; return whether memory holds what the index does. The caller holds `lock`.
@@ -94,12 +93,13 @@ class ResidentPostings:
             stop: once it is true, at least some docs having been read, the rest is left for later; None: all are read.
         """
         self._follow_removals()
+        ranges = self._ranges(state)
         if stop is not None:
-            for known, newest in self._ranges(state):
+            for known, newest in ranges:
                 known.begin(newest - NEWEST)
         while self._read(state):
             if stop is not None and stop():
-                return not self._is_waiting(state)
+                return all(known.first == known.lowest and known.last >= newest for known, newest in ranges)
         return True
 
     def _follow_removals(self) -> None:
@@ -116,16 +116,6 @@ class ResidentPostings:
         self._columns = None
         self._messages, self._others = _Range(0), _Range(FIRST_OTHER - 1)
         self._removals.skip()
-
-    def _prune(self, stop: Callable[[], bool] | None) -> None:
-        """Drop the terms that no text holds any more, once a text was taken out."""
-        removal = self._removals.tick
-        if self._pruned != removal and self.columns.prune(stop, self.lock):
-            self._pruned = removal
-
-    def _is_waiting(self, state: State) -> bool:
-        """Tell whether something is not in memory yet."""
-        return any(known.first > known.lowest or known.last < newest for known, newest in self._ranges(state))
 
     def _ranges(self, state: State) -> list[tuple[_Range, int]]:
         return [(self._others, state.last_other), (self._messages, state.last_message)]

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.index.sources import FACT, TURN, Doc, bound, marks
+from edgemem.recall.index.sources import TURN, Doc, bound, marks
 from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.rank.gate import Utterance, shipped_gate
 from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.rank.ranking import Ranking
+from edgemem.recall.search.table import DocTable
+from edgemem.recall.search.view import View
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import plain_words, share_of_meaning, terms
-from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
     from edgemem.recall.index.index import Index
     from edgemem.recall.index.vectors import ExactVectors, Vector
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.table import Filter
     from edgemem.recall.search.tail import Tail
-    from edgemem.recall.search.view import View
+    from edgemem.recall.search.view import Filter
 
     Slots = NDArray[np.intp]
 
@@ -144,18 +144,24 @@ class Search:
         languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
         if languages:
             self._weight = share_of_meaning(asked.language, languages, self._limits.foreign_meaning)
-        search = WordSearch(
-            self._index,
-            self._state,
-            tail,
-            self._only,
-            candidates=self._limits.candidates,
-            stop=None if self._limits.deadline is None else self._must_embed,
-        )
         self._new = dict(tail.docs)
-        outcome = search.look_up(asked, names=names, reader=reader)
-        self.late = search.late
-        return outcome
+        postings, columns = self._index.postings, DocTable()
+        with postings.lock:
+            if self._state is not None:
+                stop = None if self._limits.deadline is None else self._must_embed
+                self.late = not postings.follow(self._state, stop)
+                columns = postings.columns
+            tail.pour(columns)
+            view = View(columns, self._only)
+            search = WordSearch(
+                view,
+                tail,
+                names=names,
+                reader=reader,
+                candidates=self._limits.candidates,
+                database=None if self._state is None else self._index.database,
+            )
+            return search.look_up(asked), view
 
     def _look_up_meaning(self, question: ParsedQuery, view: View) -> None:
         """Embed the question and find the docs near to it."""
@@ -170,7 +176,11 @@ class Search:
             view.follow()
             most = max(1, self._limits.candidates // 2)
             find_near(view, vectors, vector, question, new=self._index.near_new(vector, self._new), most=most)
-            if self._only.past and FACT in self._only.kinds and self._state is not None:
+            if (
+                self._only.past
+                and (self._only.kinds is None or "fact" in self._only.kinds)
+                and self._state is not None
+            ):
                 past = self._index.space(past=True)
                 if past is not None:
                     columns, n = view.columns.rows, view.n
@@ -248,22 +258,25 @@ def find_near(
         new: the cosines of docs that the index does not know yet.
         most: the number of candidates by meaning; there may be twice as many about the people whom it names.
     """
+    import numpy as np
+
     _note(view, new.items())
-    near = _nearest([*vectors.nearest(vector, most, about=True), *new.items()])[:most]
+    near = sorted([*vectors.nearest(vector, most, about=True), *new.items()], key=lambda hit: -hit[1])[:most]
     first = near[:_FIRST]
     # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
     readable = _take_up(view, near)
     if len(near) == most and readable < _FEWEST:
         # Most of what is near is somebody else's, or in the prompt already.
         _take_up(view, vectors.nearest(vector, 4 * most, about=True))
-    about = about_people(view, question)
+    about = _about_people(view, question)
     if len(about):
         docs = view.columns.rows["id"][about]
         theirs = vectors.nearest(vector, 2 * most, docs, about=True)
         first += theirs[:_FIRST]
         _take_up(view, theirs)
-    view.chosen[_around(view, [doc for doc, _ in first])] = True
-    _estimate(view, vectors, vector, view.around(_chosen(view), (-2, -1, 1)))
+    slots = view.slots_of([doc for doc, _ in first])
+    view.chosen[view.around(slots[slots >= 0], (-1, 1, 2))] = True
+    _estimate(view, vectors, vector, view.around(np.flatnonzero(view.chosen), (-2, -1, 1)))
 
 
 def find_past(
@@ -276,34 +289,21 @@ def find_past(
         among: the only docs that may be found; None: all.
         most: the number of candidates.
     """
+    import numpy as np
+
     # Of a few that are named, memory is up to date only if they need not be estimates.
     _take_up(view, vectors.nearest(vector, most, among, about=among is None))
-    _estimate(view, vectors, vector, _chosen(view))
+    _estimate(view, vectors, vector, np.flatnonzero(view.chosen))
 
 
-def _nearest(near: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    return sorted(near, key=lambda hit: -hit[1])
-
-
-def _around(view: View, docs: Sequence[int]) -> Slots:
-    """Return the slots of some docs that may be found, and of the messages around them."""
-    slots = view.slots_of(docs)
-    return view.around(slots[slots >= 0], (-1, 1, 2))
-
-
-def about_people(view: View, question: ParsedQuery) -> Slots:
+def _about_people(view: View, question: ParsedQuery) -> Slots:
     """Return the slots of messages in which somebody whom the question names speaks of themselves, or is spoken of."""
     import numpy as np
 
-    rows, n = view.columns.rows, view.n
     if not question.people:
         return np.zeros(0, np.intp)
-    about = view.mentioned[:n].copy()
-    codes = [code for name in question.people if (code := view.columns.code(name)) is not None]
-    for code in codes:
-        about |= (rows["who"][:n] == code) & ((rows["marks"][:n] & SAYS_I) > 0)
-    about &= view.may[:n] & (rows["kind"][:n] == TURN)
-    return np.flatnonzero(about)
+    messages = view.may[: view.n] & (view.columns.rows["kind"][: view.n] == TURN)
+    return np.flatnonzero(messages & view.concerned(question.people, slice(view.n)))
 
 
 def _take_up(view: View, near: Iterable[tuple[int, float]]) -> int:
@@ -338,9 +338,3 @@ def _estimate(view: View, vectors: ExactVectors, vector: Vector, slots: Slots) -
     slots = slots[docs.searchsorted(ids)]
     view.cosines[slots] = cosines
     view.near[slots] = True
-
-
-def _chosen(view: View) -> Slots:
-    import numpy as np
-
-    return np.flatnonzero(view.chosen)

@@ -2,9 +2,6 @@
 
 A doc has a slot. One that is taken out leaves an empty slot, and one that is replaced moves to a new one. Docs that the
 index does not know yet stand in the same table until it has taken them in.
-
-Who may find what is decided on the columns here, by the rule of `store.rights`. What is found is read from the truth
-once more, where the rule in SQL has the last word.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.provisions import later
-from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE, TURN
+from edgemem.recall.index.sources import KINDS, TURN
 from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.people.alike import Alikes
 
@@ -27,9 +24,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-
-    from edgemem.recall.people.alike import Alike
-    from edgemem.records import Reader
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
@@ -95,40 +89,6 @@ def sound_row(columns: Sequence[Any]) -> Row:
     return row
 
 
-class Postings:
-    """In which slots terms stand, and how often: about 200 bytes for a text of ten words."""
-
-    def __init__(self) -> None:
-        self._packed: dict[str, array[int]] = {}
-        self.alikes = Alikes()
-        """The terms by how they sound and end."""
-
-    def add(self, slot: int, stems: str) -> None:
-        """Note the stems of the text in a slot, given with spaces between them."""
-        for term, times in Counter(stems.split()).items():
-            packed = self._packed.get(term)
-            if packed is None:
-                packed = self._packed[term] = array("I")
-                self.alikes.add(term)
-            packed.append(slot << 8 | min(times, _OFTEN))
-
-    def terms(self) -> list[str]:
-        """Return all terms."""
-        return list(self._packed)
-
-    def of(self, term: str) -> NDArray[np.uint32]:
-        """Return the slots of a term in ascending order, times 256, with how often it stands there."""
-        import numpy as np
-
-        packed = self._packed.get(term)
-        return np.zeros(0, np.uint32) if packed is None else np.frombuffer(packed, np.uint32)
-
-    def drop(self, term: str) -> None:
-        """Leave nothing of a term."""
-        if self._packed.pop(term, None) is not None:
-            self.alikes.drop(term)
-
-
 class DocTable:
     """Docs by slot, with their words; not safe to use from several threads at once."""
 
@@ -138,8 +98,6 @@ class DocTable:
         self.n = 0
         self.rows: dict[str, NDArray[Any]] = {name: np.zeros(0, type_) for name, type_ in _TYPES.items()}
         """By slot, with room for more at the end."""
-        self.names: list[str | None] = [None]
-        """Of whoever spoke or owns something, by code."""
         self.facts: dict[int, tuple[str | None, str | None]] = {}
         """Subject and relation of those slots that have any."""
         self._about: defaultdict[str, set[int]] = defaultdict(set)
@@ -147,6 +105,7 @@ class DocTable:
         self.callings: list[frozenset[str]] = [frozenset()]
         """Stems of whom texts speak to by name, by the code in `called`."""
         self._codes: dict[str | None, int] = {None: NOBODY}
+        """Of the names of whoever spoke or owns something."""
         self._sessions: dict[int | None, int] = {None: NOBODY}
         self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
@@ -154,13 +113,16 @@ class DocTable:
         """The slots of messages by their numbers, -1 where none is."""
         self._spans: NDArray[np.float64] = np.zeros((0, 4))
         self._last_span = 0
-        self._kept = Postings()
-        self._passing: dict[int, str] = {}
-        """The stems of what is not in the index yet, by its number,"""
-        self._passing_words = Postings()
-        """and where they stand."""
+        self._postings: dict[str, array[int]] = {}
+        """By term, the slots that it stands in, times 256, with how often: about 200 bytes for a text of ten words."""
+        self.alikes = Alikes()
+        """The terms by how they sound and end."""
+        self._passing: set[int] = set()
+        """The numbers of docs that are not in the index yet."""
         self.dropped = 0
         """How many docs were taken out."""
+        self._stale = False
+        """Whether terms may stand here that no text holds."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -176,20 +138,25 @@ class DocTable:
             passing: it is not in the index yet; `drop_passing` takes it out again.
         """
         spans = row.spans
-        self.drop(row.id)
+        self._vacate(row.id)
         slot = self.n
         self._make_room(slot)
         called = self._calling(frozenset(row.called.split())) if row.called else NOBODY
         values = (
             row.id, row.ref, row.at, self._sessions.setdefault(row.session_id, len(self._sessions)),
-            -1 if row.turn is None else row.turn, self._code(row.who), self._code(row.owner), row.length, called, row.kind,
+            -1 if row.turn is None else row.turn, self._codes.setdefault(row.who, len(self._codes)), self._codes.setdefault(row.owner, len(self._codes)), row.length, called, row.kind,
             row.level, bool(row.past), row.marks, bool(spans),
         )  # fmt: skip
         for column, value in zip(self.rows.values(), values):  # noqa: B905 - as long as one another
             column[slot] = value
         if passing:
-            self._passing[row.id] = stems
-        (self._passing_words if passing else self._kept).add(slot, stems)
+            self._passing.add(row.id)
+        for term, times in Counter(stems.split()).items():
+            packed = self._postings.get(term)
+            if packed is None:
+                packed = self._postings[term] = array("I")
+                self.alikes.add(term)
+            packed.append(slot << 8 | min(times, _OFTEN))
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
             if row.subject:
@@ -206,7 +173,11 @@ class DocTable:
 
     def drop(self, doc: int) -> None:
         """Leave nothing of a doc but its terms, until they are pruned; its slot stays, and is nobody's."""
-        self._passing.pop(doc, None)
+        self._stale = self._stale or doc in self
+        self._vacate(doc)
+
+    def _vacate(self, doc: int) -> None:
+        self._passing.discard(doc)
         slot = self._slots.pop(doc, None)
         if slot is None:
             return
@@ -226,45 +197,40 @@ class DocTable:
         """Leave nothing of what was not in the index yet; what the index has taken in since stays."""
         for doc in list(self._passing):
             self.drop(doc)
-        self._passing_words = Postings()
 
-    def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> bool:
-        """Drop the terms that no text holds any more; return whether it came to the end.
+    def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> None:
+        """Drop the terms that no text holds any more, if a text was taken out.
 
         Args:
             stop: asked between steps of some milliseconds.
             lock: held during each of them.
         """
-        terms = self._kept.terms()
+        import numpy as np
+
+        if not self._stale:
+            return
+        self._stale, terms = False, list(self._postings)
         for first in range(0, len(terms), _TERMS):
             if stop and stop():
-                return False
+                self._stale = True
+                return
             with lock:
                 ids = self.rows["id"]
                 for term in terms[first : first + _TERMS]:
-                    if not ids[self._kept.of(term) >> 8].any():
-                        self._kept.drop(term)
-        return True
+                    if not ids[np.frombuffer(self._postings[term], np.uint32) >> 8].any():
+                        del self._postings[term]
+                        self.alikes.drop(term)
 
     def find(self, terms: Iterable[str]) -> list[tuple[str, Slots, Numbers]]:
-        """Return terms with the slots that each stands in, and how often; one that new texts hold as well comes twice."""
+        """Return those terms that stand anywhere with the slots that each stands in, and how often."""
         import numpy as np
 
-        packed = [(term, words.of(term)) for term in terms for words in (self._kept, self._passing_words)]
-        return [
-            (term, (some >> 8).astype(np.intp), (some & _OFTEN).astype(np.float32))
-            for term, some in packed
-            if len(some)
+        packed = [
+            (term, np.frombuffer(self._postings[term], np.uint32)) for term in terms if term in self._postings
         ]
-
-    def near(self, term: str, *, wide: bool) -> list[Alike]:
-        """Return the terms that sound like a term, with their distances."""
-        both = (self._kept.alikes, self._passing_words.alikes)
-        return list(dict(alike for alikes in both for alike in alikes.near(term, wide=wide)).items())
-
-    def ending_in(self, term: str) -> set[str]:
-        """Return the longer terms that end with a term."""
-        return {*self._kept.alikes.ending_in(term), *self._passing_words.alikes.ending_in(term)}
+        return [
+            (term, (some >> 8).astype(np.intp), (some & _OFTEN).astype(np.float32)) for term, some in packed
+        ]
 
     def slots_of(self, docs: Collection[int]) -> Slots:
         """Return the slot of each doc; -1 where it is not here."""
@@ -291,47 +257,6 @@ class DocTable:
     def sessions(self) -> int:
         """Return how many sessions there are, that of no session included."""
         return len(self._sessions)
-
-    def readable(self, only: Filter) -> NDArray[np.bool_]:
-        """Return by slot what the reader may read, whether it is looked for or not, and one more that nobody may."""
-        import numpy as np
-
-        rows, n = self.rows, self.n
-        allowed = np.zeros(n + 1, bool)
-        np.not_equal(rows["id"][:n], 0, out=allowed[:n])
-        if only.reader is not None:
-            level = rows["level"][:n]
-            read = level <= int(only.reader.known)
-            owner = self.code(only.reader.speaker) if only.reader.alone else NOBODY
-            if owner:
-                read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
-            allowed[:n] &= read
-        return allowed
-
-    def findable(self, only: Filter, readable: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which of the readable slots may be found."""
-        import numpy as np
-
-        rows, n = self.rows, self.n
-        allowed: NDArray[np.bool_] = readable.copy()
-        may, kind = allowed[:n], rows["kind"][:n]
-        if not only.past:
-            may &= ~rows["past"][:n]
-        if len(only.kinds) < len(KINDS):
-            kinds = np.zeros(256, bool)
-            kinds[list(only.kinds)] = True
-            may &= kinds[kind]
-        code = self._sessions.get(only.session_id) if only.session_id is not None and only.turns else None
-        if code is not None:
-            here = np.flatnonzero(rows["session"][:n] == code)
-            may[here] &= np.isin(rows["turn"][here], list(only.turns), invert=True)
-        if only.held is not None:
-            facts = np.flatnonzero(kind == FACT)
-            may[facts] &= np.isin(rows["ref"][facts], np.array(only.held, np.int64))
-        if only.known_at is not None:
-            known = np.where(np.isin(kind, BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
-            may &= known <= only.known_at
-        return allowed
 
     def spans(self) -> NDArray[np.float64]:
         """Return the times that texts speak of: rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""
@@ -370,12 +295,6 @@ class DocTable:
             self.callings.append(stems)
         return code
 
-    def _code(self, name: str | None) -> int:
-        code = self._codes.setdefault(name, len(self.names))
-        if code == len(self.names):
-            self.names.append(name)
-        return code
-
 
 def _longer(column: NDArray[Any], room: int, filling: int) -> NDArray[Any]:
     """Return a column, or a table, with more rows."""
@@ -394,46 +313,3 @@ def _import_numpy() -> None:
 
 
 later(_import_numpy)
-
-
-BY_TIME = (PREFERENCE, NOTE)
-"""Kinds whose refs are no ticks: their time tells when they were learnt."""
-
-
-class Filter(NamedTuple):
-    """Which docs a question may find."""
-
-    reader: Reader | None
-    """Who asks, with the name spelled as in the index, see `as_spelled`; None: the operator, who reads everything."""
-    kinds: frozenset[int]
-    session_id: int | None
-    """Of this session, `turns` are left out."""
-    turns: frozenset[int]
-    past: bool
-    """Whether facts that do not hold any more are found too."""
-    known_at: int | None = None
-    """Only what was known by this tick; None: all that is known."""
-    held: tuple[int, ...] | None = None
-    """The only facts that count, by what was said, in ascending order; None: all that `past` lets through."""
-
-
-def make_filter(
-    reader: Reader | None,
-    *,
-    kinds: Collection[str] | None = None,
-    session_id: int | None = None,
-    turns: Collection[int] = (),
-    past: bool = False,
-    known_at: int | None = None,
-    held: Sequence[int] | None = None,
-) -> Filter:
-    """Return the filter for a reader; its fields say what the arguments are.
-
-    Args:
-        kinds: names of kinds; None: all.
-    """
-    numbers = frozenset(number for number, name in KINDS.items() if kinds is None or name in kinds)
-    facts = None if held is None else tuple(held)
-    return Filter(
-        reader, numbers, session_id, frozenset(turns), past or held is not None, known_at=known_at, held=facts
-    )

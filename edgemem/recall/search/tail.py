@@ -74,12 +74,9 @@ class Tail:
         if self._poured_docs == len(self.docs):
             return
         self._poured_docs = len(self.docs)
-        for number, doc in self.docs.items():
+        for number in self.docs:
             if number not in columns:
-                if number not in self._rows:
-                    self._rows[number] = read_row(number, doc)
-                row, stems = self._rows[number]
-                columns.append(row, stems, passing=True)
+                columns.append(*self._rows[number], passing=True)
 
     def _start(self, state: State, queue: int) -> None:
         """Begin anew behind what the index holds."""
@@ -108,7 +105,7 @@ class Tail:
     def _take(self, doc: Doc) -> None:
         number = self._next[doc.kind == TURN]
         self._next[doc.kind == TURN] += 1
-        self.docs[number] = doc
+        self.docs[number], self._rows[number] = doc, read_row(number, doc)
         if doc.who:
             self.people.add(doc.who)
         if doc.subject:

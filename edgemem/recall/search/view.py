@@ -1,30 +1,58 @@
 """The table as one question sees it, with the scores that it gives to each slot.
 
-It sees as many slots as there were when it began. What its reader may not read it looks up once, for all slots, and
-whatever asks it for a slot gets only what may be read. Arrays have one value more at the end, for no slot (-1).
+Who may find what is decided on the columns here, by the rule of `store.rights`. What is found is read from the truth once
+more, where the rule in SQL has the last word.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE
+from edgemem.recall.index.state import PRIVATE
+from edgemem.recall.search.table import NOBODY
+from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.search.table import DocTable, Filter
+    from edgemem.recall.search.table import DocTable
+    from edgemem.records import Reader
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
 
 
-class View:
-    """What one question sees; whoever uses it holds the lock of the table.
+_BY_TIME = (PREFERENCE, NOTE)
+"""Kinds whose refs are no ticks: their time tells when they were learnt."""
 
-    Args:
-        only: what may be found.
+
+class Filter(NamedTuple):
+    """Which docs a question may find."""
+
+    reader: Reader | None
+    """Who asks, with the name spelled as in the index, see `as_spelled`; None: the operator, who reads everything."""
+    kinds: Collection[str] | None = None
+    """None: all."""
+    session_id: int | None = None
+    """Of this session, `turns` are left out."""
+    turns: Collection[int] = ()
+    past: bool = False
+    """Whether facts that do not hold any more are found too."""
+    known_at: int | None = None
+    """Only what was known by this tick; None: all that is known."""
+    held: Sequence[int] | None = None
+    """The only facts that count, by what was said; None: all that `past` lets through."""
+
+
+class View:
+    """What one question sees, and the scores that it gives to each slot; whoever uses it holds the lock of the table.
+
+    It sees as many slots as there were when it began. Whatever asks it for a slot gets only what may be found. Arrays have
+    one value more at the end, for no slot (-1).
     """
 
     def __init__(self, columns: DocTable, only: Filter) -> None:
@@ -34,9 +62,9 @@ class View:
         self.only = only
         self._dropped = columns.dropped
         self.n = columns.n
-        self.readable = columns.readable(only)
-        """Which slots the reader may read,"""
-        self.may: NDArray[np.bool_] = columns.findable(only, self.readable)
+        self.readable = self._readable(only.reader)
+        """Which slots the reader may read, whether they are looked for or not,"""
+        self.may = self._findable(only)
         """and which of them may be found."""
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
         """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
@@ -46,6 +74,43 @@ class View:
         """The share of the idf of the question's words that texts which may be found hold, 0 to 1."""
         self.near, self.mentioned, self.chosen = np.zeros((3, self.n + 1), bool)
         """Masks of the texts with a known cosine, of those that speak of a person whom the question names, and of the candidates."""
+
+    def _readable(self, reader: Reader | None) -> NDArray[np.bool_]:
+        import numpy as np
+
+        rows, n = self.columns.rows, self.n
+        allowed = np.zeros(n + 1, bool)
+        np.not_equal(rows["id"][:n], 0, out=allowed[:n])
+        if reader is not None:
+            level = rows["level"][:n]
+            read = level <= int(reader.known)
+            owner = self.columns.code(reader.speaker) if reader.alone else NOBODY
+            if owner:
+                read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
+            allowed[:n] &= read
+        return allowed
+
+    def _findable(self, only: Filter) -> NDArray[np.bool_]:
+        import numpy as np
+
+        rows, n = self.columns.rows, self.n
+        allowed: NDArray[np.bool_] = self.readable.copy()
+        may, kind = allowed[:n], rows["kind"][:n]
+        if not only.past:
+            may &= ~rows["past"][:n]
+        if only.kinds is not None:
+            may &= np.array([name in only.kinds for name in KINDS.values()])[kind]
+        code = None if only.session_id is None else self.columns.session_code(only.session_id)
+        if code is not None and only.turns:
+            here = np.flatnonzero(rows["session"][:n] == code)
+            may[here] &= np.isin(rows["turn"][here], list(only.turns), invert=True)
+        if only.held is not None:
+            facts = np.flatnonzero(kind == FACT)
+            may[facts] &= np.isin(rows["ref"][facts], np.array(only.held, np.int64))
+        if only.known_at is not None:
+            known = np.where(np.isin(kind, _BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
+            may &= known <= only.known_at
+        return allowed
 
     def size(self) -> tuple[int, int]:
         """Return how many texts the reader may read, of any kind, and how many words they have."""
@@ -68,11 +133,6 @@ class View:
             self._dropped = self.columns.dropped
             self.may[: self.n] &= self.columns.rows["id"][: self.n] != 0
 
-    def allowed(self, slots: Slots) -> NDArray[np.bool_]:
-        """Tell which slots may be found."""
-        may: NDArray[np.bool_] = self.may[slots]
-        return may
-
     def seen(self, slots: Slots) -> Slots:
         """Return the slots that may be found."""
         slots = slots[slots < self.n]
@@ -80,11 +140,7 @@ class View:
 
     def beside(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message `step` after each; -1 where there is none, or it may not be read."""
-        import numpy as np
-
-        neighbours = self.columns.beside(slots, step)
-        neighbours[neighbours >= self.n] = -1  # it came after the question
-        return np.where(self.may[neighbours], neighbours, -1)
+        return self._or_none(self.columns.beside(slots, step))
 
     def around(self, slots: Slots, steps: Sequence[int]) -> Slots:
         """Return slots with those of the messages at some steps from them, once each, in ascending order."""
@@ -96,10 +152,22 @@ class View:
             marked[self.beside(slots, step)] = True
         return np.flatnonzero(marked[:-1])
 
-    def slots_of(self, docs: Sequence[int]) -> Slots:
+    def slots_of(self, docs: Collection[int]) -> Slots:
         """Return the slot of each doc; -1 where it may not be found."""
+        return self._or_none(self.columns.slots_of(docs))
+
+    def concerned(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
+        """Tell which texts speak of one of these people, whom the question names, or are their own and say "I"."""
         import numpy as np
 
-        slots = self.columns.slots_of(docs)
-        slots[slots >= self.n] = -1
+        rows = self.columns.rows
+        codes = [code for name in people if (code := self.columns.code(name)) is not None]
+        own = np.isin(rows["who"][slots], codes) & ((rows["marks"][slots] & SAYS_I) > 0)
+        concerned: NDArray[np.bool_] = self.mentioned[slots] | own
+        return concerned
+
+    def _or_none(self, slots: Slots) -> Slots:
+        import numpy as np
+
+        slots[slots >= self.n] = -1  # it came after the question
         return np.where(self.may[slots], slots, -1)
