@@ -40,7 +40,9 @@ def check(index) -> None:
         )
         == []
     )
-    assert index.database.query("select 1 from sounds where doc not in (select id from docs)") == []
+    assert index.database.query("select 1 from named where doc not in (select id from docs)") == []
+    assert index.database.query("select 1 from names where id not in (select name from named)") == []
+    assert index.database.query("select 1 from sounds where name not in (select id from names)") == []
     sides = [{id_ for id_, past in docs if bool(past) is over} for over in (False, True)]
     check_spaces(index.database, *sides)
 

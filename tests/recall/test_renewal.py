@@ -67,8 +67,11 @@ def vectors_of(index: Index) -> list[tuple[object, ...]]:
 
 def docs_of(index: Index) -> list[tuple[object, ...]]:
     """Return all docs, and how the names in them sound."""
-    tables = ("docs order by id", "sounds order by doc, sound, name")
-    return [row for table in tables for row in index.database.query(f"select * from {table}")]
+    docs = index.database.query("select * from docs order by id")
+    return docs + index.database.query(
+        "select m.doc, s.sound, n.name from named m join names n on n.id = m.name join sounds s on s.name = n.id"
+        " order by m.doc, s.sound, n.name"
+    )
 
 
 def test_words_are_made_anew_and_no_text_is_embedded_twice(tmp_path, truth):

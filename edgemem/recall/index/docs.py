@@ -139,9 +139,14 @@ def _note_names(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> Non
     """Have found who says something in some docs, and who and what they are about."""
     people = {doc.doc.who for _, doc in numbered if doc.doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
+    sounds = {pair for _, doc in numbered for pair in doc.sounds}
+    named = {(number, name) for number, doc in numbered for _, name in doc.sounds}
+    tx.executemany("insert or ignore into names (name) values (?)", sorted({(name,) for _, name in named}))
     tx.executemany(
-        "insert or ignore into sounds (sound, name, doc) values (?, ?, ?)",
-        [(*sound_and_name, number) for number, doc in numbered for sound_and_name in sorted(doc.sounds)],
+        "insert or ignore into sounds (sound, name) select ?, id from names where name = ?", sorted(sounds)
+    )
+    tx.executemany(
+        "insert or ignore into named (doc, name) select ?, id from names where name = ?", sorted(named)
     )
 
 
@@ -234,7 +239,7 @@ def _put_beside(tx: Transaction, remade: Sequence[tuple[_Older, ReadDoc | None]]
                 older.id, row.subject, row.relation, row.marks, row.called, row.times, row.length, doc.stems, doc.digest,
             ),
         )  # fmt: skip
-        tx.execute("delete from sounds where doc = ?", (older.id,))
+        tx.execute("delete from named where doc = ?", (older.id,))
         kept.append((older.id, doc))
     _note_names(tx, kept)
 

@@ -80,20 +80,22 @@ _TABLES = (
       digest integer not null
     )
     """,
-    # How the names that a doc tells of may sound: see `phonetics`.
+    # The names that docs tell of, and how each may sound: see `phonetics`. A name that no doc tells of any more is erased.
+    "create table names (id integer primary key, name text not null unique)",
+    "create table sounds (sound text not null, name integer not null, primary key (sound, name)) without rowid",
+    "create index sounds_by_name on sounds (name)",
+    "create table named (doc integer not null, name integer not null, primary key (doc, name)) without rowid",
+    "create index named_by_name on named (name)",
     """
-    create table sounds (
-      sound text not null,
-      name text not null,
-      doc integer not null,
-      primary key (sound, name, doc)
-    ) without rowid
+    create trigger named_gone after delete on named when not exists (select 1 from named where name = old.name) begin
+      delete from sounds where name = old.name;
+      delete from names where id = old.name;
+    end
     """,
-    "create index sounds_by_doc on sounds (doc)",
     """
     create trigger docs_gone after delete on docs begin
       delete from remade where id = old.id;
-      delete from sounds where doc = old.id;
+      delete from named where doc = old.id;
     end
     """,
     # The models that made vectors: see `vectors`. fingerprint null: what is left of it is being taken out.

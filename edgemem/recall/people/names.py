@@ -247,7 +247,8 @@ def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
     if not keys:
         return set()
     rows = database.query(
-        f"select distinct name from sounds where sound in ({marks(keys)}) limit {_MOST_NAMES}",  # noqa: S608 - ours
+        "select distinct n.name from sounds s join names n on n.id = s.name"  # noqa: S608 - ours
+        f" where s.sound in ({marks(keys)}) limit {_MOST_NAMES}",
         bound(keys),
     )
     return {name for (name,) in rows}
