@@ -192,7 +192,7 @@ def _move(tx: Transaction, old: str, new: str) -> None:
     level, owner = level_of_scope(new)
     for gone, key in tx.execute("select id, key from fact_keys where scope = ?", (old,)):
         _as_meant(tx, gone, LEVELS.index(level), owner, old)
-        _join_keys(tx, ensure_key(tx, new, key), gone)
+        join_keys(tx, ensure_key(tx, new, key), gone)
     _move_preferences(tx, old, new, LEVELS.index(level), owner)
     written, spelled = (as_text(as_text(scope))[1:-1] for scope in (old, new))
     for table, column in (("turns", "shown"), ("epochs", "carried")):
@@ -215,7 +215,7 @@ def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: 
         )
 
 
-def _join_keys(tx: Transaction, kept: int, gone: int) -> None:
+def join_keys(tx: Transaction, kept: int, gone: int) -> None:
     """Make two keys of facts one: what was recorded under both is believed of the first, in the order of recording."""
     keys = {"kept": kept, "gone": gone}
     statements = tx.execute(_STATEMENTS, keys)

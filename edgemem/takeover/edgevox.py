@@ -275,7 +275,8 @@ class EdgevoxMemory:
                     kept[part].append(row)
         self.facts.append(kept["facts"])
         self.preferences += kept["preferences"]
-        self.episodes += kept["episodes"]
+        for row in kept["episodes"]:
+            self.episodes.append({**row, "heard": {"event_time": time_of(row.get("timestamp"))}})
         self.files[name] = {part: len(entries) for part, entries in kept.items()}
 
 

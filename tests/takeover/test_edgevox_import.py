@@ -133,6 +133,7 @@ def test_a_memory_is_taken_over_with_its_times(memory, tmp_path, write):
         ("tone", "kurz", START + 5)
     ]
     found = memory.store.recent_episodes(9)
+    assert [e.heard.event_time for e in found] == [START + n / 7 for n in range(3)]
     assert found[2].payload == episode(2)["payload"]
     assert abs(found[2].timestamp - START - 2 / 7) < 2e-6
     assert old.read_bytes() == bytes_before

@@ -80,21 +80,23 @@ class JSONSessionStore(Closing):
         check_session_id(id)
         check_session(session)
         state = msgspec.json.decode(state_text(session.state, self._warned))
-        messages = [_as_stored(message) for message in session.messages]
+        new = _SessionFile([_as_stored(message) for message in session.messages], state, id)
         with self._lock, locked(self.base / ".lock"):
             known = self._known.get(id)
             if known is None or known.stamps != self._stamps(id):
                 self._read(id, JsonFile(self._path(id), _SessionFile))
                 known = self._known.get(id)
             if known is None:
-                updated_at = self._write(id, messages, state)
+                self._write(id, new)
             else:
-                updated_at = known.updated_at
-                line = _line_between(known, messages, state)
+                new.updated_at = known.updated_at
+                line = _line_between(known, new.messages, state)
                 if line == _Line(len(known.messages)):
                     return
                 # The first line says which writing of the file the others follow.
-                head = msgspec.json.encode(_Head(updated_at)) + b"\n" if known.stamps[1] is None else b""
+                head = (
+                    msgspec.json.encode(_Head(known.updated_at)) + b"\n" if known.stamps[1] is None else b""
+                )
                 with meaningful(self._lines(id)):
                     append(self._lines(id), head + msgspec.json.encode(line) + b"\n")
                 self._in_lines.add(id)
@@ -103,7 +105,7 @@ class JSONSessionStore(Closing):
                 others = (other.stat().st_mtime_ns for other in self.base.glob("*.json") if other != path)
                 newest = max(self._clock.tick() * 1000, max(others, default=0) + 1000)
                 os.utime(path, ns=(newest, newest))
-            self._remember(id, self._stamps(id), updated_at, messages, state)
+            self._remember(id, self._stamps(id), new)
 
     def load(self, id: str) -> Session | None:  # noqa: A002
         """Return a conversation as it was said, or None if there is none; what is damaged is set aside, with a warning."""
@@ -174,45 +176,36 @@ class JSONSessionStore(Closing):
                 break
         whole, fault = (True, "") if stamps[1] is None else _apply(data, stored)
         self._known.pop(session_id, None)
-        if whole and stored is not None and stored.updated_at is not None:
-            self._remember(session_id, stamps, stored.updated_at, stored.messages, stored.state)
+        if whole and stored is not None:
+            self._remember(session_id, stamps, stored)
         return stored, fault
 
-    def _remember(
-        self,
-        session_id: str,
-        stamps: _Stamps,
-        updated_at: float,
-        messages: list[Message],
-        state: dict[str, Any],
-    ) -> None:
-        parts = {name: _canonical(part) for name, part in state.items()}
-        self._known[session_id] = _Known(stamps, updated_at, list(map(_canonical, messages)), parts)
+    def _remember(self, session_id: str, stamps: _Stamps, stored: _SessionFile) -> None:
+        if stored.updated_at is not None:  # else another hand wrote it
+            messages, state = map(_canonical, stored.messages), stored.state.items()
+            parts = {name: _canonical(part) for name, part in state}
+            self._known[session_id] = _Known(stamps, stored.updated_at, list(messages), parts)
 
-    def _write(
-        self, session_id: str, messages: list[Message] | None = None, state: dict[str, Any] | None = None
-    ) -> float:
+    def _write(self, session_id: str, new: _SessionFile | None = None) -> None:
         """Write a conversation whole, and remove the lines; the lock is held.
 
         Args:
-            messages: None: as the files have it, and nothing was said.
-
-        Returns when it was written.
+            new: what was said; None: nothing, and it stays as the files have it.
         """
-        file, lines, now = JsonFile(self._path(session_id), _SessionFile), self._lines(session_id), 0.0
+        file, lines = JsonFile(self._path(session_id), _SessionFile), self._lines(session_id)
         while True:
             stored, fault = self._read(session_id, file)
             at = self._stamps(session_id)[0]
+            whole = new or stored
+            if whole is None:
+                break
             # Later than before, whatever the clock says: if we die now, the lines are known to be in the file.
-            now = max(self._clock.tick() / 1e6, ((stored and stored.updated_at) or 0.0) + 1e-6)
-            if messages is not None:
-                stored = _SessionFile(messages, state or {}, session_id, now)
-            elif stored is not None:
-                stored.updated_at = now
-            if stored is None or file.write(stored):
+            before = (stored.updated_at if stored is not None else None) or 0.0
+            whole.updated_at = max(self._clock.tick() / 1e6, before + 1e-6)
+            if file.write(whole):
                 break  # else an editor wrote it just now
         with meaningful(lines):
-            if messages is None and at is not None:
+            if new is None and at is not None:
                 os.utime(file.path, ns=(at[2], at[2]))
             if fault:
                 _log.warning(
@@ -225,7 +218,6 @@ class JSONSessionStore(Closing):
                 lines.unlink()
                 sync(lines.parent)
         self._in_lines.discard(session_id)
-        return now
 
 
 class _Head(msgspec.Struct, forbid_unknown_fields=True):

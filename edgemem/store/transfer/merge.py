@@ -22,6 +22,7 @@ from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.rights import spell_heard, spell_owner, spell_scope
+from edgemem.store.spellings import join_keys
 from edgemem.store.transfer import records
 from edgemem.store.validation import as_text
 
@@ -133,6 +134,7 @@ class _Merge:
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _QUEUED_AS
         }
+        self._taken_facts: set[tuple[str, str]] = set()
         self._parted_facts: set[tuple[str, str]] = set()
         self._sessions: dict[str, records.Session] = {}
         """The conversations that came."""
@@ -263,29 +265,40 @@ class _Merge:
     # Facts and preferences
 
     def take_fact(self, versions: Iterator[records.Fact]) -> None:
-        """Take in all rectangles of a fact, or none of them."""
+        """Take in all rectangles of a fact, or none of them.
+
+        An early export may hold a fact twice, of one person under two spellings; both histories become one.
+        """
         first = next(versions)
+        place = first.scope, first.key
+        again = place in self._taken_facts
+        self._taken_facts.add(place)
         try:
             with self.tx.atomic():
-                changed = self._take_history(chain([first], versions))
+                key_id = ensure_key(self.tx, *place)
+                if again:
+                    sql = "insert into fact_keys (scope, key) values ('', ?) returning id"  # for now: no scope is empty
+                    other = int(self.tx.execute(sql, (first.key,))[0][0])
+                    changed = self._take_history(other, chain([first], versions))
+                    join_keys(self.tx, key_id, other)
+                else:
+                    changed = self._take_history(key_id, chain([first], versions))
         except _PartedError as parted:
-            self._parted_facts.add((first.scope, first.key))
+            self._parted_facts.add(place)
             self._refuse(
                 f"The fact {first.key!r} ({first.scope}) has another history here, which stays: {parted}."
             )
             return
         self.report.count("facts", new=changed)
 
-    def _take_history(self, versions: Iterator[records.Fact]) -> bool:
+    def _take_history(self, key_id: int, versions: Iterator[records.Fact]) -> bool:
         """Take in the rectangles of one key; tell whether any was new or had been closed since."""
-        count = newest = key_id = newest_here = 0
+        newest_here = self.tx.execute(
+            "select coalesce(max(version), 0) from facts where key_id = ? and id = origin", (key_id,)
+        )[0][0]
+        count = newest = 0
         changed = False
         for version in versions:
-            if not count:
-                key_id = ensure_key(self.tx, version.scope, version.key)
-                newest_here = self.tx.execute(
-                    "select coalesce(max(version), 0) from facts where key_id = ? and id = origin", (key_id,)
-                )[0][0]
             count, newest = count + 1, max(newest, version.version)
             known = self.tx.execute("select 1 from facts where id = ?", (version.id,))
             if not known and version.version <= newest_here:
