@@ -266,7 +266,7 @@ def _with_numerals(text: str) -> str:
         return text
     values = {sign: unicodedata.numeric(sign, -1.0) for sign in set(text) if sign.isalnum()}
     ones = {sign: str(int(value)) for sign, value in values.items() if value in range(10)}
-    return text.translate(str.maketrans(ones))
+    return text.translate({ord(sign): digit for sign, digit in ones.items()})
 
 
 def _is_sign(word: str) -> bool:
