@@ -79,13 +79,19 @@ def heard_part(
     if heard_text is not None:
         if not isinstance(heard_text, str):
             raise InvalidInputError(f"What was heard must be text; got {type(heard_text).__name__}.")
-        return heard_text if reply.startswith(heard_text) else reply[: _end_of(reply, _words_of(heard_text))]
+        if reply.startswith(heard_text):
+            return heard_text
+        ends = _ends(reply, _words_of(heard_text))
+        return reply[: ends[-1]] if ends else ""
     until = None if heard_ms is None else _milliseconds(heard_ms)
     if words is not None:
         return reply[: _end_of_timed(reply, words, until)]
     if until is None:
         return reply
-    return reply[: _end_of_time(reply, until * chars_per_s / 1e3)]
+    characters = until * chars_per_s / 1e3
+    if characters >= len(reply.rstrip()):
+        return reply
+    return reply[: max((word.end for word in _words_of(reply) if word.end <= characters), default=0)]
 
 
 def heard_speeches(
@@ -171,11 +177,6 @@ def keep_heard(messages: list[Message], heard: Sequence[str]) -> int | None:
     return cut
 
 
-def _end_of(reply: str, heard: Sequence[_Word]) -> int:
-    ends = _ends(reply, heard)
-    return ends[-1] if ends else 0
-
-
 def _end_of_timed(reply: str, words: Sequence[Timed], until: float | None) -> int:
     heard: list[_Word] = []
     played = 0
@@ -190,12 +191,6 @@ def _end_of_timed(reply: str, words: Sequence[Timed], until: float | None) -> in
     # All of the words, also those that nobody heard, tell which belong to a number.
     ends = _ends(reply, heard)
     return ends[played - 1] if played else 0
-
-
-def _end_of_time(reply: str, characters: float) -> int:
-    if characters >= len(reply.rstrip()):
-        return len(reply)
-    return max((word.end for word in _words_of(reply) if word.end <= characters), default=0)
 
 
 def _words_of(text: str) -> list[_Word]:

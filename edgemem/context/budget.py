@@ -236,7 +236,7 @@ def fit(
     The instructions and the newest user message always stay, and with it what tools were asked and answered since; only
     where these alone are too large, the oldest calls of the turn go with their results, all but the newest. When that is
     not enough either, `fits` is false. The result starts with a user message and has no tool result without its
-    call. Counts once when nothing must go, else about 2 log2(turns that stay) times.
+    call. Counts once when nothing must go, else about log2(turns) times.
 
     Args:
         messages: the conversation; neither it nor its messages are changed.
@@ -286,14 +286,12 @@ def _cut(size: Callable[[int], int], too_early: int, newest: int, limits: Sequen
     """Return the first turn to keep and the size then: the earliest within the first limit that can be met."""
     first, tokens = newest, size(newest)
     limit = next((limit for limit in limits if tokens <= limit), None)
-    # A template may make a shorter list longer; so only a cut that was counted itself is ever returned. Growing
-    # steps back from the newest turn count lists no longer than twice what stays, however long the history is.
-    step, galloping = 1, True
+    # A template may make a shorter list longer; so only a cut that was counted itself is ever returned.
     while limit is not None and first - too_early > 1:
-        middle = max(first - step, too_early + 1) if galloping else (too_early + first) // 2
+        middle = (too_early + first) // 2
         counted = size(middle)
         if counted <= limit:
-            first, tokens, step = middle, counted, 2 * step
+            first, tokens = middle, counted
         else:
-            too_early, galloping = middle, False
+            too_early = middle
     return first, tokens

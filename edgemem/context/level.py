@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from edgemem.context.block.render import RANK, BlockLine
-from edgemem.context.messages import tool_calls
+from edgemem.context.messages import call_arguments, tool_calls
 from edgemem.llama.template.chat_template import text_of
 from edgemem.provisions import Pattern
 from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, terms
@@ -178,7 +178,7 @@ def closing_of(
     """Return who may read a turn.
 
     Args:
-        said: its messages; what the user said and what tools answered is open, until the model repeats it from elsewhere.
+        messages: its messages; what the user said and what tools answered is open, until the model repeats it from elsewhere.
         closing: who may read it at least.
         prompt: what else the model read.
         more: what the model says that is no message yet.
@@ -243,8 +243,7 @@ def _given(message: Message) -> list[str]:
     """Return the values that a model gave to tools."""
     texts: list[str] = []
     for call in tool_calls(message):
-        function = call.get("function")
-        given = (function if isinstance(function, dict) else call).get("arguments")
+        given = call_arguments(call)
         if isinstance(given, str):
             with suppress(ValueError, RecursionError):
                 given = json.loads(given)
@@ -263,15 +262,11 @@ def values_in(given: object) -> list[str]:
 
 def _with_numerals(text: str) -> str:
     """Return a text with digits for the numerals of other scripts that stand for one each."""
-    return text if text.isascii() else "".join(map(_numeral, text))
-
-
-def _numeral(sign: str) -> str:
-    value = -1.0 if sign.isascii() else unicodedata.numeric(sign, -1.0)
-    return str(int(value)) if value in _ONES and sign.isalnum() else sign
-
-
-_ONES = frozenset(map(float, range(10)))
+    if text.isascii():
+        return text
+    values = {sign: unicodedata.numeric(sign, -1.0) for sign in set(text) if sign.isalnum()}
+    ones = {sign: str(int(value)) for sign, value in values.items() if value in range(10)}
+    return text.translate({ord(sign): digit for sign, digit in ones.items()})
 
 
 def _is_sign(word: str) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import EdgememError
+from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.inspect.script import Line, ScriptedCall, seconds
@@ -191,14 +192,9 @@ class Player:
             len(self.tokenizer.encode(block)) if block else 0,
             tuple(text for text in line.must if _squeezed(text) not in seen),
             tuple(text for text in line.must_not if _squeezed(text) in seen),
-            self._epoch(loop),
+            conversation_of(loop.ctx).layout.epoch.first_turn,
             recall if recall is not self._before else None,
         )
-
-    def _epoch(self, loop: AgentLoop) -> int:
-        from edgemem.hooks.conversation import conversation_of
-
-        return conversation_of(loop.ctx).layout.epoch.first_turn
 
     def _make_tools(self, lines: Sequence[Line]) -> Iterator[Tool]:
         arguments: dict[str, dict[str, Any]] = {}
