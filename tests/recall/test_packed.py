@@ -256,26 +256,3 @@ def test_bits_are_counted_alike_without_the_instruction(monkeypatch):
     monkeypatch.setattr(np, "__version__", "1.26.4")
     assert count_ones(words).dtype == np.uint8
     assert count_ones(words).tolist() == true
-
-
-@given(
-    ids=st.lists(st.integers(1, 400), max_size=300),
-    wanted=st.sets(st.one_of(st.integers(1, 400), st.integers(1, 2**45)), max_size=60),
-)
-def test_rows_are_found_however_many_ids_are_wanted(ids, wanted):
-    """Looked for one by one or in a table of ids, rows are those of the ids, also where texts have several."""
-    packed = PackedVectors(DIMENSIONS)
-    packed.append(ids, range(len(ids)), VECTORS[[n % 40 for n in range(len(ids))]])
-    assert packed.cosines(VECTORS[0], sorted(wanted))[0].tolist() == sorted(wanted & {*ids})
-    assert packed.wipe(sorted(wanted)) == sum(id_ in wanted for id_ in ids)
-
-
-def test_large_and_unordered_ids():
-    """Ids beyond 32 bits, in any order, are found, wiped and chosen by."""
-    ids = [2**40 + 7, 3, 2**62, 9, 2**33]
-    packed = PackedVectors(DIMENSIONS)
-    packed.append(ids, range(5), VECTORS[:5])
-    assert packed.nearest(VECTORS[2], 1)[0][0] == 2**62
-    assert {id_ for id_, _ in packed.nearest(VECTORS[2], 9, np.array([9, 2**40 + 7]))} == {9, 2**40 + 7}
-    packed.wipe([2**62])
-    assert sorted(packed.ids.tolist()) == sorted({*ids} - {2**62})

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recalling import Robot
 
 from edgemem.clock import Clock
 from edgemem.recall.index.index import Index
@@ -19,34 +17,6 @@ from edgemem.store import turns
 from edgemem.store.db.database import Database
 
 WORDS = ("cup", "mug", "kettle", "peanut", "doctor", "physician", "friday", "garden", "pepper")
-
-
-@pytest.fixture
-def robot(tmp_path):
-    """Return a robot."""
-    made = Robot(tmp_path, Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0))
-    yield made
-    made.close()
-
-
-def test_any_of_the_words_finds(robot):
-    """One word is enough, and more of them score higher."""
-    robot.say(1, "the kettle is red", "fine")
-    robot.say(2, "the red kettle stands in the garden", "fine")
-    robot.idle()
-    assert robot.texts("red kettle of the garden", k=2) == [
-        "the red kettle stands in the garden",
-        "the kettle is red",
-    ]
-
-
-def test_what_is_hidden_takes_nobodys_place(robot):
-    """However many texts match that may not be read, the one that may is found."""
-    for n in range(30):
-        robot.say(n, f"peanut peanut {n}", level="private", owner="ann", speaker="ann")
-    robot.say(30, "a peanut in the other room", speaker="bob")
-    robot.idle()
-    assert robot.texts("peanut", reader=Reader("bob"), k=3) == ["a peanut in the other room"]
 
 
 said = st.lists(
