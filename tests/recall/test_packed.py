@@ -236,17 +236,6 @@ def test_vectors_that_are_none_do_no_harm():
     assert len(packed.nearest(VECTORS[0], 5)) == 5
 
 
-@pytest.mark.parametrize("dimensions", [1, 63, 64, 100, 384, 1024])
-def test_any_number_of_dimensions(dimensions):
-    """Dimensions that fill no whole word count like others."""
-    rows = unit(50, dimensions, seed=6)
-    packed = PackedVectors(dimensions)
-    packed.append(range(1, 51), range(50), rows)
-    for n in (1, 7, 50):
-        exact = exactly(range(1, 51), rows, rows[n - 1])
-        assert packed.nearest(rows[n - 1], 1, exact=exact)[0][1] == pytest.approx(1.0, abs=1e-5)
-
-
 def test_bits_are_counted_alike_without_the_instruction(monkeypatch):
     """Where numpy counts no bits (before 2.0), adding them gives the same."""
     words = np.random.default_rng(5).integers(0, 2**63, (3, 500), np.uint64) * np.uint64(2)
