@@ -14,7 +14,7 @@ from edgemem.recall.index.sources import KINDS
 from edgemem.recall.query import parse_query
 from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
-from edgemem.recall.rank.rerank import SecondPass, second_pass
+from edgemem.recall.rank.rerank import SecondPass, name_of, second_pass
 from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of
 from edgemem.recall.results import fetch
 from edgemem.recall.search.search import Limits, RecallStats, Search
@@ -193,7 +193,7 @@ class Recall:
         passed = (
             SecondPass(groups) if ranking.by_period else self._read_again(query, groups, limits, known, stop)
         )
-        results = [item for group in passed.groups for item in first_of(group, k, known)]
+        results = [item for group in passed.groups for item in first_of(group, k, known, name_of)]
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,

@@ -55,7 +55,7 @@ def test_what_is_known_takes_nobody_s_place(numbers: list[int], k: int, seen: se
     """The first k that are new come, and of the known ones those that stand before the last of them."""
     known = {name_of(item(n)) for n in seen}
     group = [item(n) for n in numbers]
-    first = list(first_of(group, k, known))
+    first = list(first_of(group, k, known, name_of))
     assert first == group[: len(first)]
     new = [other for other in first if name_of(other) not in known]
     assert len(new) == min(k, sum(name_of(other) not in known for other in group))

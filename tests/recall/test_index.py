@@ -286,29 +286,6 @@ def test_an_index_with_another_schema_is_not_used(tmp_path, truth, store):
         assert index.catch_up() == 1
 
 
-def test_an_index_with_other_columns_is_made_again(tmp_path, truth, store):
-    """Tables of an older edgemem that today's statements do not fit are no reason not to open."""
-    store.add_fact("milk", "empty")
-    with Index(tmp_path / "index.db", truth) as index:
-        index.catch_up()
-        index.database.write(lambda tx: tx.execute("alter table vectors rename column seq to written"))
-    with Index(tmp_path / "index.db", truth) as index:
-        assert index.catch_up() == 1
-
-
-def test_damage_found_while_running_is_mended(tmp_path, truth, store):
-    """An index whose tables are gone is blamed by the upkeep that finds out, and made again by the next."""
-    store.add_fact("milk", "empty")
-    with Index(tmp_path / "index.db", truth) as index:
-        index.catch_up()
-        index.database.write(lambda tx: tx.execute("drop table docs"))
-        store.add_fact("bread", "stale")
-        assert index.catch_up() == 0
-        assert index.damaged
-        assert index.catch_up() == 2
-        assert words(index) == {"milk", "empti", "bread", "stale"}
-
-
 def test_two_indexes_on_one_file_do_not_disturb_each_other(tmp_path, truth, store, index):
     """Upkeep of a second process takes nothing twice."""
     with Index(tmp_path / "index.db", truth, embedder=HashEmbedder()) as second:

@@ -16,10 +16,9 @@ from edgemem.recall.index.state import FIRST_OTHER
 from edgemem.recall.query import ParsedQuery
 from edgemem.recall.rank.features import FACT_FEATURES, FEATURES, MEANING, fact_features_of
 from edgemem.recall.rank.model import FactModel, FactModels, LinearModel, Models, reasons, shipped_models
-from edgemem.recall.rank.replacing import PAIR_FEATURES, Messages
+from edgemem.recall.rank.replacing import Messages
 from edgemem.recall.search.table import DocTable, Row
 from edgemem.recall.search.view import Filter, View
-from lab import fit
 from lab.learning import AGAINST
 
 MODEL = LinearModel(bias=-2.0, scale=0.5, weights={"words": 4.0, "meaning": 2.0, "asks": -1.0, "when": 3.0})
@@ -117,13 +116,6 @@ def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
     assert (MEANING in facts.weights) == (name == "with_meaning")
 
 
-def test_features_and_their_groups_are_known():
-    """What the lab says of features by name is said of some that there are; words alone weigh no meaning."""
-    assert FEATURES.keys() | set(PAIR_FEATURES) >= AGAINST | fit.MEANING
-    assert not FEATURES.keys() & set(PAIR_FEATURES)
-    assert not shipped_models().words_only.weights.keys() & fit.MEANING
-
-
 @pytest.mark.parametrize(
     ("kind", "content"),
     [
@@ -153,15 +145,6 @@ def test_a_mixed_model_has_the_mixed_log_odds(meaning, row, fact):
     ]
     (odds,) = FACTS.odds(matrix(FACT_FEATURES, fact), meaning).tolist()
     assert odds == pytest.approx(meaning * parts[0] + (1 - meaning) * parts[1], abs=1e-4)
-
-
-@given(st.lists(ROW, min_size=2, max_size=4), TENSE)
-def test_hardly_mixed_models_are_hardly_different(rows, tense):
-    """Where nearly all weight is one model's, the odds of messages beside each other are nearly those of that model."""
-    models, beside = shipped_models(), messages(*rows, tense=tense)
-    for meaning, model in ((1e-5, models.words_only), (1 - 1e-5, models.with_meaning)):
-        mixed = models.at(meaning).odds(beside).tolist()
-        assert mixed == pytest.approx(model.odds(beside).tolist(), abs=1e-2)
 
 
 # Facts and preferences

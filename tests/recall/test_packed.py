@@ -236,17 +236,6 @@ def test_vectors_that_are_none_do_no_harm():
     assert len(packed.nearest(VECTORS[0], 5)) == 5
 
 
-@pytest.mark.parametrize("dimensions", [1, 63, 64, 100, 384, 1024])
-def test_any_number_of_dimensions(dimensions):
-    """Dimensions that fill no whole word count like others."""
-    rows = unit(50, dimensions, seed=6)
-    packed = PackedVectors(dimensions)
-    packed.append(range(1, 51), range(50), rows)
-    for n in (1, 7, 50):
-        exact = exactly(range(1, 51), rows, rows[n - 1])
-        assert packed.nearest(rows[n - 1], 1, exact=exact)[0][1] == pytest.approx(1.0, abs=1e-5)
-
-
 def test_bits_are_counted_alike_without_the_instruction(monkeypatch):
     """Where numpy counts no bits (before 2.0), adding them gives the same."""
     words = np.random.default_rng(5).integers(0, 2**63, (3, 500), np.uint64) * np.uint64(2)
@@ -256,26 +245,3 @@ def test_bits_are_counted_alike_without_the_instruction(monkeypatch):
     monkeypatch.setattr(np, "__version__", "1.26.4")
     assert count_ones(words).dtype == np.uint8
     assert count_ones(words).tolist() == true
-
-
-@given(
-    ids=st.lists(st.integers(1, 400), max_size=300),
-    wanted=st.sets(st.one_of(st.integers(1, 400), st.integers(1, 2**45)), max_size=60),
-)
-def test_rows_are_found_however_many_ids_are_wanted(ids, wanted):
-    """Looked for one by one or in a table of ids, rows are those of the ids, also where texts have several."""
-    packed = PackedVectors(DIMENSIONS)
-    packed.append(ids, range(len(ids)), VECTORS[[n % 40 for n in range(len(ids))]])
-    assert packed.cosines(VECTORS[0], sorted(wanted))[0].tolist() == sorted(wanted & {*ids})
-    assert packed.wipe(sorted(wanted)) == sum(id_ in wanted for id_ in ids)
-
-
-def test_large_and_unordered_ids():
-    """Ids beyond 32 bits, in any order, are found, wiped and chosen by."""
-    ids = [2**40 + 7, 3, 2**62, 9, 2**33]
-    packed = PackedVectors(DIMENSIONS)
-    packed.append(ids, range(5), VECTORS[:5])
-    assert packed.nearest(VECTORS[2], 1)[0][0] == 2**62
-    assert {id_ for id_, _ in packed.nearest(VECTORS[2], 9, np.array([9, 2**40 + 7]))} == {9, 2**40 + 7}
-    packed.wipe([2**62])
-    assert sorted(packed.ids.tolist()) == sorted({*ids} - {2**62})

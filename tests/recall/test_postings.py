@@ -138,15 +138,6 @@ def test_a_question_in_a_hurry_reads_the_newest_first(tmp_path, monkeypatch):
         compare(database, memory)
 
 
-def test_warming_yields(tmp_path):
-    """Whoever speaks stops it, and it goes on where it was."""
-    with opened(tmp_path) as database:
-        memory = ResidentPostings(database)
-        database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
-        assert not memory.warm(state_of(database), lambda: True)
-        assert memory.warm(state_of(database), lambda: False)
-
-
 def test_who_missed_removals_reads_everything_again(tmp_path):
     """A log that was cut before somebody read it cannot be followed; memory begins anew and is right."""
     with opened(tmp_path) as database:

@@ -62,16 +62,6 @@ def test_the_newest_of_the_same_thing_holds_and_the_oldest_did_before(name, rows
 
 
 @both_models
-def test_what_was_replaced_is_as_likely_as_before(name):
-    """Only what replaces it is lifted."""
-    model = getattr(shipped_models(), name)
-    messages = messages_of(GOOD, FAIR, POOR)
-    odds, alone = model.odds(messages), model.own_odds(messages)
-    assert (odds == alone).tolist() == [True, False, True]
-    assert odds[1] > odds[0]
-
-
-@both_models
 @pytest.mark.parametrize(
     "changed",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from edgemem.recall.index.sources import FACT, NOTE, SUMMARY, TURN
@@ -110,14 +109,6 @@ def test_of_equals_the_newest_comes_first():
     assert refs(ranking, FACT) == [3, 2, 1]
 
 
-def test_a_fact_that_waits_for_its_vector_is_scored_by_its_words():
-    """Where its cosine is not known, words count in full, and meaning is no reason."""
-    ranking, _ = ranked((FACT, 1, 0, 0.5, None), (FACT, 2, 0, 0.5, 0.0))
-    (first, second) = ranking.best([FACT])
-    assert (first.ref, second.ref) == (1, 2)
-    assert ranking.why(first) == ("words",)
-
-
 def test_reasons_are_those_of_the_score():
     """What was left out, or waits for its vector, makes no message recent whose score was not told of it."""
     ranking, _ = ranked((TURN, 1, 0, 0.9, 0.9), (TURN, 2, 20 * DAY, 0.5, 0.5))
@@ -138,13 +129,3 @@ def test_a_ranking_outlives_the_columns():
     view.columns.drop(1)
     view.columns.drop(FIRST_OTHER + 1)
     assert [(hit, ranking.why(hit)) for hit in ranking.best([TURN, FACT])] == before
-
-
-def test_what_may_not_be_found_is_no_candidate():
-    """A slot that was emptied meanwhile is left out."""
-    _, view = ranked((TURN, 1, 0, 0.5, 0.5), (TURN, 2, 0, 0.5, 0.5))
-    view.columns.drop(1)
-    view.follow()
-    left = ranking_of(view)
-    assert refs(left, TURN) == [2]
-    assert np.isfinite(left.scores).all()

@@ -58,12 +58,6 @@ def test_sessions_are_ranked_by_all_their_messages():
     assert sessions_of([]) == []
 
 
-def test_equal_sessions_stand_as_their_messages_did():
-    """Of equals the one comes first whose best message came first."""
-    found = [message("1", "b", 0.5), message("2", "a", 0.5)]
-    assert [each.session for each in sessions_of(found)] == ["b", "a"]
-
-
 @pytest.fixture
 def home(tmp_path, clock):
     """Return a memory with words alone, and a function that stores a turn."""

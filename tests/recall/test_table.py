@@ -207,13 +207,6 @@ def test_how_much_may_be_read_is_counted(taken, reader):
     assert view.words_in_sessions().sum() == view.size()[1]
 
 
-def test_an_empty_slot_may_never_be_found():
-    """Not even by the operator, who reads everything."""
-    table = filled(row(1), row(2))
-    table.drop(1)
-    assert may(table, Filter(None, past=True)) == [False, True, False]
-
-
 def test_nobody_is_not_who_owns_nothing():
     """Private text without an owner is nobody's, also not of a voice without a name."""
     table = filled(row(1, level=2, owner=None), row(2, level=2, owner="ann"))

@@ -426,11 +426,3 @@ def test_a_model_may_look_up_the_past_and_what_was_summed_up(tmp_path):
             assert ("before: mara.drink: tea (until " in lines) is (speaker == "alice")
             assert ("summary: Mara was asked" in lines) is (speaker == "alice")
         assert "before:" not in search.run(ToolTurn("", Reader("alice")), query="which drink of Mara is it")
-
-
-def test_two_times_are_two():
-    """What is asked of each of them is asked apart."""
-    assert days("What was it in April and in July?") == [
-        ("2026-04-01", "2026-05-01"),
-        ("2026-07-01", "2026-08-01"),
-    ]

@@ -387,14 +387,6 @@ def test_llama_embed_refuses_a_model_that_gives_no_vector_of_a_text(tiny: Path) 
             opened.close()
 
 
-@pytest.mark.parametrize("dimensions", [1, 10, 100])
-def test_vectors_of_any_length_are_searched(tmp_path: Path, clock, dimensions: int) -> None:
-    """Also those that no bit table takes."""
-    with VectorMemoryStore(tmp_path / "x.db", embed_fn=Embedding("n", dimensions), clock=clock) as store:
-        store.add_fact("drink", "tea")
-        assert keys(store.search_facts("drink: tea")) == ["drink"]
-
-
 def test_forgetting_does_not_wait_for_a_model_at_work(tmp_path: Path, clock) -> None:
     """It returns while a batch is being embedded, and that batch brings nothing back."""
     begun, go_on = threading.Event(), threading.Event()
@@ -422,15 +414,6 @@ def test_forgetting_does_not_wait_for_a_model_at_work(tmp_path: Path, clock) -> 
         assert next(fact.value for fact, _ in store.search_facts("pin another")) == "another"
         docs = {doc for (doc,) in store.index.database.query("select id from docs")}
         assert {doc for (doc,) in store.index.database.query("select doc from vectors")} == docs
-
-
-def test_what_another_process_added_is_found(tmp_path: Path, clock, store: VectorMemoryStore, embed) -> None:
-    """Whoever else writes to the file, the next search has it."""
-    with VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock) as other:
-        other.add_fact("drink", "tea")
-        assert keys(store.search_facts("tea")) == ["drink"]
-        store.forget_fact("drink")
-        assert other.search_facts("tea") == []
 
 
 def test_rounding_does_not_look_like_another_model(tmp_path: Path, clock) -> None:

@@ -162,10 +162,15 @@ class Index:
 
         def steps() -> list[Step]:
             # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
-            state, notes = self.state(), self._take_notes
-            due = is_due(self.truth, state, sources, least=least, wait_s=wait_s)
-            rows = [partial(self._take_rows, sources, stop)] if due else []
-            return [self._take_changes, *rows, notes, self._renew]
+            due = is_due(self.truth, self.state(), sources, least=least, wait_s=wait_s)
+
+            def rows(limit: int) -> int:
+                return take_rows(self.database, self.truth, self.state(), sources, limit, stop) if due else 0
+
+            def renew(limit: int) -> int:
+                return renew_some(self.database, self.originals, self.state(), limit)
+
+            return [self._take_changes, rows, self._take_notes, renew]
 
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
@@ -304,17 +309,11 @@ class Index:
             self._follow_removals()
         return seen
 
-    def _take_rows(self, sources: Sequence[Source], stop: Stop | None, limit: int) -> int:
-        return take_rows(self.database, self.truth, self.state(), sources, limit, stop)
-
     def _take_notes(self, _limit: int) -> int:
         taken = 0 if self.notes is None else take_notes(self.database, self.notes, self.state())
         if taken:
             self._follow_removals()
         return taken
-
-    def _renew(self, limit: int) -> int:
-        return renew_some(self.database, self.originals, self.state(), limit)
 
     def _follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out."""

@@ -52,7 +52,7 @@ class PackedVectors:
     Not safe to use from several threads at once.
 
     Args:
-        dimensions: of the vectors, which are unit vectors.
+        dimensions: of the vectors, which are unit vectors; a multiple of 64.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -191,7 +191,7 @@ class PackedVectors:
     def _make_room(self, room: int) -> None:
         import numpy as np
 
-        words = -(-self.dimensions // 64)
+        words = self.dimensions // 64
         # The system gives memory for zeros only when something else is written there. Signs are compared word by word, and
         # stand so.
         columns: dict[str, NDArray[Any]] = {
@@ -309,14 +309,9 @@ class PackedQuery:
     def __init__(self, query: NDArray[np.float32]) -> None:
         import numpy as np
 
-        words = -(-len(query) // 64)
-        self._signs = np.zeros(8 * words, np.uint8)
-        packed = np.packbits(query > 0, bitorder="little")
-        self._signs[: len(packed)] = packed
-        values = np.zeros(64 * words, np.float32)
-        values[: len(query)] = query
+        self._signs = np.packbits(query > 0, bitorder="little").view(np.uint64)
         # What each value of a byte is worth in each place: its eight bits, each for or against.
-        worth = values.reshape(-1, 8) @ _bytes_as_signs().T
+        worth = query.reshape(-1, 8) @ _bytes_as_signs().T
         self._worth = np.multiply.outer(np.array(_LEVELS, np.float32), worth).ravel()
         # As narrow as they fit: to add them to the bytes of many rows takes a sixth of the time of comparing these.
         places = np.arange(0, len(self._worth), 256)
@@ -327,10 +322,11 @@ class PackedQuery:
         import numpy as np
 
         total = np.zeros(signs.shape[1], np.uint16)
-        words = self._signs.view(np.uint64)
-        for first in range(0, len(words), 3):  # three words differ in 192 bits at most, which a byte holds
+        for first in range(
+            0, len(self._signs), 3
+        ):  # three words differ in 192 bits at most, which a byte holds
             some = slice(first, first + 3)
-            total += count_ones(signs[some] ^ words[some, None]).sum(axis=0, dtype=np.uint8)
+            total += count_ones(signs[some] ^ self._signs[some, None]).sum(axis=0, dtype=np.uint8)
         return total
 
     def sums(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -350,10 +346,9 @@ def pack(
     squares = np.einsum("ij,ij->i", vectors, vectors)
     large = size > (_LARGE * np.sqrt(squares / dimensions))[:, None]
     positive = vectors > 0
-    pad = ((0, 0), (0, -dimensions % 64))
-    signs = np.packbits(np.pad(positive, pad), axis=1, bitorder="little")
+    signs = np.packbits(positive, axis=1, bitorder="little")
     # Set where it adds: to a large positive value, and to a small negative one.
-    steps = np.packbits(np.pad(positive == large, pad), axis=1, bitorder="little")
+    steps = np.packbits(positive == large, axis=1, bitorder="little")
     first, second = _LEVELS
     along = (first - second) * size.sum(axis=1) + 2 * second * np.where(large, size, 0).sum(axis=1)
     with np.errstate(all="ignore"):

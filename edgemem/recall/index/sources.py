@@ -37,13 +37,8 @@ Stamp = tuple[int, int]
 
 FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY = 0, 1, 2, 3, 4, 5
 KINDS: dict[int, Kind] = {
-    FACT: "fact",
-    PREFERENCE: "preference",
-    EPISODE: "episode",
-    TURN: "turn",
-    NOTE: "note",
-    SUMMARY: "summary",
-}
+    FACT: "fact", PREFERENCE: "preference", EPISODE: "episode", TURN: "turn", NOTE: "note", SUMMARY: "summary",
+}  # fmt: skip
 """The kinds by the number that stands for them in the index."""
 
 MAX_CHARS = 8000
@@ -140,19 +135,15 @@ def newest_id(truth: Database, source: Source) -> int:
 
 def read_between(truth: Database, source: Source, after: int, last: int, limit: int, now: float) -> list[Doc]:
     """Return what was written after one id and up to another, the oldest first."""
-    rows = truth.query(
-        f"{source.select} f.id > :after and f.id <= :last order by f.id limit :limit",
-        {"after": after, "last": last, "limit": limit, "now": now},
-    )
+    sql = f"{source.select} f.id > :after and f.id <= :last order by f.id limit :limit"
+    rows = truth.query(sql, {"after": after, "last": last, "limit": limit, "now": now})
     return [_doc(source.kind, row) for row in rows]
 
 
 def read_newest(truth: Database, source: Source, after: int, limit: int, now: float) -> list[Doc]:
     """Return the newest of what was written after an id, the oldest of them first."""
-    rows = truth.query(
-        f"{source.select} f.id > :after order by f.id desc limit :limit",
-        {"after": after, "limit": limit, "now": now},
-    )
+    sql = f"{source.select} f.id > :after order by f.id desc limit :limit"
+    rows = truth.query(sql, {"after": after, "limit": limit, "now": now})
     return [_doc(source.kind, row) for row in reversed(rows)]
 
 
@@ -233,8 +224,7 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
     if kind == FACT:
         ref, scope, key, value, level, owner, speaker, at, past = row
         who = owner or (scope[len("user:") :] if scope.startswith("user:") else speaker)
-        subject, relation = split_key(key)
-        return Doc(
+        doc = Doc(
             kind,
             ref,
             fact_text(key, value)[:MAX_CHARS],
@@ -243,15 +233,14 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
             who,
             at=at or ref / 1e6,
             past=bool(past),
-            subject=subject,
-            relation=relation,
         )
+        subject, relation = split_key(key)
+        return doc._replace(subject=subject, relation=relation)
     if kind == PREFERENCE:
         ref, scope, key, value, level, owner, recorded = row
-        text, (subject, relation) = fact_text(key, value)[:MAX_CHARS], split_key(key)
-        return Doc(
-            kind, ref, text, level, owner, owner, at=recorded / 1e6, subject=subject, relation=relation
-        )
+        doc = Doc(kind, ref, fact_text(key, value)[:MAX_CHARS], level, owner, owner, at=recorded / 1e6)
+        subject, relation = split_key(key)
+        return doc._replace(subject=subject, relation=relation)
     if kind == EPISODE:
         ref, name, payload, outcome, level, owner, speaker, at = row
         text = episode_text(name, msgspec.json.decode(payload), outcome)

@@ -167,12 +167,14 @@ class ResidentVectors(ExactVectors):
         self.packed = PackedVectors(dimensions)
         """What is in memory."""
         self._upto = 0
+        self._packs = dimensions % 64 == 0
+        """Whether memory helps: where dimensions are few or odd, two bits of each tell too little."""
         self._followed = False
 
     def warm(self, stop: Callable[[], bool] | None = None) -> None:
         """Bring memory in line with the file, while nobody waits; the next call goes on where `stop` ended it."""
         self.follow_removals()
-        more = True
+        more = self._packs
         while more and not (stop and stop()):
             with self._lock:  # a question need not wait for more than one step
                 more = self._read() == AT_ONCE
@@ -190,8 +192,7 @@ class ResidentVectors(ExactVectors):
         """Return at most k ids with their cosines, the best first: as `ExactVectors` does."""
         with self._lock:
             if not (about and among is not None):
-                # Where dimensions are few or odd, two bits of each tell too little.
-                self._followed = self._dimensions % 64 == 0 and self._follow() and len(self.packed) >= LEAST
+                self._followed = self._packs and self._follow() and len(self.packed) >= LEAST
             if k > 0 and len(query) == self._dimensions and self._followed:
                 exact = None if about else partial(self.cosines, query)
                 return self.packed.nearest(query, k, None if among is None else _array(among), exact=exact)

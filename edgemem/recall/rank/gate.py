@@ -86,19 +86,13 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=T
         return self.bias + sum(self._by_word.get(word, 0.0) for word in words)
 
 
-class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The direction in which an embedder puts utterances that want a memory."""
 
     embedder: str
     """The beginning of its fingerprint."""
     bias: float
     weights: tuple[float, ...]
-
-    @cached_property
-    def _column(self) -> Numbers:
-        import numpy as np
-
-        return np.array(self.weights, np.float32)
 
     def knows(self, utterance: Utterance) -> bool:
         """Tell whether the vector of an utterance is that embedder's."""
@@ -111,7 +105,9 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
 
     def odds(self, vector: Numbers) -> float:
         """Return the log odds that an utterance with this vector wants a memory."""
-        return self.bias + float((vector * self._column).sum())
+        import numpy as np
+
+        return self.bias + float((vector * np.array(self.weights, np.float32)).sum())
 
 
 class Weighed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

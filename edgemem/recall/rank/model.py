@@ -7,7 +7,6 @@ that both rank in one list; how sure it is that anything answers is looked at fo
 
 from __future__ import annotations
 
-import functools
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +34,7 @@ _MENTIONED = 0.1  # of the log odds: a feature that adds less is no reason
 _MEANING = list(FACT_FEATURES).index(MEANING)
 
 
-class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Weights of the features of texts; a feature without one weighs 0."""
 
     bias: float
@@ -62,19 +61,12 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=
 
     def sums(self, messages: Messages) -> Numbers:
         """Return the weighted sum of the features of each message."""
-        return _weighed(messages.features, self._column)
-
-    @functools.cached_property
-    def _column(self) -> Numbers:
-        return _column(self.weights, FEATURES)
+        return _sums(messages.features, self.weights, FEATURES)
 
     def parts(self, features: Sequence[float]) -> dict[str, float]:
         """Return what each reason adds to the log odds of one text, whatever replaces it."""
-        return _parts(features, FEATURES, self._scaled)
-
-    @functools.cached_property
-    def _scaled(self) -> dict[str, float]:
-        return {name: self.scale * weight for name, weight in self.weights.items()}
+        scaled = {name: self.scale * weight for name, weight in self.weights.items()}
+        return _parts(features, FEATURES, scaled)
 
 
 class FactModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,7 +79,7 @@ class FactModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the log odds that each fact answers, given the features of each, `float32[n, len(FACT_FEATURES)]`."""
         import numpy as np
 
-        log_odds: Numbers = _weighed(features, _column(self.weights, FACT_FEATURES)) + np.float32(self.bias)
+        log_odds: Numbers = _sums(features, self.weights, FACT_FEATURES) + np.float32(self.bias)
         return log_odds
 
 
@@ -138,21 +130,15 @@ def _parts(
     return parts
 
 
-def _column(weights: Mapping[str, float], names: Iterable[str]) -> Numbers:
-    """Return weights in the order of the features."""
-    import numpy as np
-
-    return np.array([weights.get(name, 0.0) for name in names], np.float32)
-
-
-def _weighed(rows: Numbers, weights: Numbers) -> Numbers:
+def _sums(rows: Numbers, weights: Mapping[str, float], names: Iterable[str]) -> Numbers:
     """Return the weighted sum of each row.
 
     `einsum` stands for `@`: on one processor BLAS warned of NaN where there was none.
     """
     import numpy as np
 
-    sums: Numbers = np.einsum("ij,j->i", rows, weights)
+    column = np.array([weights.get(name, 0.0) for name in names], np.float32)
+    sums: Numbers = np.einsum("ij,j->i", rows, column)
     return sums
 
 

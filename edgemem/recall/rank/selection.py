@@ -24,12 +24,14 @@ from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
     from edgemem.languages.words import Words
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.ranking import Hit, Ranking
     from edgemem.records import Kind, Recalled
 
+    T = TypeVar("T")
     Ref = tuple[int, int]
     """A kind, and an id of that kind."""
 
@@ -264,13 +266,15 @@ def _select(ranking: Ranking, pairs: Iterable[tuple[Hit, Recalled]], selection: 
     return selected
 
 
-def first_of(group: Iterable[Recalled], k: int, known: Collection[str]) -> Iterator[Recalled]:
-    """Yield the first k items of a group, and the known ones among them, which do not count."""
-    for item in group:
-        if k <= 0:
-            return
-        k -= name_of(item) not in known
+def first_of(items: Iterable[T], k: int, known: Collection[str], name: Callable[[T], str]) -> Iterator[T]:
+    """Yield the first k items, and the known ones among them, which do not count; take no more from an iterator."""
+    if k <= 0:
+        return
+    for item in items:
         yield item
+        k -= name(item) not in known
+        if not k:
+            return
 
 
 def _read(
@@ -282,7 +286,7 @@ def _read(
     """
     pairs: list[tuple[Hit, Recalled]] = []
     texts: set[str] = set()
-    while len(texts) < k and (some := _take(hits, k, known)):
+    while len(texts) < k and (some := list(first_of(hits, k, known, lambda hit: hit.name))):
         items = rows.of([(hit.kind, hit.ref) for hit in some])
         for hit in some:
             item = items.get((hit.kind, hit.ref))
@@ -295,14 +299,3 @@ def _read(
                 continue
             texts.add(hit.name if echoes is None else echoes.wording(item))
     return pairs
-
-
-def _take(hits: Iterator[Hit], most: int, known: Collection[str]) -> list[Hit]:
-    """Return the next hits, until `most` of them are not known."""
-    some: list[Hit] = []
-    for hit in hits:
-        some.append(hit)
-        most -= hit.name not in known
-        if not most:
-            break
-    return some
