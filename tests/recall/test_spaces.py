@@ -9,7 +9,7 @@ import threading
 import msgspec
 import numpy as np
 import pytest
-from checked_index import bytes_of, check, count_docs, say
+from checked_index import bytes_of, check, say
 from hash_embedder import HashEmbedder
 
 import edgemem
@@ -91,19 +91,6 @@ def test_another_model_of_the_same_length_finds_by_words_until_its_vectors_are_m
         work(index)
         check(index)
         assert len(by_meaning(index, "mug")) == 6
-
-
-def test_going_back_makes_the_vectors_anew(truth, store, opened):
-    """One model is kept at a time; what came or changed meanwhile is embedded with the rest."""
-    store.add_fact("milk", "empty")
-    store.add_fact("tea.kind", "green")
-    for name, dimensions in (("one", 64), ("other", 32), ("one", 64)):
-        with opened(HashEmbedder(dimensions, name=name)) as index:
-            assert index.pending()["vectors"] == count_docs(index)
-            work(index)
-            check(index)
-            assert "tea kind: green" in by_meaning(index, "green tea")
-            store.add_fact(f"{name}.butter", "salty")
 
 
 def test_what_is_replaced_stays_until_the_new_vectors_are_whole(truth, store, opened):
@@ -349,25 +336,6 @@ def test_a_text_that_the_model_cannot_embed_keeps_nothing_else_from_its_vector(t
     with opened(HashEmbedder()) as index:
         work(index)
         assert index.pending()["vectors"] == 0
-        check(index)
-
-
-def test_what_another_process_has_made_meanwhile_is_left_as_it_is(truth, opened):
-    """Two with one model that embed the same texts at the same moment write each vector once."""
-
-    class Raced(HashEmbedder):
-        def embed_texts(self, texts):
-            with opened(HashEmbedder()) as other:
-                work(other)
-            return super().embed_texts(texts)
-
-    for n in range(6):
-        say(truth, n, f"word{n}", f"answer{n}")
-    with opened(Raced()) as index:
-        index.catch_up()
-        index.embed_pending(4)
-        assert count(index, "vectors") == 12
-        assert count(index, "removals") == 0
         check(index)
 
 

@@ -178,21 +178,12 @@ def file_at(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def is_sound(database: Database) -> bool:
-    """Tell whether SQLite finds no damage; reads all of the file."""
-    return not database.quick_check()
-
-
 def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
     """Delete an index that is closed, unless another process has made it again meanwhile; it is made from the truth."""
     with closing(FileLock(path.with_name(path.name + ".lock"), timeout_s=5.0)) as lock, lock.held():
         if file_at(path) in (None, known):
-            _delete(path)
-
-
-def _delete(path: Path) -> None:
-    for suffix in ("", "-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _open(path: Path, truth: Database) -> Database:
@@ -221,11 +212,11 @@ def _is_of(database: Database, truth: Database) -> bool:
     if meta != stamp and (meta or database.query("select 1 from docs limit 1")):
         return False
     if meta != stamp or rules != rules_number():
-        database.write(lambda tx: _stamp(tx, stamp))
+
+        def work(tx: Transaction) -> None:
+            for key, value in stamp.items():
+                set_meta(tx, key, value)
+            follow_rules(tx)
+
+        database.write(work)
     return True
-
-
-def _stamp(tx: Transaction, stamp: dict[str, str]) -> None:
-    for key, value in stamp.items():
-        set_meta(tx, key, value)
-    follow_rules(tx)

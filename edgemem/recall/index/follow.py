@@ -6,7 +6,7 @@ rows: each sees in its transaction how far the index has come, and only the firs
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgemem.recall.index.docs import ReadDoc, add_docs, add_read, read_doc, remove_doc, replace_doc
 from edgemem.recall.index.sources import (
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
     from edgemem.store.notes import NotesFile
 
 _KEEP_US = 7 * 86400 * 1_000_000  # a power cut may take the index back by a while; a week is plenty
-
-
-class _Piece(NamedTuple):
-    """What was written to one source, up to an id."""
-
-    source: Source
-    upto: int
-    read: list[ReadDoc]
 
 
 def is_due(truth: Database, state: State, sources: Sequence[Source], *, least: int, wait_s: float) -> bool:
@@ -72,19 +64,31 @@ def take_rows(
         stop: asked after each text; what was read until then is taken in.
     """
     now = truth.clock.now()
-    pieces: list[_Piece] = []
+    pieces: list[tuple[Source, int, list[ReadDoc]]] = []
+    """What was written to each source, up to an id."""
     for source in sources:
         reached, last = state.reached(source.table), newest_id(truth, source)
         if last > reached and limit > 0:
             docs = read_between(truth, source, reached, last, limit, now)
             read = _read_until(docs, stop)
             cut = len(read) < len(docs)
-            pieces.append(_Piece(source, read[-1].doc.ref if cut or len(docs) == limit else last, read))
+            pieces.append((source, read[-1].doc.ref if cut or len(docs) == limit else last, read))
             limit = 0 if cut else limit - len(docs)
+
+    def work(tx: Transaction) -> None:
+        # Another process may have been faster, or have seen a change of these rows before they were in.
+        if get_meta(tx, "queue") != state.queue or any(
+            get_meta(tx, source.table) != state.reached(source.table) for source, _, _ in pieces
+        ):
+            return
+        add_read(tx, [doc for _, _, read in pieces for doc in read])
+        for source, upto, _ in pieces:
+            set_meta(tx, source.table, upto)
+
     # One transaction for all sources: each writes the last pages of the same tables.
     if pieces:
-        database.write(lambda tx: _advance(tx, state, pieces))
-    return sum(len(piece.read) for piece in pieces)
+        database.write(work)
+    return sum(len(read) for _, _, read in pieces)
 
 
 def take_notes(database: Database, notes: NotesFile, state: State) -> int:
@@ -120,17 +124,6 @@ def _read_until(docs: Iterable[Doc], stop: Callable[[], bool] | None) -> list[Re
         if stop and stop():
             break
     return read
-
-
-def _advance(tx: Transaction, state: State, pieces: Sequence[_Piece]) -> None:
-    # Another process may have been faster, or have seen a change of these rows before they were in.
-    if get_meta(tx, "queue") != state.queue or any(
-        get_meta(tx, source.table) != state.reached(source.table) for source, _, _ in pieces
-    ):
-        return
-    add_read(tx, [doc for piece in pieces for doc in piece.read])
-    for source, upto, _ in pieces:
-        set_meta(tx, source.table, upto)
 
 
 def take_changes(database: Database, truth: Database, state: State, limit: int) -> tuple[int, bool]:

@@ -19,7 +19,7 @@ from edgemem.config import Settings
 from edgemem.errors import CorruptError, InvalidInputError, StoreError
 from edgemem.recall.index.docs import count_older, renew_some
 from edgemem.recall.index.embedding import Embedding
-from edgemem.recall.index.file import NOT_BROKEN, file_at, is_sound, open_index_file, remake_index_file
+from edgemem.recall.index.file import NOT_BROKEN, file_at, open_index_file, remake_index_file
 from edgemem.recall.index.follow import is_due, purge, take_changes, take_notes, take_rows
 from edgemem.recall.index.sources import SOURCES, Doc, Originals, Source
 from edgemem.recall.index.state import DamagedIndexError, State, set_meta
@@ -352,7 +352,7 @@ class Index:
     def _mend(self) -> None:
         if self._suspected:
             self._suspected = False
-            self.damaged = self.damaged or not is_sound(self.database)
+            self.damaged = self.damaged or bool(self.database.quick_check())
         if self.damaged or file_at(self.path) != self._file:
             self.database.close()
             remake_index_file(self.path, self._file)
