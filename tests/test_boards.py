@@ -51,38 +51,6 @@ def write_program(path: Path, body: str) -> Path:
     return path
 
 
-def nox(tmp_path: Path, *command: str, only: str = "") -> subprocess.CompletedProcess[str]:
-    """Run nox on the boards, with a cache of its own and no Python on the PATH but a broken one of version 3.12."""
-    write_program(tmp_path / "bin" / "python3.12", "echo broken >&2; exit 1")
-    environment = {
-        "HOME": str(tmp_path),
-        "EDGEMEM_CACHE": str(tmp_path / "cache"),
-        "ONLY": only,
-        "PATH": f"{tmp_path / 'bin'}:/nowhere",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "nox", "-f", str(CI / "noxfile.py"), *command],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_all_boards_run_unless_some_are_named(tmp_path: Path) -> None:
-    """ONLY takes commas or spaces; none of it means all."""
-    for only, boards in (
-        ("", ["sqlite", "3.10", "3.11", "3.12", "3.13", "3.14", "arm"]),
-        ("3.12,sqlite", ["sqlite", "3.12"]),
-        (" 3.14, 3.10 3.14", ["3.10", "3.14"]),
-    ):
-        listed = nox(tmp_path, "-l", only=only).stdout.splitlines()
-        assert [line.split()[1] for line in listed if line.startswith("* ")] == boards
-    unknown = nox(tmp_path, only="3.9")
-    assert unknown.returncode
-    assert "Sessions not found: 3.9" in unknown.stderr
-
-
 def test_a_python_with_another_sqlite_is_refused(old_sqlite: ModuleType, tmp_path: Path) -> None:
     """The run with the old SQLite cannot pass with the system's by mistake."""
     modern = write_program(tmp_path / "modern", "echo 3.45.1")

@@ -126,13 +126,6 @@ def set_up(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S
     return SetUp(checkout, monkeypatch)
 
 
-@pytest.fixture
-def no_compiler(set_up: SetUp, tmp_path: Path) -> SetUp:
-    """Return the loaded script on a machine without a compiler."""
-    (tmp_path / "tools" / "g++").unlink()
-    return set_up
-
-
 def run_make(
     checkout: Path, tmp_path: Path, *words: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -187,35 +180,6 @@ def test_a_changed_pin_is_installed(set_up: SetUp, checkout: Path, name: str) ->
     assert set_up("dev") == []
 
 
-def test_cmake_args_build_and_install_another_wheel(set_up: SetUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller's arguments come last, have a wheel of their own, and replace what is installed."""
-    set_up("dev")
-    plain, arguments = set_up.command("install llama")[0][-1], set_up.command("wheel")[1]
-    assert "-DLLAVA_BUILD=OFF" in arguments
-    assert f"'-DCMAKE_PROJECT_INCLUDE={set_up.script.CACHE}/no_common.cmake'" in arguments
-
-    monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=on")
-    assert set_up("dev") == ["wheel", "install llama", "install edgemem"]
-    command, _ = set_up.command("install llama")
-    assert set_up.command("wheel")[1] == f"{arguments} -DGGML_CUDA=on"
-    assert "--force-reinstall" in command  # pip would keep the other build: it has the same version
-    assert Path(command[-1]).parent != Path(plain).parent
-
-    monkeypatch.delenv("CMAKE_ARGS")
-    assert set_up("demo") == ["install llama", "install edgemem"]
-    assert set_up.command("install llama")[0][-1] == plain
-
-
-def test_a_cached_wheel_needs_no_compiler(no_compiler: SetUp) -> None:
-    """A compiler is asked for only where one is needed."""
-    with pytest.raises(SystemExit, match="sudo apt install build-essential\n"):
-        no_compiler()
-    folder = no_compiler.script.wheel_folder(no_compiler.script.pinned("llama-cpp-python"))
-    folder.mkdir(parents=True)
-    (folder / "llama_cpp_python-9-py3-none-any.whl").touch()
-    assert no_compiler() == ["venv", "download", "install llama", "install edgemem"]
-
-
 SERVER = ["install cmake", "configure server", "build server"]
 FOR_TESTS = [*SERVER, "install edgevox"]
 
@@ -233,22 +197,6 @@ def test_only_the_tests_build_a_server(set_up: SetUp, monkeypatch: pytest.Monkey
         assert set_up(kind) == []
     monkeypatch.setenv("CMAKE_ARGS", "-DGGML_CUDA=on")
     assert not set(FOR_TESTS) & set(set_up("server"))
-
-
-@pytest.mark.parametrize("step", FOR_TESTS)
-def test_a_build_of_the_server_that_broke_off_is_done_again(set_up: SetUp, step: str) -> None:
-    """Half a build leaves no program that could be taken for a whole one; EdgeVox comes apart from `.venv`."""
-    set_up("dev")
-    set_up.fail_at = step
-    with pytest.raises(SystemExit):
-        set_up("server")
-    built = step == "install edgevox"
-    assert bool(list(set_up.script.CACHE.glob("server-*/llama-server"))) == built
-    assert not list(set_up.script.CACHE.glob("edgevox-*/edgevox"))
-    set_up.fail_at = ""
-    assert set_up("server") == (FOR_TESTS[-1:] if built else FOR_TESTS)
-    assert "--no-deps" in set_up.command("install edgevox")[0]
-    assert set_up("server") == []
 
 
 @pytest.mark.parametrize("step", ["venv", "download", "wheel", "install llama", "install edgemem"])

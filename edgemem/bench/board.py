@@ -24,14 +24,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 import edgemem
-from edgemem.bench.corpus import SPEAKER, Known, known, sentences
+from edgemem.bench.corpus import SPEAKER, known, sentences
 from edgemem.bench.footprint import measured
 from edgemem.bench.ground import (
     EMBEDDER,
     NearlyReal,
+    mount_of,
     quiet,
     real_embedder,
     real_tokenizer,
@@ -40,7 +39,7 @@ from edgemem.bench.ground import (
     store_turns,
 )
 from edgemem.bench.report import calibration_ms, median, percentile, report, say, timed_ms
-from edgemem.bench.turn import ask
+from edgemem.bench.turn import ask, figures_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.llama.models.catalog import file_of
 from edgemem.memory.home import PROFILE_FILE
@@ -59,6 +58,7 @@ PROMPT_TOKENS = 480
 TIMES, QUICK_TIMES = 50, 15
 SIZES = (1000, 10_000)
 STARTS = 3
+STARTED = ("import_ms", "open_ms", "opened_mb", "asked_mb")
 _CPU = Path("/sys/devices/system/cpu")
 _THROTTLED = (
     # A Raspberry Pi's bits since it was started: under-voltage, capped, throttled.
@@ -66,29 +66,34 @@ _THROTTLED = (
     # How often an x86 processor was too hot.
     _CPU / "cpu0/thermal_throttle/core_throttle_count",
 )
-STARTED = ("import_ms", "open_ms", "opened_mb", "asked_mb")
 
 
-class Looked(msgspec.Struct):
-    """Values by name; what could not be had is None there, and has its reason in `missing`."""
+class Board:
+    """What is known of a board: values by dotted name; one that could not be had is None, and its reason is in `missing`."""
 
-    values: dict[str, Any] = {}
-    missing: dict[str, str] = {}
+    def __init__(self) -> None:
+        self.values: dict[str, dict[str, Any]] = {}
+        self.missing: dict[str, str] = {}
 
     def look(self, name: str, how: Callable[[], Any]) -> Any:
         """Take a value, or the reason why there is none."""
         try:
-            self.values[name] = how()
+            value = how()
         except OSError as error:
-            self.lack(name, f"{error.filename or name}: {error.strerror or error}")
+            return self.lack(name, f"{error.filename or name}: {error.strerror or error}")
         except (ValueError, LookupError, ImportError, EdgememError) as error:
-            self.lack(name, str(error) or type(error).__name__)
-        return self.values[name]
+            return self.lack(name, str(error) or type(error).__name__)
+        self._put(name, value)
+        return value
 
     def lack(self, name: str, reason: str) -> None:
         """Note that there is no such value here."""
-        self.values[name] = None
+        self._put(name, None)
         self.missing[name] = " ".join(reason.split())
+
+    def _put(self, name: str, value: Any) -> None:
+        part, _, key = name.rpartition(".")
+        self.values.setdefault(part, {})[key] = value
 
 
 def run(
@@ -109,51 +114,48 @@ def run(
     if compare is not None:
         return _compared(*compare)
     times = QUICK_TIMES if quick else TIMES
-    figures = Looked()
+    board = Board()
+    look = board.look
     with scratch(home) as folder:
-        board, before = look_at_machine(folder), look_at_heat()
-        figures.values["calibration_ms"] = round(calibration_ms(), 2)
+        for name, how in _machine(folder).items():
+            look(f"board.{name}", how)
+        look_at_heat(board, "before")
+        look("figures.calibration_ms", lambda: round(calibration_ms(), 2))
         say("the disk …")
-        figures.look("fsync_ms", partial(_fsync, folder, times))
-        figures.look("commit_ms", partial(_commits, folder, times, board))
+        look("figures.fsync_ms", partial(_fsync, folder, times))
+        look("figures.commit_ms", partial(_commits, folder, times))
         say("the embedder …")
-        figures.look("embed_ms", partial(_embed, times))
-        embedder = _named(board, "embedder", EMBEDDER, NearlyReal)
-        tokenizer = _named(board, "tokenizer", "qwen2", real_tokenizer)
+        look("figures.embed_ms", partial(_embed, times))
+        # What is measured with is named, or why it is not here.
+        embedder, tokenizer = look("board.embedder", NearlyReal), look("board.tokenizer", real_tokenizer)
+        named = board.values["board"]
+        named["embedder"] = embedder and EMBEDDER
+        named["tokenizer"] = tokenizer and "qwen2"
         for size in SIZES[: 1 if quick else None]:
             say(f"a memory of {size:,} records …")
             place = folder / str(size)
-            figures.look(f"with_{size}", partial(_sized, place, size, times, embedder, tokenizer))
-            figures.look(f"start_{size}", partial(_start, place, embedder))
+            look(f"figures.with_{size}", partial(_sized, place, size, times, embedder, tokenizer))
+            look(f"figures.start_{size}", partial(_start, place, embedder))
         if tokenizer is not None:
             tokenizer.close()
         if quick:
             for part in ("with", "start"):
-                figures.lack(f"{part}_{SIZES[-1]}", "left out by --quick")
+                board.lack(f"figures.{part}_{SIZES[-1]}", "left out by --quick")
         if llm is None:
-            figures.lack("prefill_tokens_s", "no chat model was named with --llm")
+            board.lack("figures.prefill_tokens_s", "no chat model was named with --llm")
         else:
             say("the chat model …")
-            figures.look("prefill_tokens_s", partial(_prefill, llm, 2 if quick else 5))
-        after = look_at_heat()
-    named = {"board": board, "figures": figures, "heat.before": before, "heat.after": after}
-    missing = {f"{part}.{name}": why for part, seen in named.items() for name, why in seen.missing.items()}
+            look("figures.prefill_tokens_s", partial(_prefill, llm, 2 if quick else 5))
+        look_at_heat(board, "after")
+    values = board.values
     parts = {
         "format": FORMAT,
-        "board": board.values,
-        "heat": {"before": before.values, "after": after.values},
-        "figures": figures.values,
-        "missing": missing,
+        "board": values["board"],
+        "heat": {when: values[f"heat.{when}"] for when in ("before", "after")},
+        "figures": values["figures"],
+        "missing": board.missing,
     }
     return report("board", parts, {})
-
-
-def _named(board: Looked, part: str, name: str, how: Callable[[], Any]) -> Any:
-    """Return something that is measured with, and note its name, or why it is not here."""
-    thing = board.look(part, how)
-    if thing is not None:
-        board.values[part] = name
-    return thing
 
 
 # The parts
@@ -170,12 +172,8 @@ def _fsync(folder: Path, times: int) -> dict[str, float]:
         return _spread([timed_ms(sync) for _ in range(times)])
 
 
-def _commits(folder: Path, times: int, board: Looked) -> dict[str, float]:
-    with Database(folder / "commits.db", load_vec=True) as db:
-        board.values["sqlite"] = str(db.query("select sqlite_version()")[0][0])
-        board.values["sqlite_vec"] = db.vec_version
-        if db.vec_version is None:
-            board.missing["sqlite_vec"] = "this Python's SQLite cannot load it"
+def _commits(folder: Path, times: int) -> dict[str, float]:
+    with Database(folder / "commits.db") as db:
         payload = {"name": "set_light", "args": {"room": "hall"}, "result": "on", "error": None}
 
         def commit() -> None:
@@ -192,17 +190,13 @@ def _embed(times: int) -> dict[str, Any]:
     questions = [fact.question for fact in known(times)]
     # A sentence is some 12 tokens; what is over is cut off by the embedder.
     long = [" ".join(sentences(LONG_TOKENS // 6, seed=n)) for n in range(1 + times // 5)]
-    cores = os.cpu_count() or 1
-    for name, threads in (("1_thread", 1), ("every_core", cores)):
-        embedder = LlamaEmbedder(real_embedder(), n_ctx=LONG_TOKENS, threads=threads)
-        try:
+    for name, threads in (("1_thread", 1), ("every_core", os.cpu_count() or 1)):
+        with LlamaEmbedder(real_embedder(), n_ctx=LONG_TOKENS, threads=threads) as embedder:
             embedder.embed_query("Is somebody there?")  # loads the model
             figures[f"short_{name}"] = median(
                 timed_ms(partial(embedder.embed_query, text)) for text in questions
             )
             figures[f"long_{name}"] = median(timed_ms(partial(embedder.embed_texts, [text])) for text in long)
-        finally:
-            embedder.close()
     return figures
 
 
@@ -212,9 +206,16 @@ def _sized(home: Path, size: int, times: int, embedder: NearlyReal | None, token
     with edgemem.open(
         home, profile=None if embedder else quiet(), embedder=embedder, tokenizer=tokenizer, worker=False
     ) as memory:
-        fill_s = timed_ms(partial(_fill, memory, stored, size)) / 1e3
-        recall_ms = _recalled(memory, embedder, stored, times)
-        asked = ask(memory, embedder, stored, times).figures()
+
+        def fill() -> None:
+            store_facts(memory.database, stored)
+            store_turns(memory.database, size // 4)
+            memory.idle(IDLE_S)
+
+        fill_s = timed_ms(fill) / 1e3
+        questions = [fact.question for fact in stored[:: max(1, size // 2 // times)][:times]]
+        recall_ms = _recalled(memory, embedder, questions)
+        asked = figures_of(ask(memory, embedder, stored, times))
     return {
         "fill_s": round(fill_s, 2),
         "recall_ms": recall_ms,
@@ -226,6 +227,16 @@ def _sized(home: Path, size: int, times: int, embedder: NearlyReal | None, token
     }
 
 
+def _recalled(memory: Memory, embedder: NearlyReal | None, questions: list[str]) -> dict[str, Any]:
+    taken, late = [], 0
+    for question in questions:
+        before = embedder.query_ms if embedder else 0.0
+        ms = timed_ms(partial(memory.recall, question, speaker=SPEAKER))
+        taken.append(ms - ((embedder.query_ms if embedder else 0.0) - before))
+        late += memory.last_recall().late
+    return {**_spread(taken), "late": late}
+
+
 def _start(home: Path, embedder: NearlyReal | None) -> dict[str, float]:
     """Start processes on a memory that was measured."""
     if embedder is None:
@@ -233,22 +244,6 @@ def _start(home: Path, embedder: NearlyReal | None) -> dict[str, float]:
     # The first one compiles.
     started = [measured(home, known(1)[0].question) for _ in range(1 + STARTS)][1:]
     return {name: median(start[name] for start in started) for name in STARTED}
-
-
-def _fill(memory: Memory, facts: list[Known], size: int) -> None:
-    store_facts(memory, facts)
-    store_turns(memory, size // 4)
-    memory.idle(IDLE_S)
-
-
-def _recalled(memory: Memory, embedder: NearlyReal | None, facts: list[Known], times: int) -> dict[str, Any]:
-    taken, late = [], 0
-    for fact in facts[:: max(1, len(facts) // times)][:times]:
-        before = embedder.query_ms if embedder else 0.0
-        ms = timed_ms(partial(memory.recall, fact.question, speaker=SPEAKER))
-        taken.append(ms - ((embedder.query_ms if embedder else 0.0) - before))
-        late += memory.last_recall().late
-    return {**_spread(taken), "late": late}
 
 
 def _prefill(llm: str, times: int) -> dict[str, Any]:
@@ -278,35 +273,34 @@ def _spread(values: list[float]) -> dict[str, float]:
 # The machine: read from the kernel where it tells, and a reason where it does not
 
 
-def look_at_machine(folder: Path) -> Looked:
-    """Look at the board, its processor, its memory, the disk of a folder, and what Python, SQLite and llama.cpp are."""
-    seen = Looked()
-    look = seen.look
-    look("model", _model)
-    look("cpu", _cpu)
-    look("cores", os.cpu_count)
-    look("max_mhz", lambda: int(_text(_CPU / "cpu0/cpufreq/cpuinfo_max_freq")) / 1e3)
-    look("governor", lambda: _text(_CPU / "cpu0/cpufreq/scaling_governor"))
-    look("ram_mb", lambda: round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6))
-    look("page_bytes", lambda: os.sysconf("SC_PAGE_SIZE"))
-    look("kernel", lambda: f"{platform.system()} {platform.release()} {platform.machine()}")
-    look("system", lambda: platform.freedesktop_os_release()["PRETTY_NAME"])
-    look("file_system", lambda: _mount(folder)[0])
-    look("disk", lambda: _mount(folder)[1])
-    look("disk_rotates", lambda: _rotates(folder))
-    look("python", platform.python_version)
-    look("llama_cpp_python", _llama_version)
-    look("llama_cpp_features", _llama_features)
-    return seen
+def _machine(folder: Path) -> dict[str, Callable[[], Any]]:
+    """Return how to look at the board, its processor, its memory, a folder's disk, and what Python, SQLite and llama.cpp are."""
+    return {
+        "model": _model,
+        "cpu": _cpu,
+        "cores": os.cpu_count,
+        "max_mhz": lambda: int(_text(_CPU / "cpu0/cpufreq/cpuinfo_max_freq")) / 1e3,
+        "governor": lambda: _text(_CPU / "cpu0/cpufreq/scaling_governor"),
+        "ram_mb": lambda: round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6),
+        "page_bytes": lambda: os.sysconf("SC_PAGE_SIZE"),
+        "kernel": lambda: f"{platform.system()} {platform.release()} {platform.machine()}",
+        "system": lambda: platform.freedesktop_os_release()["PRETTY_NAME"],
+        "file_system": lambda: mount_of(folder)[0],
+        "disk": lambda: mount_of(folder)[1],
+        "disk_rotates": lambda: _rotates(folder),
+        "python": platform.python_version,
+        "sqlite": lambda: _sqlite_version(folder),
+        "sqlite_vec": lambda: _vec_version(folder),
+        "llama_cpp_python": _llama_version,
+        "llama_cpp_features": _llama_features,
+    }
 
 
-def look_at_heat() -> Looked:
+def look_at_heat(board: Board, when: str) -> None:
     """Look at what may slow the board down just now."""
-    seen = Looked()
-    seen.look("temperature_c", _temperature)
-    seen.look("throttled", _throttled)
-    seen.look("mhz", lambda: int(_text(_CPU / "cpu0/cpufreq/scaling_cur_freq")) / 1e3)
-    return seen
+    board.look(f"heat.{when}.temperature_c", _temperature)
+    board.look(f"heat.{when}.throttled", _throttled)
+    board.look(f"heat.{when}.mhz", lambda: int(_text(_CPU / "cpu0/cpufreq/scaling_cur_freq")) / 1e3)
 
 
 def _text(path: Path) -> str:
@@ -343,24 +337,24 @@ def _throttled() -> str:
     raise LookupError("the kernel does not tell")
 
 
-def _mount(folder: Path) -> tuple[str, str]:
-    """Return the kind of the folder's file system, and what it lies on."""
-    device = folder.stat().st_dev
-    name = f"{os.major(device)}:{os.minor(device)}"
-    for line in _text(Path("/proc/self/mountinfo")).splitlines():
-        fields = line.split()
-        if fields[2] == name:
-            kind, source = fields[fields.index("-") + 1 :][:2]
-            return kind, source
-    raise LookupError(f"no mount has the device {name}")
-
-
 def _rotates(folder: Path) -> bool:
     device = folder.stat().st_dev
     disk = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve(strict=True)
     # A partition's queue is that of the disk that it is part of.
     queue = next(path for path in (disk / "queue", disk.parent / "queue") if path.is_dir())
     return _text(queue / "rotational") == "1"
+
+
+def _sqlite_version(folder: Path) -> str:
+    with Database(folder / "versions.db") as db:
+        return str(db.query("select sqlite_version()")[0][0])
+
+
+def _vec_version(folder: Path) -> str:
+    with Database(folder / "versions.db", load_vec=True) as db:
+        if db.vec_version is None:
+            raise LookupError("this Python's SQLite cannot load it")
+        return db.vec_version
 
 
 def _llama_version() -> str:

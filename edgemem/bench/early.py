@@ -4,48 +4,29 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import chain
 from pathlib import Path
-from time import monotonic, perf_counter, sleep
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, known, sentences
 from edgemem.bench.ground import Lent, Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
-from edgemem.bench.report import at_least, median, percentile, report, say
+from edgemem.bench.report import at_least, median, percentile, report, say, timed_ms
 from edgemem.hooks.early_recall import EarlyRecallHook, Waited
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.embedder import LlamaEmbedder
     from edgemem.memory import Memory
 
-FACTS = known(200)
-"""What is remembered beside the conversations."""
-
-Form = Literal["written", "plain", "marked at the end"]
-"""How a recogniser writes: with case and punctuation; without any; or without, until the sentence is over."""
-
-FORMS: tuple[Form, ...] = ("written", "plain", "marked at the end")
-
 READY_MS = 2.0
 READY_SHARE = 0.9
 EQUAL_SHARE = 0.95
 IDLE_S = 3600.0
 TURNS_A_SESSION = 8
-_PAUSE_S = 0.001
-
-
-class Utterance(NamedTuple):
-    """What somebody says, and how it is heard."""
-
-    partials: tuple[str, ...]
-    """What has been heard after each word."""
-    text: str
-    """What is heard when it is over."""
 
 
 class Spoken(NamedTuple):
@@ -54,6 +35,7 @@ class Spoken(NamedTuple):
     whole: Waited
     early: Waited
     equal: bool
+    """Whether both ways put the same block before the model."""
     block: bool
     """Whether there was a block at all."""
     queries: tuple[int, int]
@@ -82,12 +64,10 @@ class Slowed(Lent):
 def run(
     *,
     utterances: int = 40,
-    prepared: int = 120,
     messages: int = 3000,
     words_s: float = 3.0,
     embed_ms: float = 30.0,
     end_ms: float = 300.0,
-    late_end_ms: float = 800.0,
     home: Path | None = None,
 ) -> dict[str, Any]:
     """Speak to a robot that remembers many conversations, word by word in real time, and time what its reply waits for recall.
@@ -96,85 +76,67 @@ def run(
     turn is thrown away; then word by word. Half of them are questions for facts, half is what people say.
 
     Args:
-        utterances: spoken in real time, half as recognisers write that put punctuation, half without.
-        prepared: of each form handed over whole and awaited, for the share of equal blocks only.
+        utterances: half as recognisers write that put punctuation, half without.
         messages: how many are stored beside 200 facts.
         words_s: words a second.
         embed_ms: what each embedding of a question takes at least.
         end_ms: how long after the last word the end of an utterance is known.
-        late_end_ms: the same of a patient recogniser; a fifth of the utterances is also spoken to one.
         home: where scratch files go; default: the temporary files.
     """
     from edgemem.llama.embedder import LlamaEmbedder
 
+    facts = known(200)
+    dice = random.Random("early")
+    questions = dice.sample([fact.question for fact in facts], -(-utterances // 2))
+    # Not the seed of what is stored: a sentence that stands there word for word would find itself.
+    remarks = sentences(len(questions), seed=dice.randrange(1000, 10**6))
+    texts = list(chain.from_iterable(zip(questions, remarks, strict=True)))[:utterances]
     tokenizer = real_tokenizer()
     model = LlamaEmbedder(real_embedder())
-    embedder = Slowed(model, 0.0)
+    embedder = Slowed(model, embed_ms / 1e3)
+    spoken: list[Spoken] = []
     with scratch(home) as folder:
         try:
-            with _home(folder, embedder, tokenizer) as memory:
+            # No worker: what is indexed between two utterances would be no part of what is compared.
+            with edgemem.open(
+                folder / "home", embedder=embedder, tokenizer=tokenizer, worker=False
+            ) as memory:
                 say("storing conversations …")
-                store_turns(memory, messages // 2)
-                store_facts(memory, FACTS)
+                store_turns(memory.database, messages // 2)
+                store_facts(memory.database, facts)
                 memory.idle(IDLE_S)
-                say("handing sentences over …")
-                equal = {form: _equal(_spoken(memory, embedder, form, prepared)) for form in FORMS}
-            say("speaking …")
-            embedder.query_s = embed_ms / 1e3
-            half = utterances // 2
-            with _home(folder, embedder, tokenizer) as memory:
-                pace = {"words_s": words_s, "end_s": end_ms / 1e3}
-                spoken = _spoken(memory, embedder, "written", utterances - half, **pace)
-                spoken += _spoken(memory, embedder, "plain", half, **pace)
-            with _home(folder, embedder, tokenizer) as memory:
-                late = {"words_s": words_s, "end_s": late_end_ms / 1e3}
-                patient = _spoken(memory, embedder, "plain", utterances // 5, **late)
+                say("speaking …")
+                for number, text in enumerate(texts):
+                    if number % TURNS_A_SESSION == 0:
+                        talk = _Talk(memory, embedder, f"talk {number}")
+                    # Pairs of a question and a remark take turns in being written with punctuation.
+                    heard = text if number // 2 % 2 else _plain(text)
+                    spoken.append(talk.speak(heard, 1 / words_s, end_ms / 1e3))
         finally:
             tokenizer.close()
             model.close()
-    return _figures(spoken, patient, equal)
+    return _figures(spoken)
 
 
-def utterances_in(form: Form, n: int) -> Iterator[Utterance]:
-    """Yield questions for facts and what people say, in turn, as a recogniser of this form hears them."""
-    dice = random.Random(form)
-    questions = dice.sample([fact.question for fact in FACTS], -(-n // 2))
-    # Not the seed of what is stored: a sentence that stands there word for word would find itself.
-    remarks = sentences(len(questions), seed=dice.randrange(1000, 10**6))
-    for text in [text for pair in zip(questions, remarks, strict=True) for text in pair][:n]:
-        plain = " ".join(re.sub(r"[^\w' -]", " ", text.lower()).split())
-        words = (text if form == "written" else plain).split()
-        partials = tuple(" ".join(words[: end + 1]) for end in range(len(words)))
-        yield Utterance(partials, plain if form == "plain" else text)
+def _plain(text: str) -> str:
+    """Return a sentence as a recogniser hears it that writes neither case nor punctuation."""
+    return " ".join(re.sub(r"[^\w' -]", " ", text.lower()).split())
 
 
-def _home(folder: Path, embedder: Slowed, tokenizer: Any) -> Memory:
-    """Open the memory, with nothing learnt of how people speak yet."""
-    # No worker: what is indexed between two utterances would be no part of what is compared.
-    return edgemem.open(folder / "home", embedder=embedder, tokenizer=tokenizer, worker=False)
-
-
-def _figures(
-    spoken: Sequence[Spoken], patient: Sequence[Spoken], equal: dict[Form, dict[str, float]]
-) -> dict[str, Any]:
-    whole = [turn.whole.ms for turn in spoken]
-    early = [turn.early.ms for turn in spoken]
-    partials = [ms for turn in spoken for ms in turn.partial_ms]
+def _figures(spoken: list[Spoken]) -> dict[str, Any]:
     n = len(spoken)
+    waited = {"whole": [turn.whole.ms for turn in spoken], "early": [turn.early.ms for turn in spoken]}
     sides = {
-        "waited_p50_ms": {"whole": median(whole), "early": median(early)},
-        "waited_p90_ms": {"whole": percentile(whole, 0.9), "early": percentile(early, 0.9)},
-        "waited_max_ms": {"whole": round(max(whole), 4), "early": round(max(early), 4)},
-        "ready_share": {
-            "whole": sum(ms <= READY_MS for ms in whole) / n,
-            "early": sum(ms <= READY_MS for ms in early) / n,
-        },
+        "waited_p50_ms": {name: median(ms) for name, ms in waited.items()},
+        "waited_p90_ms": {name: percentile(ms, 0.9) for name, ms in waited.items()},
+        "waited_max_ms": {name: round(max(ms), 4) for name, ms in waited.items()},
+        "ready_share": {name: sum(took <= READY_MS for took in ms) / n for name, ms in waited.items()},
         "embeddings_a_turn": {
-            "whole": sum(turn.queries[0] for turn in spoken) / n,
-            "early": sum(turn.queries[1] for turn in spoken) / n,
+            name: sum(turn.queries[way] for turn in spoken) / n for way, name in enumerate(waited)
         },
     }
     outcomes = [turn.early.outcome for turn in spoken]
+    partials = [ms for turn in spoken for ms in turn.partial_ms]
     same = sum(turn.equal for turn in spoken) / n
     figures = {
         "side_by_side": sides,
@@ -185,12 +147,6 @@ def _figures(
         "partials_a_turn": len(partials) / n,
         "partial_p50_ms": median(partials),
         "partial_p99_ms": percentile(partials, 0.99),
-        "patient": {
-            "ready_share": sum(turn.early.ms <= READY_MS for turn in patient) / max(1, len(patient)),
-            # The first shows how late the end is known.
-            "embeddings_a_turn": sum(turn.queries[1] for turn in patient[1:]) / max(1, len(patient) - 1),
-        },
-        "handed_over_whole": equal,
     }
     bars = {
         "ready_share": at_least(sides["ready_share"]["early"], READY_SHARE),
@@ -199,74 +155,45 @@ def _figures(
     return report("early", figures, bars)
 
 
-def _spoken(
-    memory: Memory, embedder: Slowed, form: Form, n: int, *, words_s: float = 0.0, end_s: float | None = None
-) -> list[Spoken]:
-    """Speak utterances in real time; without `end_s`, hand each over whole and wait for its recall."""
-    spoken: list[Spoken] = []
-    for number, utterance in enumerate(utterances_in(form, n)):
-        if number % TURNS_A_SESSION == 0:
-            talk = _Talk(memory, embedder, f"{form} {number} {end_s}")
-        heard = utterance if end_s is not None else utterance._replace(partials=utterance.partials[-1:])
-        spoken.append(talk.speak(heard, 1 / words_s if words_s else 0.0, end_s))
-    return spoken
-
-
-def _equal(spoken: Sequence[Spoken]) -> dict[str, float]:
-    """Return for which share the recall was ready, and the block equal."""
-    n = len(spoken)
-    return {
-        "ready": sum(turn.early.outcome == "ready" for turn in spoken) / n,
-        "equal": sum(turn.equal for turn in spoken) / n,
-    }
-
-
 class _Talk:
     """A conversation with the robot."""
 
     def __init__(self, memory: Memory, embedder: Slowed, session: str) -> None:
-        self._memory = memory
         self._embedder = embedder
         hooks = memory.hooks(session_id=session)
         self._early = next(hook for hook in hooks if isinstance(hook, EarlyRecallHook))
         self._robot = Robot(hooks)
 
-    def speak(self, utterance: Utterance, gap_s: float, end_s: float | None) -> Spoken:
+    def speak(self, text: str, gap_s: float, end_s: float) -> Spoken:
         """Have an utterance answered as a whole, and once more while it is spoken.
 
         Args:
             gap_s: between two words.
-            end_s: between the last word and the end; None: as long as a recall takes.
+            end_s: between the last word and the end.
         """
-        loop, begun = self._robot.loop, self._memory.ahead.counts.begun
-        before = self._embedder.queries
-        whole_block = self._block(utterance)
+        loop, before = self._robot.loop, self._embedder.queries
+        whole_block = self._block(text)
         whole = self._early.last
         loop.abort()
         asked = self._embedder.queries
         loop.speech_start(speaker=SPEAKER)
         took = []
-        at = monotonic()
-        for partial in utterance.partials:
+        words, at = text.split(), monotonic()
+        for end in range(1, len(words) + 1):
             at += gap_s
             sleep(max(0.0, at - monotonic()))
-            started = perf_counter()
-            loop.partial(partial, speaker=SPEAKER)
-            took.append((perf_counter() - started) * 1e3)
-        if end_s is None:
-            while self._memory.ahead.counts.begun == begun:
-                sleep(_PAUSE_S)
-        else:
-            sleep(max(0.0, at + end_s - monotonic()))
-        block = self._block(utterance)
+            heard = " ".join(words[:end])
+            took.append(timed_ms(lambda heard=heard: loop.partial(heard, speaker=SPEAKER)))  # type: ignore[misc]
+        sleep(max(0.0, at + end_s - monotonic()))
+        block = self._block(text)
         early = self._early.last
         loop.commit()
         self._robot.check()
         queries = asked - before, self._embedder.queries - asked
         return Spoken(whole, early, block == whole_block, bool(block), queries, took)
 
-    def _block(self, utterance: Utterance) -> str:
+    def _block(self, text: str) -> str:
         """Prepare a turn, and return what memory put before the utterance."""
-        result = self._robot.loop.prepare(utterance.text, speaker=SPEAKER)
+        result = self._robot.loop.prepare(text, speaker=SPEAKER)
         content: str = result.handed[0][-1]["content"]
-        return content.removesuffix(utterance.text)
+        return content.removesuffix(text)

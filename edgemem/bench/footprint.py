@@ -44,21 +44,22 @@ imported = perf_counter()
 with edgemem.open(home) as memory:
     opened = perf_counter()
     if beside:
-        from edgemem.bench.everything import everything
-        memory.reload.watcher.start()
-        more = everything(memory, pathlib.Path(beside))
+        from edgemem.bench.everything import await_watcher, everything
+        extra = everything(memory, pathlib.Path(beside))
     else:
-        more = nullcontext()
-    with more as extra:
+        extra = nullcontext()
+    with extra as more:
+        if more:
+            tools = memory.tools()
+            opened = perf_counter()
+            await_watcher(memory)
+            hooks = memory.hooks() + more[1]
         opened_mb = pss_mb()
-        if extra is not None:
-            opened = extra.ready
-            hooks = memory.hooks() + extra.hooks
         if memory.embedder is not None:
             memory.embedder.embed_query(question)  # without a deadline, so that the model is there
         found = memory.recall(question)
-        if extra is not None:
-            near = extra.vectors.search_facts(question)
+        if more:
+            near = more[0].vectors.search_facts(question)
         print(json.dumps({
             "import_ms": (imported - started) * 1e3, "open_ms": (opened - imported) * 1e3,
             "opened_mb": opened_mb, "asked_mb": pss_mb(), "found": len(found)}))
@@ -117,8 +118,8 @@ def run(
 def _fill(home: Path, records: int, *, embedder: NearlyReal | None) -> None:
     """Make a home with records, indexed."""
     with edgemem.open(home, profile=None if embedder else quiet(), embedder=embedder, worker=False) as memory:
-        store_facts(memory, known(records // 2))
-        store_turns(memory, records // 4)
+        store_facts(memory.database, known(records // 2))
+        store_turns(memory.database, records // 4)
         memory.idle(IDLE_S)
         left = memory.pending()
         if any(left.values()):
@@ -132,14 +133,14 @@ def measured(home: Path, question: str, *, beside: Path | None = None) -> dict[s
 
     The first process also compiles.
     """
-    # A robot's Python compiles a module once. Where that is forbidden, compiling would be most of what is measured.
-    compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home.parent / "compiled")}
     return in_process(
         _PROGRAM,
         *(home, question, beside or ""),
         timeout_s=PROCESS_S,
         advice="let the machine do less beside it",
-        environment=compiled,
+        # A robot's Python compiles a module once. Where that is forbidden, compiling would be most of what is measured.
+        PYTHONDONTWRITEBYTECODE="",
+        PYTHONPYCACHEPREFIX=str(home.parent / "compiled"),
     )
 
 

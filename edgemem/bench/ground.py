@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -43,13 +43,12 @@ if TYPE_CHECKING:
 
     from edgemem.bench.corpus import Known
     from edgemem.inspect.script import Line, ScriptedCall
-    from edgemem.memory import Memory
+    from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
 EMBEDDER = "all-minilm-l6-v2"
 
 _START = 1_790_000_000.0
-_ROWS_A_WRITE = 1000
 _TURNS_A_SESSION = 200
 
 
@@ -65,14 +64,23 @@ def scratch(home: Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def refuse_tmpfs(folder: Path) -> None:
-    """Raise where nothing is written to a disk, so that counting bytes would flatter."""
+def mount_of(folder: Path) -> tuple[str, str]:
+    """Return the kind of the folder's file system, and what it lies on."""
     device = folder.stat().st_dev
     name = f"{os.major(device)}:{os.minor(device)}"
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
         fields = line.split()
-        kind = fields[fields.index("-") + 1]
-        if fields[2] == name and kind in ("tmpfs", "ramfs"):
+        if fields[2] == name:
+            kind, source = fields[fields.index("-") + 1 :][:2]
+            return kind, source
+    raise LookupError(f"no mount has the device {name}")
+
+
+def refuse_tmpfs(folder: Path) -> None:
+    """Raise where nothing is written to a disk, so that counting bytes would flatter."""
+    with suppress(LookupError):
+        kind, _ = mount_of(folder)
+        if kind in ("tmpfs", "ramfs"):
             raise InvalidInputError(f"{folder} is in memory ({kind}); name a folder on a disk with --home.")
 
 
@@ -88,18 +96,8 @@ def bytes_written() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
 
 
-def cache_folder() -> Path:
-    """Return where the set-up of the tests, and benches, keep what they fetch or build."""
-    base = os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
-    return Path(base).expanduser()
-
-
 def in_process(
-    program: str,
-    *arguments: object,
-    timeout_s: float,
-    advice: str = "",
-    environment: dict[str, str] | None = None,
+    program: str, *arguments: object, timeout_s: float, advice: str, **environment: str
 ) -> dict[str, Any]:
     """Run a program in a fresh process of this very Python, and return the figures that it prints as JSON."""
     package = str(Path(edgemem.__file__).parent.parent)
@@ -110,7 +108,7 @@ def in_process(
             capture_output=True,
             text=True,
             timeout=timeout_s,
-            env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+            env={**os.environ, **environment, "PYTHONPATH": path},
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -241,54 +239,40 @@ class NearlyReal(Embedder):
         """Do nothing: the real model is closed already."""
 
 
-def store_facts(memory: Memory, facts: Sequence[Known]) -> None:
-    """Store facts, a thousand in a transaction."""
-    for begin in range(0, len(facts), _ROWS_A_WRITE):
-        some = facts[begin : begin + _ROWS_A_WRITE]
+def store_facts(database: Database, facts: Sequence[Known]) -> None:
+    """Store facts, in one transaction."""
 
-        def write(tx: Transaction, some: Sequence[Known] = some) -> None:
-            for fact in some:
-                assert_fact(tx, fact.key, fact.value, scope=fact.scope, source="said")
+    def write(tx: Transaction) -> None:
+        for fact in facts:
+            assert_fact(tx, fact.key, fact.value, scope=fact.scope, source="said")
 
-        memory.database.write(write)
+    database.write(write)
 
 
-def store_episodes(memory: Memory, episodes: int) -> None:
-    """Store what tools did, a thousand in a transaction; the profile must keep so many."""
-    texts = sentences(episodes, seed=6)
-    for begin in range(0, episodes, _ROWS_A_WRITE):
-        some = texts[begin : begin + _ROWS_A_WRITE]
+def store_episodes(database: Database, episodes: int) -> None:
+    """Store what tools did, in one transaction; the profile must keep so many."""
 
-        def write(tx: Transaction, some: Sequence[str] = some) -> None:
-            for text in some:
-                payload = {"name": KEEP_PLAN.name, "args": {"text": text, "who": SPEAKER}, "result": "kept"}
-                append_episode(tx, "tool_call", payload, "ok", heard=Heard(speaker=SPEAKER), keep=0)
+    def write(tx: Transaction) -> None:
+        for text in sentences(episodes, seed=6):
+            payload = {"name": KEEP_PLAN.name, "args": {"text": text, "who": SPEAKER}, "result": "kept"}
+            append_episode(tx, "tool_call", payload, "ok", heard=Heard(speaker=SPEAKER), keep=0)
 
-        memory.database.write(write)
+    database.write(write)
 
 
-def store_turns(memory: Memory, turns: int) -> None:
-    """Store turns of two messages, in sessions of two hundred, one transaction each."""
-    records = _turns(turns)
-    while True:
-        # The range stands first: what is asked last for a turn would lose it.
-        some = [turn for _, turn in zip(range(_TURNS_A_SESSION), records)]  # noqa: B905 - the last bunch is smaller
-        if not some:
-            return
+def store_turns(database: Database, turns: int) -> None:
+    """Store turns of two messages, in sessions of two hundred, in one transaction."""
+    texts = iter(sentences(2 * turns))
 
-        def write(tx: Transaction, some: list[Turn] = some) -> None:
-            for turn in some:
-                commit_turn(tx, turn)
+    def write(tx: Transaction) -> None:
+        for i in range(turns):
+            messages = StoredMessage("user", next(texts)), StoredMessage("assistant", next(texts))
+            session, number = divmod(i, _TURNS_A_SESSION)
+            commit_turn(
+                tx, Turn(f"day {session}", number, messages, owner=SPEAKER, heard=Heard(speaker=SPEAKER))
+            )
 
-        memory.database.write(write)
-
-
-def _turns(n: int) -> Iterator[Turn]:
-    texts = iter(sentences(2 * n))
-    for i in range(n):
-        messages = StoredMessage("user", next(texts)), StoredMessage("assistant", next(texts))
-        session, number = divmod(i, _TURNS_A_SESSION)
-        yield Turn(f"day {session}", number, messages, owner=SPEAKER, heard=Heard(speaker=SPEAKER))
+    database.write(write)
 
 
 class Robot:

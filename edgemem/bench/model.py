@@ -1,7 +1,7 @@
-"""A chat model of about 100 M random weights: it answers nonsense, and costs what a real one of its size costs.
+"""Models of random weights: they answer nonsense, and cost what real ones of their size cost.
 
-For every benchmark that must run llama.cpp and not count alone (`bench reboot`, `bench prefill`). It has the vocabulary
-of qwen2 and the ChatML template of Qwen2.5, which prints tools, and is written with the package `gguf` in some seconds.
+The default one has about 100 M weights, for every benchmark that must run llama.cpp and not count alone (`bench reboot`,
+`bench prefill`). It has the vocabulary of qwen2 and the ChatML template of Qwen2.5, which prints tools.
 """
 
 from __future__ import annotations
@@ -10,32 +10,25 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.ground import cache_folder
+from edgemem.cli.demo import vocabulary_in_cache
 from edgemem.errors import ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
+
+    Weights = np.ndarray[Any, Any]
 
 WIDTH, LAYERS, HEADS, HIDDEN = 512, 8, 8, 1408
 """103 M weights, 78 of them the vocabulary's, and 16 KiB of keys and values a token: what a model of 1 B takes, halved."""
 
-_TEMPLATE = "Qwen-Qwen2.5-7B-Instruct.jinja"
-_FORMATS = {
-    0: "<B",
-    1: "<b",
-    2: "<H",
-    3: "<h",
-    4: "<I",
-    5: "<i",
-    6: "<f",
-    7: "<?",
-    10: "<Q",
-    11: "<q",
-    12: "<d",
-}
-_STRING, _ARRAY = 8, 9
+_SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_UINT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9
+_TENSOR_TYPES = {"float32": 0, "float16": 1, "uint8": 8}  # bytes are packed as Q8_0
+_ALIGNMENT = 32
+_PACKED, _PACKED_BYTES = 32, 34
+"""Weights of a block of Q8_0, and its bytes."""
 _SPREAD = 0.02  # of random weights, as models are initialised
 
 
@@ -45,106 +38,138 @@ def write_model(
     """Write the model as Q8_0; the same seed gives the same one, and smaller numbers one that is small enough for a test.
 
     Raises:
-        ModelError: the package `gguf` or the vocabulary is missing.
+        ModelError: the vocabulary is missing.
     """
-    try:
-        import gguf
-    except ImportError as error:
-        raise ModelError("Writing a model needs the package gguf; type: pip install gguf") from error
     import numpy as np
 
-    vocabulary, template = _sources()
-    writer = gguf.GGUFWriter(path, "llama")
-    try:
-        tokens = _add_vocabulary(writer, gguf, vocabulary)
-        writer.add_chat_template(template)
-        writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
-        writer.add_vocab_size(tokens)
-        writer.add_context_length(32768)
-        writer.add_embedding_length(width)
-        writer.add_block_count(layers)
-        writer.add_feed_forward_length(hidden)
-        writer.add_head_count(HEADS)
-        writer.add_head_count_kv(HEADS)
-        writer.add_rope_dimension_count(width // HEADS)
-        writer.add_layer_norm_rms_eps(1e-5)
-        dice = np.random.default_rng(seed)
-        for name, shape in _tensors(tokens, width, layers, hidden).items():
-            if len(shape) == 1:
-                writer.add_tensor(f"{name}.weight", np.ones(shape, np.float32))
-            else:
-                kind = gguf.GGMLQuantizationType.Q8_0
-                weights = _SPREAD * dice.standard_normal(shape, dtype=np.float32)
-                packed: np.ndarray[Any, Any] = gguf.quants.quantize(weights, kind)
-                writer.add_tensor(f"{name}.weight", packed, raw_dtype=kind)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-    finally:
-        writer.close()
+    sources = vocabulary_in_cache()
+    if sources is None:
+        raise ModelError("There is no vocabulary for the model; run `make`, which keeps one in a cache.")
+    vocabulary, template = sources
+    keys, tokens = tokenizer_keys(vocabulary)
+    keys += llama_keys(tokens, width=width, layers=layers, heads=HEADS, hidden=hidden, context=32768)
+    keys += [key("general.file_type", 7), key("tokenizer.chat_template", template)]
+    dice = np.random.default_rng(seed)
+
+    def weights(*shape: int) -> Weights:
+        return pack(_SPREAD * dice.standard_normal(shape, dtype=np.float32))
+
+    # The vocabulary's weights serve for reading and for writing.
+    tensors = {"token_embd": weights(tokens, width), "output_norm": np.ones(width, np.float32)}
+    for layer in range(layers):
+        tensors |= llama_block(layer, width, hidden, weights)
+    write_gguf(path, keys, tensors)
     return path
 
 
-def _tensors(tokens: int, width: int, layers: int, hidden: int) -> dict[str, tuple[int, ...]]:
-    """Return every tensor's shape; the vocabulary's serves for reading and for writing."""
-    shapes: dict[str, tuple[int, ...]] = {"token_embd": (tokens, width), "output_norm": (width,)}
-    for layer in range(layers):
-        block = f"blk.{layer}"
-        shapes |= {
-            f"{block}.{part}": (width, width) for part in ("attn_q", "attn_k", "attn_v", "attn_output")
-        }
-        shapes |= {f"{block}.{part}": (hidden, width) for part in ("ffn_gate", "ffn_up")}
-        shapes |= {f"{block}.ffn_down": (width, hidden)}
-        shapes |= {f"{block}.{part}": (width,) for part in ("attn_norm", "ffn_norm")}
-    return shapes
+def llama_keys(tokens: int, *, width: int, layers: int, heads: int, hidden: int, context: int) -> list[bytes]:
+    """Return the keys that describe a model of the llama architecture."""
+    numbers = {
+        "vocab_size": tokens,
+        "context_length": context,
+        "embedding_length": width,
+        "block_count": layers,
+        "feed_forward_length": hidden,
+        "attention.head_count": heads,
+        "attention.head_count_kv": heads,
+        "rope.dimension_count": width // heads,
+        "attention.layer_norm_rms_epsilon": 1e-5,
+    }
+    return [
+        key("general.architecture", "llama"),
+        *(key(f"llama.{name}", number) for name, number in numbers.items()),
+    ]
 
 
-def _add_vocabulary(writer: Any, gguf: Any, file: Path) -> int:
-    """Copy the keys of a vocabulary; return how many tokens it has."""
-    tokens = 0
-    for name, kind, of, value in _keys(file.read_bytes()):
-        if name.startswith("tokenizer.") and name != "tokenizer.chat_template":
-            sub_type = None if of is None else gguf.GGUFValueType(of)
-            writer.add_key_value(name, value, gguf.GGUFValueType(kind), sub_type=sub_type)
-        if name == "tokenizer.ggml.tokens":
-            tokens = len(value)
-    return tokens
+def llama_block(layer: int, width: int, hidden: int, weights: Any) -> dict[str, Weights]:
+    """Return the tensors of one layer of the llama architecture; `weights` makes one of a shape."""
+    import numpy as np
+
+    ones = np.ones(width, np.float32)
+    parts = {part: weights(width, width) for part in ("attn_q", "attn_k", "attn_v", "attn_output")}
+    parts |= {"ffn_gate": weights(hidden, width), "ffn_up": weights(hidden, width)}
+    parts |= {"ffn_down": weights(width, hidden), "attn_norm": ones, "ffn_norm": ones}
+    return {f"blk.{layer}.{part}": values for part, values in parts.items()}
 
 
-def _keys(raw: bytes) -> Iterator[tuple[str, int, int | None, Any]]:
-    """Yield name, type, type of items and value of each key; gguf's own reader takes 15 s for 300,000 strings."""
-    at = 24
+def pack(values: Weights) -> Weights:
+    """Return the rows of a matrix as Q8_0: of each 32 weights a factor, and 32 whole numbers."""
+    import numpy as np
+
+    blocks = values.reshape(-1, _PACKED)
+    factors = np.abs(blocks).max(axis=1, keepdims=True) / 127
+    packed = np.empty((len(blocks), _PACKED_BYTES), np.uint8)
+    packed[:, :2] = factors.astype(np.float16).view(np.uint8)
+    packed[:, 2:] = np.rint(blocks / np.where(factors, factors, 1)).astype(np.int8).view(np.uint8)
+    return packed.reshape(len(values), -1)
+
+
+def write_gguf(path: Path, keys: Sequence[bytes], tensors: Mapping[str, Weights]) -> None:
+    """Write a GGUF file of keys and tensors, whose names stand without `.weight`."""
+    infos, offset = b"", 0
+    for name, values in tensors.items():
+        shape, kind = values.shape, _TENSOR_TYPES[values.dtype.name]
+        if values.dtype.name == "uint8":
+            shape = (*shape[:-1], shape[-1] // _PACKED_BYTES * _PACKED)
+        infos += _string(name if name.endswith(".bias") else f"{name}.weight")
+        infos += struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        infos += struct.pack("<IQ", kind, offset)
+        offset += values.nbytes + -values.nbytes % _ALIGNMENT
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + infos
+    with path.open("wb") as file:
+        file.write(head + b"\0" * (-len(head) % _ALIGNMENT))
+        for values in tensors.values():
+            file.write(values.tobytes() + b"\0" * (-values.nbytes % _ALIGNMENT))
+
+
+def key(name: str, value: str | bool | float | Sequence[str]) -> bytes:
+    """Return a key of a GGUF file with its value."""
+    start = _string(name)
+    if isinstance(value, bool):
+        return start + struct.pack("<I?", _BOOL, value)
+    if isinstance(value, int):
+        return start + struct.pack("<II", _UINT32, value)
+    if isinstance(value, float):
+        return start + struct.pack("<If", _FLOAT32, value)
+    if isinstance(value, str):
+        return start + struct.pack("<I", _STRING) + _string(value)
+    return start + struct.pack("<IIQ", _ARRAY, _STRING, len(value)) + b"".join(map(_string, value))
+
+
+def tokenizer_keys(path: Path) -> tuple[list[bytes], int]:
+    """Copy the keys of a vocabulary byte for byte; return them and the number of tokens.
+
+    gguf's own reader takes 15 s for 300,000 strings.
+    """
+    raw = path.read_bytes()
+    keys, tokens, at = [], 0, 24
     for _ in range(struct.unpack_from("<Q", raw, 16)[0]):
-        name, at = _string(raw, at)
-        (kind,), at = struct.unpack_from("<I", raw, at), at + 4
-        if kind != _ARRAY:
-            value, at = _value(raw, at, kind)
-            yield name.decode(), kind, None, value
-            continue
-        of, count = struct.unpack_from("<IQ", raw, at)
-        at += 12
-        values = []
-        for _ in range(count):
-            value, at = _value(raw, at, of)
-            values.append(value)
-        yield name.decode(), kind, of, values
+        begin = at
+        length = struct.unpack_from("<Q", raw, at)[0]
+        name = raw[at + 8 : at + 8 + length].decode()
+        kind = struct.unpack_from("<I", raw, at + 8 + length)[0]
+        at = _end(raw, at + 12 + length, kind)
+        if name == "tokenizer.ggml.tokens":
+            tokens = struct.unpack_from("<Q", raw, begin + 16 + length)[0]
+        # llama.cpp knows Phi-3's tokens by the model's name
+        if name == "general.name" or (name.startswith("tokenizer.") and name != "tokenizer.chat_template"):
+            keys.append(raw[begin:at])
+    return keys, tokens
 
 
-def _value(raw: bytes, at: int, kind: int) -> tuple[Any, int]:
+def _end(raw: bytes, at: int, kind: int) -> int:
     if kind == _STRING:
-        return _string(raw, at)
-    return struct.unpack_from(_FORMATS[kind], raw, at)[0], at + struct.calcsize(_FORMATS[kind])
+        return at + 8 + int(struct.unpack_from("<Q", raw, at)[0])
+    if kind != _ARRAY:
+        return at + _SIZES[kind]
+    inner, count = struct.unpack_from("<IQ", raw, at)
+    at += 12
+    if inner != _STRING:
+        return at + _SIZES[inner] * int(count)
+    for _ in range(count):
+        at += 8 + struct.unpack_from("<Q", raw, at)[0]
+    return at
 
 
-def _string(raw: bytes, at: int) -> tuple[bytes, int]:
-    end = at + 8 + struct.unpack_from("<Q", raw, at)[0]
-    return raw[at + 8 : end], end
-
-
-def _sources() -> tuple[Path, str]:
-    """Return the vocabulary that the set-up keeps in its cache, and the text of the template."""
-    for folder in sorted(cache_folder().glob("vocab-*"), reverse=True):
-        vocabulary, template = folder / "ggml-vocab-qwen2.gguf", folder / "templates" / _TEMPLATE
-        if vocabulary.is_file() and template.is_file():
-            return vocabulary, template.read_text(encoding="utf-8")
-    raise ModelError("There is no vocabulary for the model; run `make`, which keeps one in a cache.")
+def _string(text: str) -> bytes:
+    return struct.pack("<Q", len(text.encode())) + text.encode()

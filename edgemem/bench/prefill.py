@@ -8,12 +8,12 @@ With `--dry` tokens are only counted, which takes seconds and comes to the same:
 thread, reads the prompts. Each loop that a model reads for has a context of its own, so that it finds in its cache what it
 read before; for a third, which drops one turn at a time, tokens are counted.
 
-What is real: every prompt is rendered, tokenised and handed to llama.cpp through the same `ChatModel` that a robot uses;
-it reuses what it has in its cache, evaluates the rest, samples one token, and counts (`n_p_eval`, or the timings of a
-server). What is not: the reply. The weights are random, so what is sampled means nothing and is taken back; the script's
-reply stands in the cache as a model's own would: its ids as generated, all but the last of them evaluated. A real model
-evaluates these one by one while it speaks, and no prompt is charged for them; here they are evaluated at once, between
-two prompts, and no prompt is charged either. The last one, sampled and never evaluated, is read with the next prompt.
+What is real: every prompt is rendered, tokenised and handed to llama.cpp through the same `LlamaChat` that a robot uses;
+it reuses what it has in its cache, evaluates the rest, samples one token, and counts (`n_p_eval`). What is not: the reply.
+The weights are random, so what is sampled means nothing and is taken back; the script's reply stands in the cache as a
+model's own would: its ids as generated, all but the last of them evaluated. A real model evaluates these one by one while it
+speaks, and no prompt is charged for them; here they are evaluated at once, between two prompts, and no prompt is charged
+either. The last one, sampled and never evaluated, is read with the next prompt.
 """
 
 from __future__ import annotations
@@ -23,23 +23,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, askable, known
 from edgemem.bench.evening import FACTS, TOOLS, Moment, evening
-from edgemem.bench.ground import (
-    Robot,
-    real_embedder,
-    real_tokenizer,
-    scratch,
-    store_facts,
-    ticking,
-)
+from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, ticking
 from edgemem.bench.model import write_model
-from edgemem.bench.report import at_least, at_most, median, report, say, timed_ms
+from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
@@ -47,13 +38,12 @@ from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.inspect.script import Line
 from edgemem.llama import backend
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.server.chat import HttpLlama
 from edgemem.llama.tokens.log import common_prefix
 
 if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.hooks.points import Hook
-    from edgemem.llama.protocols import ChatModel, Prompt, Tokenizer
+    from edgemem.llama.protocols import Prompt, Tokenizer
     from edgemem.loop.loop import LoopModel
     from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
@@ -76,7 +66,6 @@ def run(
     facts: int = 10_000,
     dry: bool = False,
     model: Path | None = None,
-    server: str = "",
     home: Path | None = None,
 ) -> dict[str, Any]:
     """Read prompts with and without memory: evenings with tool calls, notes and changes, and one with many facts.
@@ -86,27 +75,24 @@ def run(
         facts: stored before the second.
         dry: count tokens, without a model.
         model: a GGUF that reads; default: one of about 100 M random weights, written for this.
-        server: where a llama-server listens that reads instead, such as http://127.0.0.1:8080, started with
-            `-np 2 -c 8192`.
         home: where scratch files go; default: the temporary files.
     """
-    if dry and server:
-        raise InvalidInputError("Counting needs no server; leave out --dry or --server.")
     real_embedder()
     with scratch(home) as folder:
-        if model is None and not dry and not server:
+        if dry:
+            model = None
+        elif model is None:
             say("writing a model …")
             model = write_model(folder / "model.gguf")
-        readers = Readers(None if dry else model, server)
         say(f"{turns} turns of evenings …")
-        evenings = play(folder / "evening", readers, FACTS, evening(turns), TOOLS)
+        evenings = play(folder / "evening", model, FACTS, evening(turns), TOOLS)
         say(f"storing and embedding {facts} facts …")
         stored = known(facts)
         asked = [
             Moment(Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}."), fact)
             for fact in askable(stored, turns)
         ]
-        among_many = play(folder / "many", readers, stored, asked, ())
+        among_many = play(folder / "many", model, stored, asked, ())
     of_evenings, many = _figures(evenings), _figures(among_many)
     bars = {
         "evening_times_without_memory": at_most(of_evenings["times_without_memory"], 1.10),
@@ -118,7 +104,7 @@ def run(
     figures = {
         "turns": turns,
         "facts": facts,
-        "evaluated_by": "nobody, counted" if dry else server or "llama.cpp",
+        "evaluated_by": "nobody, counted" if dry else "llama.cpp",
         "evening": of_evenings,
         "many": many,
     }
@@ -145,15 +131,13 @@ def _figures(turns: Sequence[TurnCost]) -> dict[str, Any]:
     }
 
 
-class Read(msgspec.Struct, frozen=True):
+class Read(NamedTuple):
     """What one call of the model had to read."""
 
     counted: int
     """Tokens of the prompt that are no common prefix with what the model has read and said before."""
     evaluated: int
     """What llama.cpp says that it evaluated; without a model, `counted`."""
-    first_ms: float
-    """Until the first token was there; without a model, 0."""
     ids: list[int]
     """The whole prompt."""
 
@@ -167,7 +151,7 @@ class ReadingModel:
         chat: reads each prompt; None: tokens are only counted.
     """
 
-    def __init__(self, script: LoopModel, tokenizer: Tokenizer, chat: ChatModel | None = None) -> None:
+    def __init__(self, script: LoopModel, tokenizer: Tokenizer, chat: LlamaChat | None = None) -> None:
         self._reads: list[Read] = []
         self._script = script
         self._tokenizer = tokenizer
@@ -189,17 +173,14 @@ class ReadingModel:
         seen = self._before.ids if self._before is not None else []
         # The newest token was sampled and is read only now.
         known = len(seen) + len(reply) - 1 if reply else common_prefix(seen, ids)
-        counted = len(ids) - known
-        evaluated, first_ms = counted, 0.0
-        chat = self._chat
-        if chat is not None:
-            spoken = _speak(chat, reply)
-            first_ms = timed_ms(lambda: _read(chat, messages, tools, now))
-            evaluated = chat.last.evaluated_tokens - spoken
-            if self._before is None and not isinstance(chat, LlamaChat):
-                # Its slot may hold the prompt of a loop before this one, which begins with the same instructions.
-                counted = evaluated
-        self._reads.append(Read(counted, evaluated, first_ms, ids))
+        counted = evaluated = len(ids) - known
+        if self._chat is not None:
+            _speak(self._chat, reply)
+            for _ in self._chat.stream(messages, tools=tools or None, max_tokens=1, now=now):
+                pass
+            self._chat.cut("")  # takes the sampled token back
+            evaluated = self._chat.last.evaluated_tokens
+        self._reads.append(Read(counted, evaluated, ids))
         self._before = prompt
         return self._script.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
 
@@ -212,22 +193,8 @@ class ReadingModel:
         """Do nothing: nobody interrupts a script."""
 
 
-def _read(
-    chat: ChatModel, messages: Sequence[Message], tools: Sequence[dict[str, Any]], now: float | None
-) -> None:
-    """Have a prompt read and a token sampled, and take the token back."""
-    for _ in chat.stream(messages, tools=tools or None, max_tokens=1, now=now):
-        pass
-    chat.cut("")
-
-
-def _speak(chat: ChatModel, reply: Sequence[int]) -> int:
-    """Put a reply into the model's cache; return how many of its tokens are charged to the next prompt all the same.
-
-    A server takes no replies from elsewhere: it reads this one as part of the next prompt.
-    """
-    if not isinstance(chat, LlamaChat):
-        return max(0, len(reply) - 1)
+def _speak(chat: LlamaChat, reply: Sequence[int]) -> None:
+    """Put a reply into the model's cache, as if it had generated it."""
     for token in reply:
         chat.log.append(token, chat.tokenizer.vocabulary.piece(token))
     with chat.if_quiet() as llama:
@@ -235,7 +202,6 @@ def _speak(chat: ChatModel, reply: Sequence[int]) -> int:
             llama.eval(reply[:-1])
             # What is not waited for, llama.cpp would book with the next prompt.
             backend.llama().llama_synchronize(llama.ctx)
-    return 0
 
 
 def _reply_ids(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
@@ -249,22 +215,22 @@ def _reply_ids(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
     return answered.ids[len(asked.ids) :]
 
 
-class TurnCost(msgspec.Struct):
+class TurnCost(NamedTuple):
     """What one turn cost, and whether it was shown what it asked for."""
 
     read: dict[str, int]
     """Tokens that each loop read."""
-    first_ms: dict[str, float]
-    """From the end of the utterance to the first token, by loop."""
     miscounted: int
     """How far what was read is from what was counted, of all loops."""
     parts: dict[str, int]
     """Tokens of the block, by what they say."""
     compacted: bool
-    late: bool = False
+    late: bool
     """Whether the question was not embedded in time, and recall went by words alone."""
-    needed: str = ""
-    shown: bool = True
+    needed: str
+    """The key of the fact that the question needs; empty: it needs none."""
+    shown: bool
+    """Whether its value stands in the prompt."""
 
     @property
     def block(self) -> int:
@@ -272,51 +238,17 @@ class TurnCost(msgspec.Struct):
         return sum(self.parts.values())
 
 
-class Readers(NamedTuple):
-    """What reads the prompts of a loop: a GGUF file in this process, or a llama-server with a slot for each loop.
-
-    With neither, tokens are only counted.
-    """
-
-    model: Path | None = None
-    server: str = ""
-
-    def chat(self, stack: ExitStack, n_ctx: int) -> ChatModel | None:
-        """Return a model with an empty context, closed with the stack."""
-        if self.server:
-            return stack.enter_context(HttpLlama(self.server))
-        if self.model is None:
-            return None
-        return stack.enter_context(LlamaChat(self.model, n_ctx=n_ctx, threads=1))
-
-
-class Listener(Protocol):
-    """A loop that hears lines, and whose model keeps what it had to read."""
-
-    hooks_ms: float
-    """Between the newest line and the first call of the model."""
-
-    def hear(self, line: Line) -> list[Read]:
-        """Play a line, and return what was read for it, call by call."""
-        ...
-
-    def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
-        """Remember what holds from now on, and write down notes."""
-        ...
-
-
 class Reference:
     """The reference loop, with a memory or without."""
 
     def __init__(
         self,
-        chat: ChatModel | None,
+        chat: LlamaChat | None,
         tokenizer: Tokenizer,
         tools: Sequence[Tool],
         hooks: Sequence[Hook] = (),
         memory: Memory | None = None,
     ) -> None:
-        self.hooks_ms = 0.0
         self.robot = Robot(hooks, tools=tools)
         self._model = ReadingModel(self.robot.loop.model, tokenizer, chat)
         self.robot.loop.model = self._model
@@ -324,7 +256,7 @@ class Reference:
 
     def hear(self, line: Line) -> list[Read]:
         """Play a line, and return what was read for it, call by call."""
-        self.hooks_ms = self.robot.turn(line).hooks_ms
+        self.robot.turn(line)
         return self._model.take()
 
     def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
@@ -339,22 +271,26 @@ class Reference:
 
 def play(
     home: Path,
-    readers: Readers,
+    model: Path | None,
     facts: Sequence[Known],
     moments: Sequence[Moment],
     tools: Sequence[Tool],
     *,
-    others: Mapping[str, Listener] = MappingProxyType({}),
+    others: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[TurnCost]:
-    """Play the same lines with memory and without it, and through other loops."""
+    """Play the same lines with memory and without it, and through other loops; without a model, tokens are counted.
+
+    Args:
+        others: loops with the methods `hear` and `keep` of `Reference`.
+    """
     with ExitStack() as stack:
-        chats = [readers.chat(stack, WINDOW) for _ in range(2)]
+        chats = [chat_of(stack, model, WINDOW) for _ in range(2)]
         tokenizer = tokenizer_of(stack, chats[0])
         memory = stack.enter_context(edgemem.open(home, tokenizer=tokenizer, clock=ticking(), worker=False))
-        store_facts(memory, facts)
+        store_facts(memory.database, facts)
         memory.idle(IDLE_S)
         ours = Reference(chats[1], tokenizer, tools, memory.hooks(), memory)
-        loops: dict[str, Listener] = {
+        loops: dict[str, Any] = {
             BARE: Reference(chats[0], tokenizer, tools, [_dropping(tokenizer, LOW_WATER)]),
             ONE_BY_ONE: Reference(None, tokenizer, tools, [_dropping(tokenizer, 1.0)]),
             OURS: ours,
@@ -363,21 +299,21 @@ def play(
         out: list[TurnCost] = []
         for moment in moments:
             epoch = _epoch(ours.robot)
-            reads = {name: loop.hear(moment.line) for name, loop in loops.items()}
-            cost = TurnCost(
-                read={name: sum(read.evaluated for read in some) for name, some in reads.items()},
-                first_ms={name: loop.hooks_ms + reads[name][0].first_ms for name, loop in loops.items()},
-                miscounted=sum(
-                    abs(read.evaluated - read.counted) for some in reads.values() for read in some
-                ),
-                parts=_block_parts(ours.robot, tokenizer),
-                compacted=_epoch(ours.robot) != epoch,
-                late=memory.last_recall().late,
+            reads: dict[str, list[Read]] = {name: loop.hear(moment.line) for name, loop in loops.items()}
+            needs = moment.needs
+            out.append(
+                TurnCost(
+                    read={name: sum(read.evaluated for read in some) for name, some in reads.items()},
+                    miscounted=sum(
+                        abs(read.evaluated - read.counted) for some in reads.values() for read in some
+                    ),
+                    parts=_block_parts(ours.robot, tokenizer),
+                    compacted=_epoch(ours.robot) != epoch,
+                    late=memory.last_recall().late,
+                    needed=needs.key if needs is not None else "",
+                    shown=needs is None or _holds(reads[OURS][0].ids, needs.value, tokenizer),
+                )
             )
-            if moment.needs is not None:
-                cost.needed = moment.needs.key
-                cost.shown = _holds(reads[OURS][0].ids, moment.needs.value, tokenizer)
-            out.append(cost)
             for loop in loops.values():
                 loop.keep(moment.changed, moment.notes)
         ours.robot.check()
@@ -386,7 +322,12 @@ def play(
         return out
 
 
-def tokenizer_of(stack: ExitStack, chat: ChatModel | None) -> Any:
+def chat_of(stack: ExitStack, model: Path | None, n_ctx: int) -> LlamaChat | None:
+    """Return a model with an empty context, closed with the stack; None without a file."""
+    return None if model is None else stack.enter_context(LlamaChat(model, n_ctx=n_ctx, threads=1))
+
+
+def tokenizer_of(stack: ExitStack, chat: LlamaChat | None) -> Any:
     """Return what counts as a model does, or a real vocabulary of its own, closed with the stack."""
     if chat is not None:
         return chat.tokenizer

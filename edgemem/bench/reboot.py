@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ from edgemem.bench.corpus import sentences
 from edgemem.bench.ground import in_process, real_tokenizer, scratch
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
-from edgemem.llama.models.gguf import Shape
 from edgemem.llama.state import headers_in
 from edgemem.memory.home import PROFILE_FILE
 
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from edgemem.records import Message
 
 PROCESS_S = 600.0
-WINDOW = 4096
-SHAPES = {
-    "Qwen2.5-1.5B": Shape(layers=28, heads=12, kv_heads=2, head_dimensions=128),
-    "Qwen2.5-3B": Shape(layers=36, heads=16, kv_heads=2, head_dimensions=128),
-    "Llama-3.2-1B": Shape(layers=16, heads=32, kv_heads=8, head_dimensions=64),
-    "Llama-3.2-3B": Shape(layers=28, heads=24, kv_heads=8, head_dimensions=128),
-}
-"""What their headers say; the size of a state follows from it."""
 
 _PROGRAM = """
 import json, pathlib, sys
@@ -36,10 +28,10 @@ from edgemem.loop.replies import ChatReplies
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop.loop import AgentLoop
 
-model, home, instructions, session, threads, window = sys.argv[1:]
+model, home, instructions, session, threads = sys.argv[1:]
 text = pathlib.Path(instructions).read_text()
 with edgemem.open(home, worker=False) as memory, LlamaChat(
-    model, n_ctx=int(window), threads=int(threads) or None
+    model, n_ctx=4096, threads=int(threads) or None
 ) as chat:
     chat.tokenizer.warm()
     tools = memory.tools()
@@ -53,14 +45,11 @@ with edgemem.open(home, worker=False) as memory, LlamaChat(
         tools=tools,
     )
     turn = loop.run("Where did I put the blue cup, and is there any tea left in the kitchen?")
-    ended = perf_counter()
     for hook in kept:
         hook.kept.wait()
     print(json.dumps({
         "first_token_ms": put_in_ms + turn.hooks_ms + turn.model_ms,
         "put_in_ms": put_in_ms,
-        "run_end_ms": turn.commit_ms,
-        "write_ms": (perf_counter() - ended) * 1e3,
         "prompt_tokens": chat.last.prompt_tokens,
         "evaluated_tokens": chat.last.evaluated_tokens,
         "first_token": list(chat.last.ids),
@@ -95,20 +84,29 @@ def run(
         instructions = folder / "instructions.txt"
         instructions.write_text(_instructions(folder / "count", prefix_tokens), encoding="utf-8")
         homes = {"cold": folder / "cold", "kept": folder / "kept"}
-        for name, keep in (("cold", "off"), ("kept", "prefix")):
-            homes[name].mkdir()
-            (homes[name] / PROFILE_FILE).write_text(
+        for place, keep in zip(homes.values(), ("off", "prefix"), strict=True):
+            place.mkdir()
+            (place / PROFILE_FILE).write_text(
                 f'[llama]\nembedder = ""\n[chat]\nkeep_state = "{keep}"\nkeep_state_mb = 4096.0\n'
             )
+        measured = {
+            name: partial(
+                in_process,
+                *(_PROGRAM, model, place, instructions),
+                timeout_s=PROCESS_S,
+                advice="give it a smaller model",
+            )
+            for name, place in homes.items()
+        }
+        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in homes}
         say("starting processes …")
-        # Both remember that they were asked before: else one of them would be told of it, and the other not.
-        _measured(model, homes["cold"], instructions, "first", threads)
-        written = _measured(model, homes["kept"], instructions, "first", threads)
-        runs: dict[str, list[dict[str, Any]]] = {"cold": [], "kept": []}
-        for n in range(processes):
-            for name, figures in runs.items():
-                _drop_from_cache(homes[name] / "db")
-                figures.append(_measured(model, homes[name], instructions, f"run {n}", threads))
+        # The first ones write the state; and both homes remember later that they were asked before.
+        for n in range(1 + processes):
+            for name, place in homes.items():
+                _drop_from_cache(place / "db")
+                runs[name].append(measured[name](f"run {n}", threads))
+        off = runs["kept"][0]["off"]
+        runs = {name: figures[1:] for name, figures in runs.items()}
         states = headers_in(homes["kept"] / "db")
         sides = {
             figure: {name: median(took[figure] for took in figures) for name, figures in runs.items()}
@@ -125,12 +123,7 @@ def run(
                 "side_by_side": sides,
                 "prefix_tokens": len(states[0][1].ids) if states else 0,
                 "file_bytes": states[0][0].stat().st_size if states else 0,
-                "off": written["off"],
-                "first_run_end_ms": written["run_end_ms"],
-                "first_write_ms": written["write_ms"],
-                "mb_of_1500_tokens": {
-                    name: round(shape.cache_bytes(1500) / 1e6, 1) for name, shape in SHAPES.items()
-                },
+                "off": off,
             },
             {
                 "first_token_ratio": at_most(times["kept"] / times["cold"], 0.2),
@@ -156,16 +149,6 @@ def _instructions(home: Path, tokens: int) -> str:
     finally:
         tokenizer.close()
     return text
-
-
-def _measured(model: Path, home: Path, instructions: Path, session: str, threads: int) -> dict[str, Any]:
-    """Answer one turn in a fresh process and return what it took."""
-    return in_process(
-        _PROGRAM,
-        *(model, home, instructions, session, threads, WINDOW),
-        timeout_s=PROCESS_S,
-        advice="give it a smaller model",
-    )
 
 
 def _drop_from_cache(folder: Path) -> None:

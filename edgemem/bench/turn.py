@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, Known, known
-from edgemem.bench.everything import everything, fill
+from edgemem.bench.everything import await_watcher, everything, fill
 from edgemem.bench.ground import (
     KEEP_PLAN,
     NearlyReal,
@@ -24,7 +24,7 @@ from edgemem.bench.ground import (
     store_facts,
     store_turns,
 )
-from edgemem.bench.report import Bar, at_most, median, percentile, report, say, timed_ms
+from edgemem.bench.report import at_most, median, percentile, report, say, timed_ms
 from edgemem.config import Profile
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.hooks.registry import HookRegistry
@@ -35,17 +35,21 @@ if TYPE_CHECKING:
     from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
 
+    Spent = dict[str, float]
+
 BAR_MS = 10.0
 P95_BAR_MS = 25.0
 """With `--rows`."""
 IDLE_S = 3600.0
 QUERIES = 50
+HOT = "before_the_model"
+"""From the utterance to the model, among the points of a turn."""
 
 
 class _Timed(HookRegistry):
     """A registry that adds up the time of all hooks, by point."""
 
-    spent_ms: dict[str, float]
+    spent_ms: Spent
 
     def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call the hooks of a point and keep how long they took."""
@@ -82,56 +86,56 @@ def run(
     embedder = NearlyReal()
     tokenizer = real_tokenizer()
     episodes = rows // 10
+    profile = Profile()
+    limits = {"hooks_ms": BAR_MS}
     if rows:
-        facts, turns = min(rows // 10, len(known(rows))), (rows - 2 * (rows // 10)) // 2
+        facts, turns = min(episodes, len(known(rows))), (rows - 2 * episodes) // 2
+        store = msgspec.structs.replace(
+            profile.store, max_episodes=max(profile.store.max_episodes, 2 * episodes)
+        )
+        profile = msgspec.structs.replace(profile, store=store)
+        limits["hooks_p95_ms"] = P95_BAR_MS
     stored = known(facts)
-    full: Asked | None = None
+    columns: dict[str, dict[str, float]] = {}
     with scratch(home) as folder:
-        if not rows:
-            fill(folder / "beside", stored[:beside], embedder=embedder)
         try:
             with edgemem.open(
-                folder / "home",
-                profile=_keeping(episodes) if rows else None,
-                embedder=embedder,
-                tokenizer=tokenizer,
-                worker=False,
+                folder / "home", profile=profile, embedder=embedder, tokenizer=tokenizer, worker=False
             ) as memory:
                 say(f"storing {facts} facts, {episodes} episodes and {turns} turns …")
-                store_facts(memory, stored)
-                store_episodes(memory, episodes)
-                store_turns(memory, turns)
+                store_facts(memory.database, stored)
+                store_episodes(memory.database, episodes)
+                store_turns(memory.database, turns)
                 say("indexing …")
                 memory.idle(IDLE_S)
                 left = memory.pending()
                 say("asking …")
                 default = ask(memory, embedder, stored, asked - asked // 2)
+                full: list[Spent] = []
                 if not rows:
-                    memory.reload.watcher.start()
-                    with everything(memory, folder / "beside") as more:
+                    fill(folder / "beside", stored[:beside], embedder=embedder)
+                    await_watcher(memory)
+                    with everything(memory, folder / "beside") as (_, hooks):
                         full = ask(
                             *(memory, embedder, stored, asked),
                             session="more",
-                            hooks=more.hooks,
-                            tools=more.tools,
+                            hooks=hooks,
+                            tools=memory.tools(),
                         )
                 default += ask(memory, embedder, stored, asked // 2)
-                counts = _rows(memory)
+                columns["default"] = figures_of(default)
+                if full:
+                    columns["everything"] = figures_of(full)
+                # A fact is what somebody said: that there was nothing before it, and what corrections left, are no further ones.
+                tables = ("facts where id = origin and value is not null", "episodes", "messages")
+                counts = sum(memory.database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
         finally:
             tokenizer.close()
-    base = default.figures()
-    other = full.figures() if full is not None else {}
-    limits = {"hooks_ms": BAR_MS} | ({"hooks_p95_ms": P95_BAR_MS} if rows else {})
-    sides = {
-        name: {
-            "default": base[name],
-            **({"everything": other[name]} if other else {}),
-            "bar": limits.get(name),
-        }
-        for name in base
-    }
     figures = {
-        "side_by_side": sides,
+        "side_by_side": {
+            name: {**{column: values[name] for column, values in columns.items()}, "bar": limits.get(name)}
+            for name in columns["default"]
+        },
         "facts": facts,
         "episodes": episodes,
         "turns": turns,
@@ -140,52 +144,23 @@ def run(
         "not_indexed": left,
         "asked": asked,
         "query_embedding_ms": embed_ms,
-        "with_query_embedding_ms": round(base["hooks_ms"] + embed_ms, 4),
+        "with_query_embedding_ms": round(columns["default"]["hooks_ms"] + embed_ms, 4),
         "vectors": "real vectors of 300 sentences with seeded noise",
     }
-    bars: dict[str, Bar] = {name: at_most(base[name], limit) for name, limit in limits.items()}
-    if other:
-        bars["everything_hooks_ms"] = at_most(other["hooks_ms"], BAR_MS)
+    bars = {name: at_most(columns["default"][name], limit) for name, limit in limits.items()}
+    if full:
+        bars["everything_hooks_ms"] = at_most(columns["everything"]["hooks_ms"], BAR_MS)
     return report("turn", figures, bars)
 
 
-def _rows(memory: Memory) -> int:
-    """Return how many facts, episodes and messages there are, so that nobody is told of rows that were trimmed away."""
-    # A fact is what somebody said: that there was nothing before it, and what corrections left of it, are no further ones.
-    tables = ("facts where id = origin and value is not null", "episodes", "messages")
-    return sum(memory.database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
-
-
-def _keeping(episodes: int) -> Profile:
-    """Return the default profile, which keeps so many episodes if that is more."""
-    profile = Profile()
-    most = max(profile.store.max_episodes, 2 * episodes)
-    store = msgspec.structs.replace(profile.store, max_episodes=most)
-    return msgspec.structs.replace(profile, store=store)
-
-
-class Asked(NamedTuple):
-    """What turns took: ms by point, and from the utterance to the model, of each turn."""
-
-    spent: list[dict[str, float]]
-    hot: list[float]
-
-    def __add__(self, other: Asked) -> Asked:  # type: ignore[override]
-        return Asked(self.spent + other.spent, self.hot + other.hot)
-
-    def figures(self) -> dict[str, float]:
-        """Return medians and the slowest of twenty, in ms."""
-        totals = [sum(points.values()) for points in self.spent]
-        by_point = {
-            f"{point}_ms": median(points.get(point, 0.0) for points in self.spent) for point in self.spent[0]
-        }
-        return {
-            "hooks_ms": median(totals),
-            "hooks_p95_ms": percentile(totals, 0.95),
-            "before_the_model_ms": median(self.hot),
-            "before_the_model_p95_ms": percentile(self.hot, 0.95),
-            **by_point,
-        }
+def figures_of(spent: Sequence[Spent]) -> dict[str, float]:
+    """Return medians and the slowest of twenty of what turns took, in ms."""
+    totals = [sum(ms for point, ms in points.items() if point != HOT) for points in spent]
+    figures = {"hooks_ms": median(totals), "hooks_p95_ms": percentile(totals, 0.95)}
+    hot = [points[HOT] for points in spent]
+    figures |= {f"{HOT}_ms": median(hot), f"{HOT}_p95_ms": percentile(hot, 0.95)}
+    points = [point for point in spent[0] if point != HOT]
+    return figures | {f"{point}_ms": median(turn.get(point, 0.0) for turn in spent) for point in points}
 
 
 def ask(
@@ -195,13 +170,13 @@ def ask(
     asked: int,
     *,
     session: str = "now",
-    hooks: Sequence[Hook] = (),
-    tools: Sequence[Tool] = (),
-) -> Asked:
-    """Play turns that ask for facts, with what is given in addition to the default hooks, and time them."""
+    hooks: Iterable[Hook] = (),
+    tools: Iterable[Tool] = (),
+) -> list[Spent]:
+    """Play turns that ask for facts; return what hooks took, in ms: of each turn by point, and before the model."""
     timed = _Timed([*memory.hooks(session_id=session), *hooks])
     robot = Robot(timed, tools=[KEEP_PLAN, *tools])
-    took = Asked([], [])
+    spent = []
     for n, fact in enumerate(facts[i * len(facts) // asked] for i in range(asked)):
         call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": SPEAKER}, "kept")
         line = Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}.", tools=(call,))
@@ -209,20 +184,16 @@ def ask(
         timed.spent_ms, before = {}, embedder.query_ms if embedder else 0.0
         hooks_ms = robot.turn(line).hooks_ms
         vector_ms = embedder.query_ms - before if embedder else 0.0
-        took.hot.append(hooks_ms - vector_ms)
         timed.spent_ms[BEFORE_LLM] -= vector_ms
-        took.spent.append(timed.spent_ms)
+        spent.append({**timed.spent_ms, HOT: hooks_ms - vector_ms})
         memory.idle(IDLE_S)
     robot.check()
-    return took
+    return spent
 
 
 def _real_query_ms() -> float:
     from edgemem.llama.embedder import LlamaEmbedder
 
-    embedder = LlamaEmbedder(real_embedder())
-    try:
+    with LlamaEmbedder(real_embedder()) as embedder:
         embedder.embed_query("Is somebody there?")  # loads the model
         return median(timed_ms(partial(embedder.embed_query, fact.question)) for fact in known(QUERIES))
-    finally:
-        embedder.close()

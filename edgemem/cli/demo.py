@@ -178,17 +178,28 @@ def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, A
     }
 
 
-def find_tokenizer() -> Any:
-    """Return the qwen2 vocabulary with Qwen2.5's ChatML template out of the cache, or None."""
-    from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-
+def cache_folder() -> Path:
+    """Return where the set-up of the tests, and benches, keep what they fetch or build."""
     base = os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
-    for folder in sorted(Path(base).expanduser().glob("vocab-*"), reverse=True):
+    return Path(base).expanduser()
+
+
+def vocabulary_in_cache() -> tuple[Path, str] | None:
+    """Return the qwen2 vocabulary and the text of Qwen2.5's ChatML template; None if the cache has none."""
+    for folder in sorted(cache_folder().glob("vocab-*"), reverse=True):
         vocabulary = folder / "ggml-vocab-qwen2.gguf"
         template = folder / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja"
         if vocabulary.is_file() and template.is_file():
-            return LlamaTokenizer(vocabulary, template=template.read_text(encoding="utf-8"))
+            return vocabulary, template.read_text(encoding="utf-8")
     return None
+
+
+def find_tokenizer() -> Any:
+    """Return a tokenizer with the vocabulary and template out of the cache, or None."""
+    from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+
+    sources = vocabulary_in_cache()
+    return LlamaTokenizer(sources[0], template=sources[1]) if sources is not None else None
 
 
 @contextmanager

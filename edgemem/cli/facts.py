@@ -37,7 +37,7 @@ _LOOKED_AT = 2000
 """Keys that a misspelt one is compared with."""
 
 
-@click.group(cls=Guided, bare="list", single="show")
+@click.group(cls=Guided, bare="list", single="history")
 def facts() -> None:
     """List facts (`facts`), draw the history of one (`facts KEY`), add one or forget one.
 
@@ -153,17 +153,10 @@ def add(
 @facts.command(short_help="Draw what was true when, and what was believed when.")
 @click.argument("key", shell_complete=fact_keys)
 @click.option("--scope", help="Only this scope; without it, every scope that has the key.")
-@click.option(
-    "--last",
-    type=click.IntRange(min=0),
-    default=30,
-    show_default=True,
-    help="Draw so many versions, the newest; 0: all.",
-)
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
 @home_and_json
-def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path, as_json: bool) -> None:
-    """Draw every version of the fact KEY: when it was true across, when it was learnt down.
+def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: bool) -> None:
+    """Draw the versions of the fact KEY, the newest as far as there is room: when it was true across, when it was learnt down.
 
     Follow a line to see what was believed from that moment on, and a column to see how the belief about that time
     changed. The stretches between two changes are equally wide.
@@ -178,7 +171,7 @@ def history(key: str, scope: str | None, last: int, ascii_only: bool, home: Path
     if as_json:
         print_json([version for versions in histories.values() for version in versions])
         return
-    print_histories(key, histories, beliefs, now=now, last=last, ascii_only=ascii_only)
+    print_histories(key, histories, beliefs, now=now, ascii_only=ascii_only)
 
 
 @facts.command(short_help="Erase a fact with its whole history.")
@@ -231,12 +224,6 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
         {"scope": scope, "to": to, "facts": moved.facts, "preferences": moved.preferences},
         f"Moved {what} from {plain(scope)} to {plain(to)}; read by {who}.",
     )
-
-
-# `facts KEY` and `facts show KEY`, as they were before there was a drawing.
-facts.add_command(
-    click.Command("show", callback=history.callback, params=history.params, help=history.help, hidden=True)
-)
 
 
 def _unknown(memory: Memory, key: str, scope: str | None) -> InvalidInputError:

@@ -1,9 +1,9 @@
 """The drawing of one fact in two times: when it was true from left to right, when it was learnt from top to bottom.
 
-Beliefs in, lines of text out. Each version is one line; what it says is drawn solid on it, and what was still
-believed from earlier ones beside it shaded, so each line shows all that was believed from then on. Across, the
-stretches between two changes are equally wide: a scale would hide a correction of minutes beside one of years. Many
-versions are drawn as several panels, one below the other. Below stands what the numbers of the drawing mean.
+Each version is one line; what it says is drawn solid on it, and what was still believed from earlier ones beside it shaded, so
+each line shows all that was believed from then on. Across, the stretches between two changes are equally wide: a scale would
+hide a correction of minutes beside one of years. Of many versions the newest are drawn, as far as there is room for
+their changes. Below stands what the numbers of the drawing mean.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 WIDTH = 80
 _GUTTER = 23
 """Cells before the drawing: the number of the version, and when it was learnt."""
+
+_MOST = 30
+"""Versions that are drawn; more would be too narrow to be told apart."""
 
 _LEAST = 6
 """Cells of a value below which it is left to the table."""
@@ -69,55 +72,45 @@ UNICODE = Glyphs()
 ASCII = Glyphs("#", "-", "~", "x", ".", "|", "~")
 
 
-class Cell(NamedTuple):
-    """What one version's line says about one stretch of time."""
+Cell = tuple[int, bool]
+"""What one version's line says about one stretch of time: the version that was believed, and whether it was learnt with this line."""
 
-    number: int | None
-    """The version that was believed, from 1; None: nothing was."""
-    new: bool = False
-    """Whether it was learnt with this line."""
-    several: bool = False
-    """Whether earlier versions that this panel does not tell apart were believed there."""
+NOTHING = 0
+"""In the place of a version: none was believed."""
+SEVERAL = -1
+"""In the place of a version: earlier ones that this drawing does not tell apart."""
 
 
 class Row(NamedTuple):
     """One version."""
 
     number: int
-    value: str | None
-    learnt: float
+    belief: Belief
     cells: list[Cell]
 
 
-class Panel(NamedTuple):
-    """Some versions over one axis: stretch n lies between edges n and n + 1, the outer ones without end."""
+def laid_out(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH) -> tuple[list[float], list[Row]]:
+    """Return the edges of an axis, and the newest versions over it, the oldest of them first.
 
-    edges: list[float]
-    rows: list[Row]
-
-
-def panels(beliefs: Sequence[Belief], *, now: float, width: int = WIDTH, last: int = 0) -> list[Panel]:
-    """Lay the versions of one fact out, the oldest first.
+    Stretch n lies between edges n and n + 1, the outer ones without end.
 
     Args:
         beliefs: every rectangle of the key; the statements of a version are those whose `statement` appears there first.
         now: stands on the axis, in seconds since the epoch.
         width: cells of a line.
-        last: so many versions, the newest; 0: all.
     """
     numbered = list(enumerate(versions(beliefs), start=1))
     numbers = {belief.statement: number for number, belief in numbered}
-    groups: list[tuple[set[float], list[tuple[int, Belief]]]] = []
-    for number, belief in numbered[-last:]:
-        edges = {edge for edge in (belief.valid_from, belief.valid_to) if math.isfinite(edge)}
-        if not groups or len(groups[-1][0] | edges) >= width - _GUTTER - 1:
-            groups.append(({now}, []))
-        groups[-1][0].update(edges)
-        groups[-1][1].append((number, belief))
-    axes = [([-math.inf, *sorted(edges), math.inf], group) for edges, group in groups]
-    return [
-        Panel(axis, [Row(n, b.value, b.learnt, _cells(beliefs, b, axis, numbers)) for n, b in group])
-        for axis, group in axes
+    edges, drawn = {now}, 0
+    for _, belief in reversed(numbered[-_MOST:]):
+        wider = edges | {edge for edge in (belief.valid_from, belief.valid_to) if math.isfinite(edge)}
+        if drawn and len(wider) >= width - _GUTTER - 1:
+            break
+        edges, drawn = wider, drawn + 1
+    axis = [-math.inf, *sorted(edges), math.inf]
+    return axis, [
+        Row(n, belief, _cells(beliefs, belief, axis, numbers))
+        for n, belief in numbered[len(numbered) - drawn :]
     ]
 
 
@@ -143,16 +136,16 @@ def _cells(
         key=lambda belief: belief.valid_from,
     )
     starts = [belief.valid_from for belief in believed]
-    cells = []
+    cells: list[Cell] = []
     for begin, end in pairwise(axis):
         nearby = believed[max(0, bisect_right(starts, begin) - 1) : bisect_right(starts, end)]
         standing = [belief for belief in nearby if belief.valid_from < end and belief.valid_to > begin]
         values = {belief.statement for belief in standing if belief.value is not None}
         if len(values) > 1:
-            cells.append(Cell(None, several=True))
+            cells.append((SEVERAL, False))
         else:
-            is_new = any(belief.statement == new.statement for belief in standing)
-            cells.append(Cell(next(map(numbers.get, values), None), is_new))
+            number = numbers[values.pop()] if values else NOTHING
+            cells.append((number, any(belief.statement == new.statement for belief in standing)))
     return cells
 
 
@@ -161,26 +154,23 @@ def draw(
     *,
     now: float,
     width: int = WIDTH,
-    last: int = 0,
     ascii_only: bool = False,
     paint: Paint = lambda drawn, _number: drawn,
 ) -> list[str]:
     """Return the lines of the drawing, each at most `width` cells wide; `paint` colours what is drawn of a version, by its number."""
     glyphs = ASCII if ascii_only else UNICODE
-    lines: list[str] = []
-    for panel in panels(beliefs, now=now, width=width, last=last):
-        # The stretches on the right get the cells that are left over.
-        cells, over = divmod(width - _GUTTER, len(panel.edges) - 1)
-        widths = [cells] * (len(panel.edges) - 1 - over) + [cells + 1] * over
-        lines += _axis(panel, widths, glyphs, now=now, width=width)
-        for row in panel.rows:
-            drawn = ""
-            for cell, group in groupby(zip(row.cells, widths, strict=True), key=itemgetter(0)):
-                stretch = _stretch(cell, sum(cells for _, cells in group), row.value, glyphs)
-                drawn += stretch if cell.number is None else paint(stretch, cell.number)
-            lines.append(f"{row.number:>4}  {moment(row.learnt):<16} {drawn}")
-        lines.append("")
-    return lines
+    edges, rows = laid_out(beliefs, now=now, width=width)
+    # The stretches on the right get the cells that are left over.
+    cells, over = divmod(width - _GUTTER, len(edges) - 1)
+    widths = [cells] * (len(edges) - 1 - over) + [cells + 1] * over
+    lines = _axis(edges, widths, glyphs, now=now, width=width)
+    for row in rows:
+        drawn = ""
+        for cell, group in groupby(zip(row.cells, widths, strict=True), key=itemgetter(0)):
+            stretch = _stretch(cell, sum(cells for _, cells in group), row.belief.value, glyphs)
+            drawn += paint(stretch, cell[0]) if cell[0] > NOTHING else stretch
+        lines.append(f"{row.number:>4}  {moment(row.belief.learnt):<16} {drawn}")
+    return [*lines, ""]
 
 
 def legend(lines: Sequence[str] = (), *, ascii_only: bool = False, width: int = WIDTH) -> str:
@@ -201,9 +191,11 @@ def legend(lines: Sequence[str] = (), *, ascii_only: bool = False, width: int = 
     return "\n".join(rows)
 
 
-def _axis(panel: Panel, widths: Sequence[int], glyphs: Glyphs, *, now: float, width: int) -> list[str]:
+def _axis(
+    edges: Sequence[float], widths: Sequence[int], glyphs: Glyphs, *, now: float, width: int
+) -> list[str]:
     """Return the labels above the drawing, as many as there is room for, and a tick at each edge."""
-    inner = panel.edges[1:-1]
+    inner = edges[1:-1]
     places = dict(zip(inner, accumulate([_GUTTER + widths[0], *widths[1:]]), strict=False))
     ticks, labels = [" "] * width, [" "] * width
     for edge in (now, *inner):  # what says now has its label in any case
@@ -237,14 +229,15 @@ def _stretch(cell: Cell, width: int, value: str | None, glyphs: Glyphs) -> str:
     """Draw neighbouring cells that say the same, and into them the number and the value, where there is room."""
     from rich.cells import cell_len, set_cell_size
 
-    if cell.several:
+    number, new = cell
+    if number == SEVERAL:
         return glyphs.several * width
-    if cell.new and value is None:
+    if new and value is None:
         return glyphs.ended * width
-    if cell.number is None:
+    if number == NOTHING:
         return glyphs.nothing * width
-    label, fill = str(cell.number), glyphs.new if cell.new else glyphs.still
-    if cell.new and value is not None:
+    label, fill = str(number), glyphs.new if new else glyphs.still
+    if new and value is not None:
         text, room = plain(value), width - 4 - len(label)
         if glyphs is ASCII:
             text = text.encode("ascii", "replace").decode()
@@ -267,10 +260,9 @@ def print_histories(
     beliefs: dict[str, list[Belief]],
     *,
     now: float,
-    last: int,
     ascii_only: bool,
 ) -> None:
-    """Draw what is known under a key, one scope after the other, and print what was said; of each the newest `last`, 0: all."""
+    """Draw what is known under a key, one scope after the other, and print what was said."""
     try:
         legend().encode(getattr(sys.stdout, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -278,13 +270,13 @@ def print_histories(
     width = max(_NARROWEST, console().width)
     drawn: list[str] = []
     for scope, rectangles in beliefs.items():
-        statements = versions(rectangles)
-        older = len(statements) - last if last else 0
-        left_out = f", the newest {last} drawn; --last 0 draws all" if older > 0 else ""
-        click.echo(f"{plain(key)} ({plain(scope)}), {count(len(statements), 'version')}{left_out}\n")
-        lines = draw(rectangles, now=now, width=width, last=last, ascii_only=ascii_only, paint=_coloured)
+        _, rows = laid_out(rectangles, now=now, width=width)
+        newest = rows[-1].number if rows else 0
+        left_out = f", the newest {len(rows)} drawn; --json has all" if newest > len(rows) else ""
+        click.echo(f"{plain(key)} ({plain(scope)}), {count(newest, 'version')}{left_out}\n")
+        lines = draw(rectangles, now=now, width=width, ascii_only=ascii_only, paint=_coloured)
         click.echo("\n".join(lines))
-        _print_versions(statements, histories[scope], after=max(0, older))
+        _print_versions(rows, histories[scope])
         _print_doubts([version for version in histories[scope] if version.doubtful])
         drawn += lines
     click.echo(legend(drawn, ascii_only=ascii_only, width=width))
@@ -315,26 +307,17 @@ def beliefs_of(database: Database, key: str, scope: str) -> list[Belief]:
     ]
 
 
-def _print_versions(statements: list[Belief], facts: list[Fact], *, after: int) -> None:
-    """Print what the numbers of the drawing stand for, leaving out the first `after` ones."""
+def _print_versions(drawn: list[Row], facts: list[Fact]) -> None:
+    """Print what the numbers of the drawing stand for."""
     known = {fact.id: fact for fact in facts}
     rows = []
-    for number, belief in enumerate(statements[after:], start=after + 1):
-        fact = known.get(str(belief.statement))
-        if fact is None:
-            rows.append(
-                (
-                    str(number),
-                    "(no value)",
-                    moment(belief.valid_from),
-                    moment(belief.valid_to) if math.isfinite(belief.valid_to) else "",
-                    "",
-                )
-            )
-            continue
-        by = fact.heard.speaker if fact.heard and fact.heard.speaker else fact.source
-        value = shortened(fact.value) + (" (replaced)" if fact.superseded_by else "")
-        rows.append((str(number), value, moment(fact.valid_from), moment(fact.valid_to), by))
+    for number, belief, _ in drawn:
+        fact, value, by = known.get(str(belief.statement)), "(no value)", ""
+        if fact is not None:
+            by = fact.heard.speaker if fact.heard and fact.heard.speaker else fact.source
+            value = shortened(fact.value) + (" (replaced)" if fact.superseded_by else "")
+        until = moment(belief.valid_to) if math.isfinite(belief.valid_to) else ""
+        rows.append((str(number), value, moment(belief.valid_from), until, by))
     print_table(("", "value", "true from", "until", "told by"), rows, wide=("value", "told by"))
 
 

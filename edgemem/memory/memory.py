@@ -23,7 +23,7 @@ from edgemem.fence import check_session_id
 from edgemem.hooks.loader import OwnHook
 from edgemem.hooks.points import Hook
 from edgemem.memory.opened import OpenHome
-from edgemem.memory.session import default_tools, session_hooks
+from edgemem.memory.session import audit_logs, default_tools, extra_hooks, session_hooks
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
@@ -195,7 +195,7 @@ class Memory(OpenHome):
             self, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
         )
         hooks += [OwnHook(file, self) for file in self.reload.hook_files]
-        hooks += self.extras.hooks(self.profile)
+        hooks += extra_hooks(self)
         self.sessions.journal.reserve()
         return hooks
 
@@ -295,7 +295,7 @@ class Memory(OpenHome):
     def forget_session(self, session_id: str) -> Forgotten:
         """Erase a conversation as `forget` does a fact, also its lines in the profile's audit log."""
         self._check_open()
-        return self.eraser.session(session_id, logs=self.extras.logs(self.profile))
+        return self.eraser.session(session_id, logs=audit_logs(self))
 
     def forget_person(self, name: str, *, logs: Iterable[Path] = ()) -> Forgotten:
         """Erase what a person said or owns, as `forget` does a fact: in the truth, every index, every backup, and logs.
@@ -309,7 +309,7 @@ class Memory(OpenHome):
         return self.eraser.person(
             name,
             called=self.profile.others(name),
-            logs={*self.extras.logs(self.profile), *logs},
+            logs={*audit_logs(self), *logs},
             notes=self.notes,
         )
 

@@ -16,7 +16,6 @@ from edgemem.errors import ClosedError
 from edgemem.hooks.registry import FailureLog
 from edgemem.hooks.turn_log import FigureFile
 from edgemem.llama.tokens.estimate import EstimateTokenizer
-from edgemem.memory.extras import Extras
 from edgemem.memory.files import OpenFiles
 from edgemem.memory.home import make_home, profile_file, profile_of
 from edgemem.memory.reload import Reload
@@ -72,7 +71,6 @@ class OpenHome(OpenFiles):
         """Make what works beside the turns: early recall, logs, upkeep, and what follows the home's files."""
         self.failures = FailureLog(self.home / "db" / "failures.json")
         self.figures = FigureFile(self.home / "db" / "turn.json")
-        self.extras = Extras(self.home, self.clock, note=self.failures.note)
         opened.callback(lambda: self.figures.write(at_once=True))
         self.upkeep = Upkeep(self, self.figures, renew=self._renew_all)
         opened.callback(self.upkeep.close)

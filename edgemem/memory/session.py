@@ -8,21 +8,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block.select import floors_of
 from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt.log import PromptLog
+from edgemem.errors import StoreError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
+from edgemem.hooks.loader import LOADING
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
+from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
@@ -48,6 +52,12 @@ too long for a block, and says what turns say."""
 
 LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary",)))
 """What a model looks through when it asks."""
+
+AUDIT_BYTES = 1_000_000
+"""Bytes of the audit log before a new file begins."""
+
+AUDIT_FILES = 3
+"""Older files of the audit log that are kept."""
 
 BEHIND = 0.05
 """The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
@@ -139,6 +149,42 @@ def session_hooks(
             ToolOutputTruncatorHook(most, budget=budget, keep_bytes=KEPT_BYTES, conversation=conversation)
         )
     return hooks
+
+
+def extra_hooks(memory: OpenHome) -> list[Hook]:
+    """Return the hooks that an operator switches on.
+
+    One that cannot be made does not keep a robot from talking: it is left out, told in the log, and shown by `check`.
+    """
+    profile, hooks = memory.profile, list[Hook]()
+    settings = profile.hooks
+    # Imported here: most robots need none of them.
+    if settings.tool_retries:
+        from edgemem.hooks.tool_retry import ToolErrorRetryHook
+
+        hooks.append(ToolErrorRetryHook(settings.tool_retries))
+    if profile.log.hooks:
+        from edgemem.hooks.turn_log import TimingHook
+
+        hooks.append(TimingHook(log=True))
+    for path in audit_logs(memory):
+        from edgemem.hooks.audit_log import AuditLogHook
+
+        text = None if settings.audit_text == "none" else settings.audit_text
+        try:
+            hooks.append(
+                AuditLogHook(path, max_bytes=AUDIT_BYTES, keep=AUDIT_FILES, text=text, clock=memory.clock)
+            )
+        except StoreError as error:
+            logging.getLogger("edgemem.hooks").warning("%s Turns are not written to it.", error)
+            memory.failures.note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
+    return hooks
+
+
+def audit_logs(memory: OpenHome) -> tuple[Path, ...]:
+    """Return the files in which words of a person may stand; a relative path means a file in the home."""
+    name = memory.profile.hooks.audit_log
+    return (memory.home / Path(name).expanduser(),) if name else ()
 
 
 def _summarizer(memory: OpenHome, budget: Budget, model: ChatModel | None) -> Summarizer:

@@ -186,12 +186,3 @@ def test_a_file_that_cannot_be_read_or_written_is_one_sentence(home: Path, name:
     assert result.stderr.count("\n") == 1
     with pytest.raises(InvalidInputError, match=says):
         write_textfile(home / name, "")
-
-
-def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
-    """The file is replaced whole, and no part stays behind."""
-    file = tmp_path / "edgemem.prom"
-    write_textfile(file, "old\n")
-    with pytest.raises(UnicodeEncodeError):
-        write_textfile(file, "\ud800")
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("edgemem.prom", "old\n")]

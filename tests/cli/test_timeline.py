@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from edgemem.cli.timeline import ASCII, UNICODE, WIDTH, Belief, beliefs_of, draw, legend, panels, versions
+from edgemem.cli.timeline import ASCII, UNICODE, WIDTH, Belief, beliefs_of, draw, laid_out, legend, versions
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 DAY = 86400.0
@@ -67,20 +67,17 @@ def test_the_drawing_is_narrow_complete_and_true(
         now = hand.clock.now()
         lines = draw(beliefs, now=now, ascii_only=ascii_only)
         assert all(cell_len(line) <= WIDTH for line in lines)
-        laid = panels(beliefs, now=now)
-        rows = [row for panel in laid for row in panel.rows]
+        edges, rows = laid_out(beliefs, now=now)
         assert [row.number for row in rows] == list(range(1, len(versions(beliefs)) + 1))
-        assert sum(row.value is not None for row in rows) == len(store.fact_history("k"))
+        assert sum(row.belief.value is not None for row in rows) == len(store.fact_history("k"))
         assert sum(line.startswith(f"{row.number:>4}  ") for row in rows for line in lines) == len(rows)
         values = [None, *(belief.value for belief in versions(beliefs))]
-        for panel in laid:
-            for row in panel.rows:
-                assert any(cell.new for cell in row.cells)
-                for cell, stretch in zip(row.cells, pairwise(panel.edges), strict=True):
-                    believed = values[cell.number or 0]
-                    for at in sampled(*stretch):
-                        beside = store.facts_as_of(at, known_at=row.learnt)
-                        assert [fact.value for fact in beside] == ([] if believed is None else [believed])
+        for row in rows:
+            assert any(new for _, new in row.cells)
+            for (number, _), stretch in zip(row.cells, pairwise(edges), strict=True):
+                for at in sampled(*stretch):
+                    beside = store.facts_as_of(at, known_at=row.belief.learnt)
+                    assert [fact.value for fact in beside] == [values[number]] * bool(number)
 
 
 def sampled(begin: float, end: float) -> list[float]:
@@ -88,17 +85,6 @@ def sampled(begin: float, end: float) -> list[float]:
     if not math.isfinite(begin):
         return [end - 1.0]
     return [begin, (begin + end) / 2 if math.isfinite(end) else begin + 1e6]
-
-
-@pytest.mark.parametrize("n", [1, 2, 30, 200])
-def test_any_number_of_versions_is_drawn_once_each(n: int) -> None:
-    """One version or hundreds: each has its line, in order, and something new on it."""
-    beliefs = chain(n)
-    lines = draw(beliefs, now=START + n * DAY)
-    assert all(cell_len(line) <= WIDTH for line in lines)
-    numbered = [line for line in lines if line[:4].strip().isdigit()]
-    assert [int(line[:4]) for line in numbered] == list(range(1, n + 1))
-    assert all(UNICODE.new in line for line in numbered)
 
 
 def test_two_changes_on_one_day_are_labelled_apart() -> None:
@@ -114,15 +100,15 @@ def test_two_changes_on_one_day_are_labelled_apart() -> None:
     assert all(":" in label for label in times[:2])
 
 
-def test_the_newest_versions_can_be_drawn_alone() -> None:
+@pytest.mark.parametrize(("n", "drawn"), [(1, 1), (2, 2), (30, 30), (200, 30)])
+def test_of_many_versions_the_newest_are_drawn(n: int, drawn: int) -> None:
     """A sensor's fact has thousands of versions; the newest keep their numbers, and older ones are one shade."""
-    beliefs = chain(200)
-    lines = draw(beliefs, now=START + 201 * DAY, last=30)
-    numbered = [int(line[:4]) for line in lines if line[:4].strip().isdigit()]
-    assert numbered == list(range(171, 201))
-    assert "several older ones" in legend(lines)
-    assert UNICODE.several in "".join(lines)
-    assert "several" not in legend(draw(chain(2), now=START + 3 * DAY))
+    lines = draw(chain(n), now=START + n * DAY)
+    numbered = [line for line in lines if line[:4].strip().isdigit()]
+    assert [int(line[:4]) for line in numbered] == list(range(n - drawn + 1, n + 1))
+    assert all(UNICODE.new in line for line in numbered)
+    assert all(cell_len(line) <= WIDTH for line in lines)
+    assert ("several older ones" in legend(lines)) == (UNICODE.several in "".join(lines)) == (n > drawn)
 
 
 @pytest.mark.parametrize("width", [40, 57, 80])

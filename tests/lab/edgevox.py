@@ -9,14 +9,14 @@ import importlib
 import json
 import sys
 from contextlib import ExitStack
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.evening import FACTS, TOOLS, evening
-from edgemem.bench.ground import cache_folder, real_embedder, scratch
+from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.model import write_model
-from edgemem.bench.prefill import OURS, Read, Readers, ReadingModel, play, tokenizer_of
-from edgemem.bench.report import at_least, at_most, median, report, say
+from edgemem.bench.prefill import OURS, Read, ReadingModel, chat_of, play, tokenizer_of
+from edgemem.bench.report import at_most, report, say
+from edgemem.cli.demo import cache_folder
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.loop.toolbox import never
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from edgemem.bench.corpus import Known
     from edgemem.inspect.script import Line
-    from edgemem.llama.protocols import ChatModel, Tokenizer
+    from edgemem.llama.chat import LlamaChat
+    from edgemem.llama.protocols import Tokenizer
     from edgemem.loop.toolbox import Tool
     from edgemem.records import Message
 
@@ -35,8 +36,6 @@ EDGEVOX = "edgevox"
 BARE = "edgevox_without_memory"
 WINDOW = 8192
 """Room for all turns: its memory hooks leave nothing out."""
-LATE = 5
-"""Turns at the end whose median is the time to first token."""
 
 
 def run(
@@ -65,11 +64,12 @@ def run(
         )
     real_embedder()
     with scratch(home) as folder, ExitStack() as stack:
-        if model is None and not dry:
+        if dry:
+            model = None
+        elif model is None:
             say("writing a model …")
             model = write_model(folder / "model.gguf")
-        readers = Readers(None if dry else model)
-        chat = readers.chat(stack, WINDOW)
+        chat = chat_of(stack, model, WINDOW)
         tokenizer = tokenizer_of(stack, chat)
         others = {
             EDGEVOX: EdgevoxAgent(package, chat, tokenizer, TOOLS, folder, FACTS),
@@ -77,7 +77,7 @@ def run(
         }
         stack.callback(others[EDGEVOX].close)
         say(f"{turns} turns of evenings …")
-        costs = play(folder / "evening", readers, FACTS, evening(turns), TOOLS, others=others)
+        costs = play(folder / "evening", model, FACTS, evening(turns), TOOLS, others=others)
     read = {name: sum(turn.read[name] for turn in costs) for name in (EDGEVOX, BARE, OURS)}
     bars = {"miscounted_tokens": at_most(sum(turn.miscounted for turn in costs), 0)}
     figures: dict[str, Any] = {
@@ -86,10 +86,6 @@ def run(
         "read": read,
         "times_without_memory": round(read[EDGEVOX] / read[BARE], 4),
     }
-    if not dry:
-        first = {name: median(turn.first_ms[name] for turn in costs[-LATE:]) for name in (EDGEVOX, OURS)}
-        figures |= {"first_token_ms": first, "first_token_times_ours": round(first[EDGEVOX] / first[OURS], 2)}
-        bars["first_token_times_faster"] = at_least(figures["first_token_times_ours"], 10)
     return report("edgevox", figures, bars)
 
 
@@ -114,7 +110,7 @@ class EdgevoxAgent:
     def __init__(
         self,
         package: Path,
-        chat: ChatModel | None,
+        chat: LlamaChat | None,
         tokenizer: Tokenizer,
         tools: Sequence[Tool],
         folder: Path | None = None,
@@ -126,7 +122,6 @@ class EdgevoxAgent:
             importlib.import_module(f"edgevox.{name}")
             for name in ("agents", "agents.hooks_builtin", "agents.memory", "llm.tools")
         )
-        self.hooks_ms = 0.0
         self._script = ScriptedModel()
         self._model = ReadingModel(self._script, tokenizer, chat)
         self._results: dict[str, Any] = {}
@@ -147,7 +142,6 @@ class EdgevoxAgent:
         ]
         self._agent = agents.LLMAgent("Pip", "a robot", INSTRUCTIONS, tools=own, llm=self, hooks=hooks)
         self._ctx = agents.AgentContext()
-        self._started: float | None = None
 
     def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
         """Remember what holds from now on, and write down notes."""
@@ -162,7 +156,6 @@ class EdgevoxAgent:
         """Play a line, and return what was read for it, call by call."""
         self._script.expect(line)
         self._results = {call.name: call.result for call in line.tools}
-        self._started = perf_counter()
         self._agent.run(line.say, self._ctx)
         return self._model.take()
 
@@ -170,8 +163,6 @@ class EdgevoxAgent:
         self, messages: list[Message], *, tools: list[dict[str, Any]] | None = None, **_: Any
     ) -> dict[str, Any]:
         """Read a prompt and answer as llama-cpp-python does; EdgeVox calls this."""
-        if self._started is not None:
-            self.hooks_ms, self._started = (perf_counter() - self._started) * 1e3, None
         reply = self._model.complete(messages, tools=tools or [], stop=never, on_text=lambda _: None)
         calls = [
             {"id": f"call_{n}", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}

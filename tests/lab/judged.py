@@ -376,7 +376,7 @@ def found_at_once(folder: Path, spoken: Household, embedder: Embedder | None) ->
     old, vectors = folder / "old", folder / "vectors.npz"
     filler = KeptVectors(NearlyReal(), vectors) if embedder is not None else None
     with opened(old, filler) as (memory, _):
-        store_turns(memory, OLD_TURNS)
+        store_turns(memory.database, OLD_TURNS)
         _index(memory)
     if filler is not None:
         filler.save()

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.bench.ground import cache_folder
 from edgemem.bench.report import say
+from edgemem.cli.demo import cache_folder
 from edgemem.errors import EdgememError, InvalidInputError
 
 if TYPE_CHECKING:

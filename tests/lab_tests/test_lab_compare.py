@@ -9,11 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.errors import InvalidInputError
 from lab import compare, peers
 from lab.peers import SCRIPT, Peer
-
-OLD = Peer("engrava", ("engrava",), python=(99, 0))
 
 
 def test_peer_program_imports_nothing_of_ours() -> None:
@@ -28,18 +25,6 @@ def test_peer_program_imports_nothing_of_ours() -> None:
     }  # fmt: skip
     assert imported <= set(sys.stdlib_module_names)
     assert "sqlite3" not in imported
-
-
-def test_times_of_ours_stand_beside_who_could_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without any peer our own times are measured, and the reason of each one that is absent is reported."""
-    monkeypatch.setattr(peers, "PEERS", {"engrava": OLD})
-    figures = compare.run(rows=60, asked=3, quality=False, peers="engrava", venvs=tmp_path, home=tmp_path)
-    assert figures["side_by_side"]["search_ms"]["edgemem"] > 0
-    assert figures["side_by_side"]["times_ours"] == {"edgemem": 1.0}
-    assert "needs Python 99.0" in figures["cannot_run"]["engrava"]
-    assert figures["bars"] == {}
 
 
 def test_peer_figures_are_compared_question_by_question(
@@ -84,11 +69,3 @@ def test_peer_figures_are_compared_question_by_question(
     stub.write_text(stub.read_text().replace("assert all", "assert not all"))
     slow = compare.run(rows=40, asked=2, quality=False, peers="engrava", home=tmp_path)
     assert slow["bars"]["engrava_times_ours"]["ok"]
-
-
-def test_wrong_options_are_refused(tmp_path: Path) -> None:
-    """Unknown peers and a file of another form are told in a sentence."""
-    with pytest.raises(InvalidInputError, match="say some of: engrava"):
-        compare.run(peers="chroma")
-    with pytest.raises(InvalidInputError, match="learnt, unseen"):
-        compare.run(peers="", forms="old", home=tmp_path)

@@ -16,17 +16,13 @@ from edgemem.recall.rank.features import FACT_FEATURES, FEATURES
 from edgemem.recall.rank.gate import SLOWLY, Fit, Gate, Utterance
 from edgemem.recall.rank.model import LinearModel
 from edgemem.recall.rank.replacing import Contents, Messages
-from edgemem.recall.text.analyse import plain_words, terms
+from edgemem.recall.text.analyse import plain_words
 from lab import gate
 from lab.bootstrap import interval, paired
-from lab.facts_told import FactsTold
 from lab.fit import LENGTHS, Asked, learnt_replacing
 from lab.fit_facts import COST, COST_BY_WORDS, LEVEL, FactsAsked, learnt_facts
 from lab.gate import Sample
-from lab.judged import homes
-from lab.languages import LANGUAGES
-from lab.learning import AGAINST, calibrated, learnt, logistic
-from lab.weeks import weeks
+from lab.learning import AGAINST, calibrated, learnt
 
 NAMES = list(FEATURES)
 TRUE = {"words": 6.0, "meaning": 4.0, "window": 2.0, "asks": -3.0, "when": 2.0}
@@ -98,24 +94,6 @@ def test_no_better_weights_are_near(weights, seed, l2):
                 assert loss({**found, name: weight + step}, features, right, l2) >= best - 2e-5, name
 
 
-def test_what_can_only_speak_for_a_candidate_is_left_out_where_it_speaks_against():
-    """A weight of the wrong sign is 0, and is not in the file."""
-    found = learnt_of(*asked(300, {"words": 4.0, "about": -4.0, "asks": 4.0}), l2=1e-3)
-    assert not {"about", "asks"} & found.keys()
-    assert found["words"] > 2
-
-
-def test_questions_without_an_answer_teach_nothing():
-    """Weights are the same with and without them, also where they have no candidates at all."""
-    features, right = asked(100, TRUE)
-    more, _ = asked(30, {"date": 5.0}, seed=7)
-    more.append(np.zeros((0, len(NAMES)), np.float32))
-    nothing = [np.zeros(len(x), bool) for x in more]
-    assert learnt_of([*more, *features], [*nothing, *right], l2=0.01) == pytest.approx(
-        learnt_of(features, right, l2=0.01)
-    )
-
-
 def candidates_of(n, weights, *, noise=1.0):
     """Return the candidates of n questions as messages, and which of them answers."""
     features, right = asked(n, weights, noise=noise)
@@ -148,19 +126,6 @@ def test_odds_are_the_share_of_right_ones():
         if some.sum() >= 60:
             assert shares[some].mean() == pytest.approx(good[some].mean(), abs=0.1), (low, high)
     assert shares.max() > 2 * shares.mean()
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 99), st.sampled_from([0.0, -np.inf]))
-def test_coefficients_keep_their_bound(seed, least):
-    """What speaks against weighs nothing where a coefficient may not be negative, and is found again where it may."""
-    random = np.random.default_rng(seed)
-    x = random.normal(size=(600, 2))
-    y = random.random(600) < 1 / (1 + np.exp(-(3 * x[:, 0] - 2 * x[:, 1])))
-    bias, (good, bad) = logistic(x, y, np.ones(600), penalty=1e-3, prior=0.0, least=least)
-    assert np.isfinite(bias)
-    assert good > 1
-    assert bad == 0 if least == 0 else bad < -1
 
 
 FACT_NAMES = list(FACT_FEATURES)
@@ -212,26 +177,6 @@ def test_right_facts_reach_the_level_of_scores():
         assert scores[answered].mean() > 1.2 * scores[~answered].mean()
     assert "meaning" not in models.words_only.weights
     assert models.with_meaning.weights["meaning"] > 0
-
-
-def test_what_is_foreign_speaks_of_nothing_that_is_told():
-    """No word of it is part of the name of a thing or a person of which something is stored."""
-    told = FactsTold(weeks(1, "unseen"), seed=1, forms="unseen")
-    names = {stem for key in told.keys for stem in terms(key.partition(".")[0].replace("_", " "))}
-    assert len(told.foreign()) > 20
-    assert all(names.isdisjoint(terms(text)) for text in told.foreign())
-
-
-def test_homes_are_whole():
-    """All are in known languages; what answers was told or stored, and what is told anew is newer."""
-    for name, spoken in homes().items():
-        assert name.partition("_")[0] in LANGUAGES
-        keys = [row[0] for row in (*spoken.told, *spoken.facts)]
-        keys += [key for pair in spoken.replaced for key in (pair.old, pair.new)]
-        assert len(set(keys)) == len(keys)
-        assert all(set(one.evidence.split()) <= set(keys) for one in spoken.answerable)
-        assert all(pair.old_days > pair.new_days for pair in spoken.replaced)
-        assert spoken.replaced
 
 
 def asked_at_home(*, replaced):
@@ -291,7 +236,7 @@ def samples(*, embedded: bool) -> list[Sample]:
 
 
 def test_questions_are_parted_from_small_talk() -> None:
-    """By words and with vectors, also of a household that was not learnt on."""
+    """By words and with vectors, also of a household that was not learnt on; the file says what was learnt."""
     embedded, by_words = samples(embedded=True), samples(embedded=False)
     learnt_gate, of_others = gate.learnt(embedded, by_words)
     assert learnt_gate.vocabularies.keys() == {"en", "de"}
@@ -301,15 +246,7 @@ def test_questions_are_parted_from_small_talk() -> None:
         for one in some:
             for each in (learnt_gate, of_others[one.home]):
                 assert (each.chance(one.utterance, one.found, meaning=meaning) > 0.5) is one.helps, one
-
-
-def test_the_file_says_what_was_learnt() -> None:
-    """It is read back as it was."""
-    learnt_gate, _ = gate.learnt(samples(embedded=True), samples(embedded=False))
     assert msgspec.toml.decode(gate.file_of(learnt_gate), type=Gate) == learnt_gate
-
-
-shares = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 
 
 def test_interval_is_as_wide_as_theory_says() -> None:

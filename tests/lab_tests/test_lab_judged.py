@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from lab import judged
 from lab.judged import (
-    Household,
-    Question,
     household,
-    opened,
-    read_household,
     run,
     stands,
-    tell,
-    told_apart,
 )
 from lab.languages import LANGUAGES
 
@@ -48,36 +41,6 @@ def test_sets_are_whole(language: str) -> None:
         assert not any(value in f"{pair.question} {pair.past}" for value in (pair.old, pair.new)), pair
     askers = {one.asker for one in (*spoken.answerable, *spoken.replaced)}
     assert askers | {who for who, _ in (*spoken.unanswerable, *spoken.small_talk)} <= people
-
-
-@pytest.mark.parametrize("language", ["en", "de"])
-def test_pairs_that_are_alike_are_whole(language: str) -> None:
-    """Of each pair the later was told later; somebody asks for the earlier, and the answer stands in what was told."""
-    spoken = read_household(Path(judged.__file__).with_name(f"judged_alike_{language}.toml"))
-    days = {key: days for key, _, days, _ in spoken.told}
-    texts = {key: text for key, _, _, text in spoken.told}
-    earlier = {key for key in days if key.startswith("a_")}
-    assert len(earlier) >= 24
-    assert len(texts) == len(spoken.told) == 2 * len(earlier)
-    assert all(days[key] > days["b_" + key.removeprefix("a_")] for key in earlier)
-    assert earlier <= {one.evidence for one in spoken.answerable} <= set(texts)
-    assert all(one.answer.lower() in texts[one.evidence].lower() for one in spoken.answerable)
-
-
-def test_what_is_alike_is_told_apart(tmp_path: Path) -> None:
-    """Who asks for the earlier thing of a pair finds it above the later one."""
-    told = (
-        ("a_bike", "ann", 9.0, "The red bike belongs to Tom."),
-        ("b_bike", "ann", 3.0, "The blue bike belongs to Lena."),
-    )
-    asked = tuple(
-        Question("ann", f"Who owns the {of} bike?", key, who)
-        for of, key, who in (("red", "a_bike", "Tom"), ("blue", "b_bike", "Lena"))
-    )
-    spoken = Household(told, (), asked, (), ())
-    with opened(tmp_path / "home", None) as (memory, clock):
-        tell(memory, clock, spoken)
-        assert [one.holds for one in told_apart(memory, spoken)] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -114,15 +77,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(judged, name, number)
 
 
-def asked(home: Path, **options: Any) -> dict[str, Any]:
-    """Run the bench by words alone."""
-    return run(language="en", embedder=False, home=home, **options)
-
-
 @pytest.mark.usefixtures("few")
 def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
-    """Each figure is a share, and each failure is shown with the block that stood there."""
-    figures = asked(tmp_path, at_once=False, show=30)
+    """Each figure is a share, each failure is shown with its block, and what was just told is found before it is indexed."""
+    figures = run(language="en", embedder=False, home=tmp_path, show=30)
     shares = {name: each["English"] for name, each in figures["side_by_side"].items()}
     assert set(shares) == {
         "small talk with memory", "answerable, denied", "unanswerable, left alone",
@@ -137,13 +95,8 @@ def test_figures_tell_what_was_in_the_prompt(tmp_path: Path) -> None:
     assert all(shown == "" for shown in failures["answerable, denied"].values())
     for name in ("small talk with memory", "unanswerable, left alone"):
         assert all("<memory>" in shown for shown in failures[name].values())
-
-
-@pytest.mark.usefixtures("few")
-def test_what_was_just_told_is_counted(tmp_path: Path) -> None:
-    """Each way counts what was told, and by words alone the index finds no more than what waits for it."""
-    found = asked(tmp_path)["found_at_once"]
-    ways = ("", ", worker", ", upgraded")
-    assert set(found) == {f"{home}{way}" for home in ("young", "old") for way in ways}
-    assert {each["told"] for each in found.values()} == {2}
-    assert all(each["before"] == each["after"] > 0 for each in found.values())
+    told = figures["found_at_once"]
+    assert set(told) == {
+        f"{home}{way}" for home in ("young", "old") for way in ("", ", worker", ", upgraded")
+    }
+    assert all(counts["before"] == counts["after"] > 0 for counts in told.values())

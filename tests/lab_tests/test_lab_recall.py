@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from datetime import datetime, timezone
-from math import log2
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,14 @@ from hash_embedder import HashEmbedder
 
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
-from edgemem.records import RecalledSession
 from lab import recall
-from lab.recall import time_questions
 from lab.recall_asking import (
-    Asking,
-    Turns,
     answer_words,
     session_scores,
     share_told,
     turn_scores,
 )
 from lab.recall_cases import (
-    Form,
     Said,
     longmemeval_cases,
     read_cases,
@@ -34,6 +29,7 @@ from lab.recall_cases import (
 )
 from lab.recall_home import filled
 from lab.weeks import Weeks, weeks
+from lab.weeks_world import FormSet
 
 LOCOMO: dict[str, Any] = {
     "sample_id": "talk-1",
@@ -113,16 +109,24 @@ def test_longmemeval_discounts_as_its_scorer_does() -> None:
     assert scores["mrr"] == 0.5
 
 
-def test_ideal_is_taken_over_the_whole_haystack() -> None:
-    """Of six right sessions five fit: the ideal of ndcg_any@5 has five, and recall_all@5 cannot be reached."""
-    right = [f"r{n}" for n in range(6)]
-    scores = session_scores(right[:5], right, of=40)
-    assert scores["ndcg_any@5"] == pytest.approx(1.0)
-    assert scores["ndcg_any@10"] == pytest.approx(
-        (1 + 1 + 1 / log2(3) + 0.5 + 1 / log2(5)) / (1 + 1 + 1 / log2(3) + 0.5 + 1 / log2(5) + 1 / log2(6))
-    )
-    assert scores["recall_all@5"] == 0.0
-    assert scores["recall_any@5"] == 1.0
+WEEKS = {
+    "learnt": "c73b95b69cf131c5d8435afc53783d5abf6e53325a850324b7affe2b814304d2",
+    "unseen": "ef69e8c98ba6a3027697e0c2c0691147bf7ff7b2d7fcdebd3f2d8d54762934ea",
+}
+"""Hashes of the weeks of seed 1. Whoever changes a word changes them, and every figure that was measured before."""
+
+
+@pytest.mark.parametrize("forms", WEEKS)
+def test_weeks_are_the_same_bytes_and_evidence_holds_the_answer(forms: FormSet) -> None:
+    """Whatever Python makes them; and the words that answer stand in what was said before anybody asks."""
+    household = weeks(1, forms)
+    assert hashlib.sha256(msgspec.json.encode(household)).hexdigest() == WEEKS[forms]
+    turns = {turn.id: turn for turn in household.turns}
+    for question in household.questions:
+        evidence = [turns[name] for name in question.evidence]
+        assert all(turn.at < question.at for turn in evidence)
+        assert not question.said or any(question.said.lower() in turn.text.lower() for turn in evidence)
+        assert bool(evidence) == bool(question.answer) == (question.category != "off_topic")
 
 
 # -- forms ---------------------------------------------------------------------------------------------
@@ -157,18 +161,6 @@ def test_longmemeval_is_read_as_its_retrieval_reads_it() -> None:
     assert strict_sessions(asked) == ("1",)
     assert asked.strict
     assert datetime.fromtimestamp(asked.at, timezone.utc).isoformat() == "2023-05-30T23:40:00+00:00"
-
-
-def test_question_whose_answer_only_the_assistant_gave_is_not_strict() -> None:
-    """The official retrieval skips it."""
-    by_robot = {
-        **LONG,
-        "haystack_session_ids": ["s1", "s2", "answer_s3"],
-        "answer_session_ids": ["answer_s3"],
-    }
-    [case] = longmemeval_cases([by_robot])
-    assert not case.asked[0].strict
-    assert case.asked[0].sessions == ("2",)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '[{"qa": []}]', '[{"conversation": {}, "qa": 3}]', "[1]"])
@@ -216,21 +208,6 @@ def test_an_answer_needs_all_its_words_beside_name_and_day() -> None:
     assert share_told(["- 8 May somebody said: red, seven"], words, nobody) == 1.0
 
 
-def test_prepared_turns_leave_no_trace(tmp_path: Path) -> None:
-    """The same question has the same block twice, and the memory holds no more turns than before."""
-    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
-    with filled(case, tmp_path, embedder=None, profile=Profile()) as here:
-        here.clock.at = case.asked[0].at
-        turns = Turns(here.memory)
-        first = turns.block("What did the dentist do with the wisdom tooth?", None)
-        assert first.lines() == turns.block("What did the dentist do with the wisdom tooth?", None).lines()
-        words = answer_words("a wisdom tooth", [case.said[2]], "")
-        assert share_told(first.lines(), words, [case.said[2]]) == 1.0
-        assert not turns.block("Good morning.", "Ana").lines()
-        here.memory.idle(5)
-        assert here.memory.database.query("select count(*) from turns") == [(4,)]
-
-
 # -- the bench -----------------------------------------------------------------------------------------
 
 
@@ -261,33 +238,6 @@ def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
     assert (gain["difference"], gain["better"], gain["worse"]) == (1.0, 2, 0)
 
 
-@pytest.mark.parametrize("form", ["locomo", "longmemeval"])
-def test_sessions_are_ranked_as_users_are_told_of_them(tmp_path: Path, form: Form) -> None:
-    """What counts is the order of `Memory.recall_sessions`, not that of the messages, in both forms."""
-    _, [case] = read_cases(written(tmp_path / "talk.json", [LOCOMO]))
-    name = "session_recall@5" if form == "locomo" else "recall_all@5"
-
-    class Forgetful:
-        """A memory that finds messages, and tells of no session."""
-
-        def __init__(self, real: Any) -> None:
-            self.real = real
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.real, name)
-
-        def recall_sessions(self, query: str, **options: Any) -> list[RecalledSession]:
-            return []
-
-    with filled(case, tmp_path, embedder=None, profile=Profile()) as here:
-        for memory, expected in ((here.memory, 1.0), (Forgetful(here.memory), 0.0)):
-            asking = Asking(here._replace(memory=memory), case, form=form, least=0.0, count=None)
-            scores = [one.scores for one in asking.all()]
-            assert [each[name] for each in scores] == [expected] * len(scores)
-            if form == "locomo":
-                assert [each["recall@5"] for each in scores] == [1.0, 1.0]
-
-
 def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) -> None:
     """A question that only the assistant answered has no strict figures, one without an answer has none at all."""
     right = {**LONG, "haystack_session_ids": ["s1", "answer_s2", "s3"], "answer_session_ids": ["answer_s2"]}
@@ -305,19 +255,6 @@ def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) 
     assert figures["bars"] == {}
 
 
-def test_questions_for_times_have_what_was_told_then() -> None:
-    """Each asks for what somebody told in its time, by its asker or whom it names, or for a time before all."""
-    made = weeks(1, "learnt")
-    said = {turn.id: turn for turn in made.turns}
-    asked = list(time_questions(made, seed=1, forms="learnt"))
-    assert len(asked) > 35
-    assert sum(not one.evidence for one in asked) == 4
-    for one in asked:
-        assert all(one.begin <= said[name].at < one.end for name in one.evidence)
-        if " I " in one.text and one.evidence:
-            assert {said[name].speaker for name in one.evidence} == {one.asker}
-
-
 def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,10 +266,6 @@ def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     monkeypatch.setattr(recall, "weeks", lambda seed, forms: few)
     monkeypatch.setattr(recall, "SMALL_TALK", 20)
     figures = recall.run(embedder=False, block=80, home=tmp_path)
-    assert (
-        recall.run(embedder=False, longmemeval=True, home=tmp_path)["nothing_found"]["off_topic_empty"]["n"]
-        == 60
-    )
     sides = figures["side_by_side"]
     assert set(sides) == {"all", "present", "updated", "superseded", "when", "on_day", "who"}
     assert sides["all"]["n"] == sum(side["n"] for name, side in sides.items() if name != "all")

@@ -439,7 +439,7 @@ def test_a_backup_overwrites_nothing_but_a_backup(home: Path, tmp_path: Path) ->
 def test_completing_a_word_makes_no_memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell that looks for keys while the truth is lost leaves everything as it is."""
     cut(home)
-    words = f"edgemem facts show --home {home} t"
+    words = f"edgemem facts history --home {home} t"
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", "5")
     subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shutil
@@ -22,7 +21,7 @@ from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.memory.watch import Watcher, fault_of
+from edgemem.memory.watch import Watcher
 from edgemem.store.db.database import Database
 
 PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
@@ -467,18 +466,6 @@ def test_a_broken_hook_file_is_named(tmp_path: Path, text: str, says: str) -> No
         memory.hooks()
 
 
-def test_the_target_of_a_link_is_followed(tmp_path: Path, watch: Callable[..., Seen]) -> None:
-    """A profile that is a link into another folder is noticed when its target is written."""
-    (tmp_path / "real").mkdir()
-    (tmp_path / "home").mkdir()
-    target, link = tmp_path / "real" / "robot.toml", tmp_path / "home" / "edgemem.toml"
-    target.write_text("a")
-    link.symlink_to(target)
-    seen = watch(link)
-    target.write_text("bb")
-    assert seen.next() == {"edgemem.toml"}
-
-
 def test_a_hook_named_before_it_was_written_is_taken_when_it_comes(memory: Memory) -> None:
     """The profile waits for the file, and is taken whole as soon as it is there."""
     write_profile(memory, "[recall]\nk = 9\n[hooks]\nfiles = ['late.py']\n")
@@ -546,11 +533,3 @@ def test_what_fails_on_one_change_does_not_stop_the_next(
         eventually(lambda: len(told) == 2)
     watcher.close()
     assert "could not be taken" in caplog.text
-
-
-def test_each_limit_comes_with_its_remedy() -> None:
-    """Too few watches is another number of the system than too few instances; the rest is named as it is."""
-    assert "max_user_watches" in fault_of(OSError(errno.ENOSPC, "No space left on device"))
-    assert "max_user_instances" in fault_of(OSError(errno.EMFILE, "Too many open files"))
-    assert "Permission denied" in fault_of(OSError(errno.EACCES, "Permission denied"))
-    assert "can't start new thread" in fault_of(RuntimeError("can't start new thread"))
