@@ -57,6 +57,11 @@ class TokenCache:
                 self.note(text, block + self.of(text[end:]))
         return self.of(text)
 
+    def upper_bound(self, text: str) -> int:
+        """Return what a text does not exceed, and tokenise nothing: bytes stand for what was never counted."""
+        size = self.known(text)
+        return len(text.encode(errors="replace")) if size is None else size
+
     def note(self, text: str, tokens: int) -> None:
         """Keep what a text takes, as the parts that it is made of were counted."""
         self._known[hash(text), len(text)] = tokens
@@ -74,6 +79,8 @@ tokens more for one."""
 MARGIN = 4
 """Tokens a message more than measured: where text and markers meet, tokens may fall otherwise than in the probes."""
 
+_SMALL = 0.8
+"""Share of the limit up to which the bytes of new texts stand for their tokens: looking at them costs nothing."""
 _FAR = 0.9
 """Share of the limit up to which a turn's end counts nothing: one turn does not take the rest."""
 _UNCOUNTED = 0.5
@@ -127,7 +134,8 @@ class PromptSize:
         """The same of instructions with a stand-in for a question."""
         self._markers: Markers | None = None
         self._bounds: list[tuple[Message, int]] = []
-        """Messages behind what is known of the newest prompt, each with its bound: a turn measures its own messages alone."""
+        """Messages behind what is known of the newest prompt, each with the bound that its bytes give: a turn measures its own
+        messages alone."""
         self.exact = False
         """Whether the newest figure was counted."""
 
@@ -145,7 +153,10 @@ class PromptSize:
         known = self._known(messages, tools)
         if known is None:
             return None
-        bound = self._with(*known)
+        bound = known[0] + self._bound_by_bytes(known[1])
+        # Bytes are about four times the tokens: fit to say that a prompt is small, and no more.
+        if bound > _SMALL * limit:
+            bound = self._with(*known)
         # For many messages that were never counted together it is too high to decide anything.
         return bound if bound <= limit or self._extends(messages, tools) else None
 
@@ -162,6 +173,7 @@ class PromptSize:
         tokens, new = self._known(messages, tools) or (0, messages)
         # The size of each text is needed later, whatever stands before it then.
         bound = self._with(tokens, new)
+        self._bounds.clear()
         near = bound > _FAR * limit or bound - tokens > _UNCOUNTED * limit
         if self._extends(messages, tools) and not near:
             return None
@@ -194,19 +206,25 @@ class PromptSize:
         return bool(counted) and tools == with_tools and list(messages[: len(counted)]) == counted
 
     def _with(self, tokens: int, new: Sequence[Message]) -> int:
-        """Return a bound of tokens together with messages behind them."""
-        if self._markers is None:
-            self._markers = measure_markers(self._tokenizer)
-        markers = self._markers
+        """Return a bound of tokens together with messages behind them, whose texts are tokenised."""
+        return tokens + sum(self._bound_of(message, self.cache.count) for message in new)
 
-        def spelt(text: str) -> int:
-            # What looks like a special token may take more where it is spelt.
-            return self.cache.count(text) + SPELT * sum(map(text.count, "<[>"))
-
+    def _bound_by_bytes(self, new: Sequence[Message]) -> int:
+        """Return tokens that messages do not exceed together, as their bytes tell."""
         pairs = zip(self._bounds, new, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], pairs))
-        self._bounds[same:] = [(message, upper_bound(message, markers, spelt)) for message in new[same:]]
-        return tokens + sum(bound for _, bound in self._bounds)
+        self._bounds[same:] = [
+            (message, self._bound_of(message, self.cache.upper_bound)) for message in new[same:]
+        ]
+        return sum(bound for _, bound in self._bounds)
+
+    def _bound_of(self, message: Message, size: Callable[[str], int]) -> int:
+        if self._markers is None:
+            self._markers = measure_markers(self._tokenizer)
+        # What looks like a special token may take more where it is spelt.
+        return upper_bound(
+            message, self._markers, lambda text: size(text) + SPELT * sum(map(text.count, "<[>"))
+        )
 
 
 def estimate(text: str) -> int:

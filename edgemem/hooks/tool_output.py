@@ -78,11 +78,12 @@ class _Left:
         self.calls, self.answers = len(calls), []
         self.asked = {"role": "assistant", "content": payload.get("content") or "", "tool_calls": calls}
 
-    def over(self, budget: Budget, *, alone: bool = False) -> int:
+    def over(self, budget: Budget, *, alone: bool = False, exactly: bool = True) -> int:
         """Return what is left of the room behind the prompt, the calls, and what was answered.
 
         Args:
             alone: no other turn stands in the prompt.
+            exactly: texts are tokenised; else their bytes stand for their tokens, and less may be left than there is.
         """
         tokenizer = budget.tokenizer
         if alone not in self.sizes:
@@ -91,7 +92,7 @@ class _Left:
             self.sizes[alone] = tokenizer.count(prompt, tools=self.tools)
 
         def tokens(text: str) -> int:
-            return len(tokenizer.encode(text))
+            return len(tokenizer.encode(text)) if exactly else _bytes(text)
 
         asked = upper_bound(self.asked, budget.markers, tokens)
         return budget.plan.room - self.sizes[alone] - asked - sum(tokens(a) + MARGIN for a in self.answers)
@@ -192,7 +193,10 @@ def _fair(left: _Left, budget: Budget, text: str, *, whole: bool) -> int:
     calls = max(1, left.calls) * (1 if whole else 2)
     most = budget.plan.room // 4
     needed = _bytes(text) if whole else min(_bytes(text), most)
-    fair = left.over(budget) // calls
+    # Most results are small, or far from the end of the window; then nothing need be tokenised.
+    fair = left.over(budget, exactly=False) // calls
+    if fair < needed:
+        fair = left.over(budget) // calls
     if fair < needed and (whole or fair < LEAST_TOKENS):
         # A little is better than nothing, even if it costs the oldest turns their place in the prompt.
         alone = left.over(budget, alone=True) // calls

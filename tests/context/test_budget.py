@@ -29,7 +29,6 @@ from edgemem.context.messages import repair_orphans
 from edgemem.errors import ConfigError, ContextOverflowError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
@@ -165,8 +164,6 @@ def numbers(hooks: Sequence[Hook]) -> dict[str, Any]:
             found["summary"] = hook.planner.summary_tokens
         elif isinstance(hook, MemoryInjectionHook):
             found["memory"] = hook.block_tokens
-        elif isinstance(hook, NotesInjectorHook):
-            found["notes"] = hook.max_tokens
         elif isinstance(hook, TokenBudgetHook):
             found["last word"] = hook.max_context_tokens
     return found
@@ -175,7 +172,7 @@ def numbers(hooks: Sequence[Hook]) -> dict[str, Any]:
 def expected(plan: Plan) -> dict[str, int]:
     """Return the same as a plan says it."""
     rooms = dict.fromkeys(("epochs", "last word"), plan.room)
-    return {**rooms, **{part: plan[part] for part in ("summary", "memory", "notes")}}
+    return {**rooms, **{part: plan[part] for part in ("summary", "memory")}}
 
 
 def quiet(**context: Any) -> Profile:
@@ -186,7 +183,7 @@ def quiet(**context: Any) -> Profile:
 
 
 def test_every_hook_reads_the_one_plan(tmp_path: Path) -> None:
-    """Epochs, block, notes, tools and the last word have the plan's numbers, also when the head was not told before."""
+    """Epochs, block, tools and the last word have the plan's numbers, also when the head was not told before."""
     with edgemem.open(tmp_path, profile=quiet(window_tokens=800, reply_tokens=100), worker=False) as memory:
         tokenizer = Windowed()
         hooks = memory.hooks(session_id="s", tokenizer=tokenizer)

@@ -125,7 +125,6 @@ def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
     sides = figures["side_by_side"]
     # What was said before of the same stands in both.
     assert sides["evaluated_tokens"]["without"] > 4 * sides["evaluated_tokens"]["with"] > 0
-    assert figures["moved_bytes"] > sides["prompt_tokens"]["with"] * 64 * 2 * 2
 
 
 @pytest.mark.usefixtures("edgevox")
