@@ -1,8 +1,9 @@
 """The size of a prompt in tokens, counted exactly only when that can matter.
 
-Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has hardly more
-tokens than its new texts, which are tokenised once each (`TokenCache`), beside the template's markers, which are measured.
-Near the limit the whole is counted when a turn is over.
+Counting renders the whole prompt, which costs some milliseconds. A prompt that extends one that was counted has at most as
+many tokens more as its new texts have bytes, beside the template's markers, which are measured; so nothing is tokenised while
+that is far below the limit. From there on the new texts are tokenised, once each (`TokenCache`), and near the limit the whole
+prompt is counted when a turn is over.
 """
 
 from __future__ import annotations
