@@ -157,7 +157,8 @@ class MemoryInjectionHook(SharedHook):
             lines.append(BlockLine(interruption(cut_off), text, cut_off.level, cut_off.owner))
         lines += self._changed(layout.reader, visible, conversation)
         self.last = list(self._recall(layout.utterance, layout.reader))
-        considered = self.considered(worth_saying(self.last, self.floors, utterance=layout.utterance))
+        worth = worth_saying(self.last, self.floors, utterance=layout.utterance, closing=layout.closing)
+        considered = self.considered(worth)
         now = None if self._now is None else self._now()
         header = f"{self.header}\n" if self.header else ""
         candidates = lines_for(

@@ -403,12 +403,12 @@ class Judge:
         self._shown = {line.item for line in shown}.union(filter(None, (line.about for line in shown)))
         self._k = k
         recalled = injection.last
-        worth = worth_saying(recalled, injection.floors, utterance=layout.utterance)
+        worth = worth_saying(recalled, injection.floors, utterance=layout.utterance, closing=layout.closing)
         # What passed each step of the selection.
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
         )
-        self._least = least_scores(recalled, injection.floors)
+        self._least = least_scores(recalled, injection.floors, closing=layout.closing)
 
     def text(self, item: Recalled) -> str | None:
         """Return what may be told of a candidate; None where it is not worth a look.
@@ -428,7 +428,10 @@ class Judge:
 
     def _is_near(self, item: Recalled) -> bool:
         """Tell whether it scores enough to be said; what is closed to the speaker might be all that helps."""
-        return item.score >= least_scores((*self._injection.last, item), self._injection.floors).of(item)
+        least = least_scores(
+            (*self._injection.last, item), self._injection.floors, closing=self._layout.closing
+        )
+        return item.score >= least.of(item)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""
@@ -455,6 +458,10 @@ class Judge:
                 return f"under {self._least.of(item):.2f}, the least for what concerns safety"
             if math.isinf(self._least.best):
                 return f"nothing reaches {floors.any:.2f} ([injection] min_score)"
+            if self._least.of(item) == floors.any and self._least.closes(item):
+                return (
+                    f"would make the turn {item.level}, and is under {floors.any:.2f} ([injection] min_score)"
+                )
             return f"under {self._least.of(item):.2f}, {self._least.share(item):.0%} of the best one"
         if name not in self._recalled:
             return f"behind the best {self._k} ([recall] k)"

@@ -3,6 +3,8 @@
 An item is left out if it scores too little beside the best one, if it only asks, or if it repeats the utterance. A turn that
 holds a sentence of the utterance still adds something if another of its sentences goes on from there: that sentence shares a
 word with the utterance, or refers back ("It's on the shelf.").
+
+A turn is as closed as what memory shows in it, so what would close it must be likely to help by itself.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import NamedTuple
 from edgemem.config import InjectionSettings
 from edgemem.context.block.delta import VALUES
 from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, BlockLine, fitting
+from edgemem.context.level import Closing, is_closer
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.languages.words import common_words
@@ -75,13 +78,18 @@ def floors_of(injection: InjectionSettings) -> Floors:
     return Floors(injection.min_score, MIN_SAFETY_SCORE)
 
 
-def worth_saying(recalled: Sequence[Recalled], floors: Floors, *, utterance: str = "") -> list[Recalled]:
+def worth_saying(
+    recalled: Sequence[Recalled], floors: Floors, *, utterance: str = "", closing: Closing | None = None
+) -> list[Recalled]:
     """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
 
     A fact says what holds now in few words, while the turn in which it was told may have been corrected since; a
     turn that only asks answers nothing, and one that says again what the speaker has just said tells nothing.
+
+    Args:
+        closing: who may read the turn so far; None: nothing that is shown closes it.
     """
-    least = least_scores(recalled, floors)
+    least = least_scores(recalled, floors, closing=closing)
     worth = [item for item in recalled if item.score >= least.of(item) and not only_asks(item)]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     others = [item for item in worth if item.kind not in VALUES]
@@ -96,19 +104,26 @@ class Least(NamedTuple):
     """The score of the best item that does not only ask; infinite where nothing is worth saying."""
     beside: bool
     """Whether that is a fact or a preference."""
-    safety: float
+    floors: Floors
+    closing: Closing | None
 
     def of(self, item: Recalled) -> float:
         """Return it for one item."""
         least = self.best * self.share(item)
-        return min(least, self.safety) if item.safety else least
+        if item.safety:
+            return min(least, self.floors.safety)
+        return max(least, self.floors.any) if self.closes(item) else least
+
+    def closes(self, item: Recalled) -> bool:
+        """Tell whether the turn would be more closed with an item than without."""
+        return self.closing is not None and is_closer((item.level, item.owner), self.closing)
 
     def share(self, item: Recalled) -> float:
         """Return the share of the best that an item must score."""
         return NEAR if item.kind in VALUES else BESIDE if self.beside else NEAR_TOLD
 
 
-def least_scores(recalled: Iterable[Recalled], floors: Floors) -> Least:
+def least_scores(recalled: Iterable[Recalled], floors: Floors, *, closing: Closing | None = None) -> Least:
     """Return the score from which on each of some items is worth its tokens.
 
     How likely it is that any helps, the best of all tells, also if it only asks; what is near, the best that tells anything.
@@ -119,7 +134,7 @@ def least_scores(recalled: Iterable[Recalled], floors: Floors) -> Least:
         if not only_asks(item):
             telling, beside = item.score, item.kind in VALUES
             break
-    return Least(telling if best >= floors.any else math.inf, beside, floors.safety)
+    return Least(telling if best >= floors.any else math.inf, beside, floors, closing)
 
 
 def only_asks(item: Recalled) -> bool:

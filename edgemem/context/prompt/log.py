@@ -271,6 +271,12 @@ class PromptLog:
         newest = newest_user(messages)
         return "" if newest is None else text_of(messages[newest])
 
+    @property
+    def closing(self) -> Closing:
+        """Return who may read the open turn before memory shows anything in it."""
+        current = self._opened()
+        return current.level, current.owner
+
     def put(self, section: str, shown: Sequence[BlockLine], *, header: str = "", tokens: int = 0) -> str:
         """Put lines of one section into the open turn's block, and return that; sections stand in the order they came in.
 
