@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from edgemem.records import Fact, Held
-from edgemem.store.rights import LEVELS, reading_rule, scope_in_sql
+from edgemem.store.rights import LEVELS, SPELLED, looked_up, reading_rule, scope_in_sql
 from edgemem.store.validation import as_text, checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
@@ -90,22 +92,25 @@ def read_values(
     For each, whether the reader may read it, and if so, its value (None: there is none) and who else may read that.
     """
     rule, values = reading_rule(reader, "f.")
-    asked, pairs = list(keys), []
-    for n, (scope, key) in enumerate(asked):
-        at, value = scope_in_sql(scope, f"s{n}")
-        values |= value | {f"k{n}": lookup(key)}
-        pairs.append(f"({n}, {at}, :k{n})")
+    asked = list(keys)
+    wanted = [(*looked_up(scope), lookup(key)) for scope, key in asked]
+    # One statement for any number of keys: to prepare one for thirty takes longer than to find them.
     rows = db.query(
         f"""
-        with wanted (n, scope, key) as (values {", ".join(pairs)})
+        with wanted as (
+          select key as n, json_extract(value, '$[0]') as scope, json_extract(value, '$[1]') as person,
+            json_extract(value, '$[2]') as key
+          from json_each(:wanted))
         select w.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
           f.level, f.owner
-        from wanted w cross join fact_keys k on k.scope = w.scope and k.key = w.key
+        from wanted w
+        cross join fact_keys k on k.key = w.key
+          and k.scope = case when w.person is null then w.scope else 'user:' || {SPELLED.format(key="w.person")} end
         cross join facts f on f.id = (
           select b.id from facts b where b.key_id = k.id and b.known_to is null and b.valid_from <= :t
           order by b.valid_from desc limit 1)
         """,  # noqa: S608 - our own constants
-        {"t": t, **values},
+        {"t": t, "wanted": msgspec.json.encode(wanted).decode(), **values},
     )
     held = {
         asked[n]: Held(True, value, LEVELS[level], owner) if readable else Held(False, None)

@@ -136,11 +136,17 @@ def scope_in_sql(scope: str, name: str = "scope") -> tuple[str, dict[str, Any]]:
     Args:
         name: of the value that is bound.
     """
-    scope = lookup(without_spaces(scope) if isinstance(scope, str) else scope, "a scope")
-    person = person_of(scope)
+    scope, person = looked_up(scope)
     if person is None:
         return f":{name}", {name: scope}
-    return f"('user:' || {SPELLED.format(key=f':{name}')})", {name: name_key(person)}
+    return f"('user:' || {SPELLED.format(key=f':{name}')})", {name: person}
+
+
+def looked_up(scope: str) -> tuple[str, str | None]:
+    """Return a scope without spaces, and the key of the person whose it is, if any."""
+    scope = lookup(without_spaces(scope) if isinstance(scope, str) else scope, "a scope")
+    person = person_of(scope)
+    return scope, None if person is None else name_key(person)
 
 
 def spellings(db: Tables, names: Iterable[str]) -> dict[str, str]:

@@ -56,6 +56,8 @@ class _Committed(NamedTuple):
     of: tuple[Any, ...]
     """While this is the same, so is that part: epoch, reader, changes of turns, and how many there are."""
     turns: list[PromptTurn]
+    carried: tuple[BlockLine, ...]
+    """What of memory stands in the head that the reader is shown."""
     visible: VisibleLines
     numbers: frozenset[int]
     seen: Dedupe
@@ -311,7 +313,8 @@ class PromptLog:
         of = self.epoch, self.reader, self._history.changes, len(self._history.turns)
         if self._newest is None or self._newest.of != of:
             turns = [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
-            shown = [*self._carried(), *(item for turn in turns for item in turn.shown)]
+            carried = carried_by(self.epoch) if self._reads_head() else ()
+            shown = [*carried, *(item for turn in turns for item in turn.shown)]
             closings = {closing for turn in turns for closing in turn.closings()}
             head = self._head_now(self.epoch)
             if head:
@@ -319,6 +322,7 @@ class PromptLog:
             self._newest = _Committed(
                 of,
                 turns,
+                carried,
                 VisibleLines({item.id: item for item in shown}),
                 frozenset(turn.n for turn in turns),
                 Dedupe(turns),
@@ -372,10 +376,6 @@ class PromptLog:
         """Tell whether the present reader is shown what was said before the epoch: a stranger is not."""
         return readable(self.reader, *_HEAD)
 
-    def _carried(self) -> tuple[BlockLine, ...]:
-        """Return what of memory stands in the head that the present reader is shown."""
-        return carried_by(self.epoch) if self._reads_head() else ()
-
     # -- how a turn ends -----------------------------------------------------------------------------
 
     def commit(self, closing: Closing | None = None, *, unfinished: bool = False) -> PromptTurn | None:
@@ -403,7 +403,7 @@ class PromptLog:
 
     def level_shown(self, turn: PromptTurn) -> Closing:
         """Return who may read what was put before the model in the running turn: its utterance, and what memory showed."""
-        shown = ((item.level, item.owner) for item in (*self._carried(), *turn.shown))
+        shown = ((item.level, item.owner) for item in (*self._committed().carried, *turn.shown))
         return joined([(turn.level, turn.owner), *shown])
 
     def level_of(self, turn: PromptTurn, *more: str) -> Closing:

@@ -65,8 +65,8 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def parts(self, features: Sequence[float]) -> dict[str, float]:
         """Return what each reason adds to the log odds of one text, whatever replaces it."""
-        scaled = {name: self.scale * weight for name, weight in self.weights.items()}
-        return _parts(features, FEATURES, scaled)
+        parts = _parts(features, FEATURES, self.weights)
+        return {reason: self.scale * part for reason, part in parts.items()}
 
 
 class FactModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
