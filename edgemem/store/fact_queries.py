@@ -93,24 +93,24 @@ def read_values(
     """
     rule, values = reading_rule(reader, "f.")
     asked = list(keys)
-    wanted = [(*looked_up(scope), lookup(key)) for scope, key in asked]
+    bound = [(*looked_up(scope), lookup(key)) for scope, key in asked]
     # One statement for any number of keys: to prepare one for thirty takes longer than to find them.
     rows = db.query(
         f"""
-        with wanted as (
+        with asked as (
           select key as n, json_extract(value, '$[0]') as scope, json_extract(value, '$[1]') as person,
             json_extract(value, '$[2]') as key
-          from json_each(:wanted))
-        select w.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
+          from json_each(:asked))
+        select a.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
           f.level, f.owner
-        from wanted w
-        cross join fact_keys k on k.key = w.key
-          and k.scope = case when w.person is null then w.scope else 'user:' || {SPELLED.format(key="w.person")} end
+        from asked a
+        cross join fact_keys k on k.key = a.key
+          and k.scope = case when a.person is null then a.scope else 'user:' || {SPELLED.format(key="a.person")} end
         cross join facts f on f.id = (
           select b.id from facts b where b.key_id = k.id and b.known_to is null and b.valid_from <= :t
           order by b.valid_from desc limit 1)
         """,  # noqa: S608 - our own constants
-        {"t": t, "wanted": msgspec.json.encode(wanted).decode(), **values},
+        {"t": t, "asked": msgspec.json.encode(bound).decode(), **values},
     )
     held = {
         asked[n]: Held(True, value, LEVELS[level], owner) if readable else Held(False, None)
