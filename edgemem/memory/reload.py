@@ -74,7 +74,7 @@ class Reload:
         self._adoptable: Embedder | None = None
         self.watcher = Watcher(
             self._files,
-            self._changed,
+            self.take,
             never=files.home / "db",
             start_s=START_S,
             debounce_s=DEBOUNCE_S,
@@ -113,7 +113,8 @@ class Reload:
         yield from self._named
         yield from self._model_places()
 
-    def _changed(self, paths: frozenset[Path]) -> None:
+    def take(self, paths: frozenset[Path]) -> None:
+        """Take what stands now in files that were changed; where one is wrong, what held before stays in use."""
         for path in sorted(paths - {self._notes}):  # the notes are read again by whoever uses them
             self.problems.pop(path, None)
             try:
