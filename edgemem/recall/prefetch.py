@@ -99,11 +99,11 @@ class Counts(msgspec.Struct):
 
 
 class Taken(NamedTuple):
-    """What a turn gets."""
+    """What early recall gives to a turn."""
 
     outcome: Outcome
     items: list[Recalled] | None = None
-    """None: recall now."""
+    """None: nothing that can be used; the turn recalls by itself."""
 
 
 class _Request(NamedTuple):
@@ -290,7 +290,7 @@ class Prefetch:
         return all(item.valid_to is None or item.valid_to > now for item in result.items)
 
     def _start(self) -> None:
-        """Let the thread look again; whoever calls holds the lock."""
+        """Wake the thread so that it looks for work; the caller holds the lock."""
         if self.closed:
             return
         if self._thread is None:
