@@ -1,7 +1,8 @@
 """Homes that older versions of edgemem left behind: what stands in them is here, in every file that they wrote.
 
 `tests/data/homes/NAME.tar.xz` is the home that `robot.py` beside it makes with the edgemem of commit NAME: killed while one
-turn waits for a database that another program holds, and while the next turn is open.
+turn waits for a database that another program holds, and while the next turn is open. 85f6da4 has its index, too,
+which is made anew.
 """
 
 from __future__ import annotations
