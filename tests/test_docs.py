@@ -346,6 +346,22 @@ def test_every_test_says_what_it_tests() -> None:
     assert silent == []
 
 
+def test_no_test_touches_a_private_attribute() -> None:
+    """Tests go through public doors: an attribute with a leading underscore is read and set by its own class alone."""
+    of_tuples = {"_asdict", "_fields", "_make", "_replace"}
+    touched = [
+        f"{path.name}:{node.lineno} {node.attr}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and re.match(r"_[^_]", node.attr)
+        and node.attr not in of_tuples
+        and not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls", "os"})
+        and "lab" not in path.parts
+    ]
+    assert touched == []
+
+
 def test_no_path_of_one_machine_is_in_the_tree() -> None:
     """Nothing that is committed names a folder of the machine that it was written on."""
     pattern = re.compile(r"(?<![\w.])/(?:root|home/\w+|work)/")

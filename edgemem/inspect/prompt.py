@@ -347,7 +347,7 @@ def _parts(messages: Sequence[Message], layout: PromptLog, size: Callable[..., i
     so_far = list(head)
 
     def grown(turn: list[Message], lead: str, instead: str = "") -> int:
-        """Return what a text that memory put into the next turn takes, beside another one."""
+        """Return how many tokens more the next turn has with one text of memory than with another."""
         return size([*so_far, *turn]) - size([*so_far, *_without(turn, lead, instead)]) if lead else 0
 
     for i, turn in enumerate(turns):

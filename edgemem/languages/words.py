@@ -51,11 +51,11 @@ class Exact(Items):
         self.pattern = Pattern("|".join([*signs, *whole]) or "(?!)")
 
     def stand_in(self, text: str) -> bool:
-        """Tell whether one of them stands in a text."""
+        """Tell whether one of these phrases stands in a text."""
         return self.pattern.search(text) is not None
 
     def make_up(self, text: str) -> bool:
-        """Tell whether a text is made of them, and of nothing else."""
+        """Tell whether a text is made of these phrases, and of nothing else."""
         rest = self.pattern.sub(" ", text)
         return rest != text and not any(map(str.isalnum, rest))
 
@@ -74,7 +74,7 @@ class WordSet:
         self.words = frozenset(words.split())
 
     def plain(self) -> frozenset[str]:
-        """Return them in small letters, without accents."""
+        """Return the words in small letters, without accents."""
         return frozenset(bare(small(word)) for word in self.words)
 
 

@@ -42,7 +42,7 @@ class Interrupt:
         return self._text[0] != b"\x00"
 
     def ask(self) -> None:
-        """Let the running computation end as soon as it can."""
+        """Ask the running computation to end as soon as it can."""
         self._text[0] = b"\x01"
 
     def reset(self) -> None:

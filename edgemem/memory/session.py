@@ -182,7 +182,7 @@ def extra_hooks(memory: OpenHome) -> list[Hook]:
 
 
 def audit_logs(memory: OpenHome) -> tuple[Path, ...]:
-    """Return the files in which words of a person may stand; a relative path means a file in the home."""
+    """Return the audit logs of the profile; a relative path means a file in the home."""
     name = memory.profile.hooks.audit_log
     return (memory.home / Path(name).expanduser(),) if name else ()
 

@@ -150,7 +150,7 @@ def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
 
 
 def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.float32]:
-    """Return how much of the longer one of both is common to a text's time and the question's, times how sure both are."""
+    """Return the share of the longer of two times, a text's and the question's, that they have in common, times how sure both are."""
     import numpy as np
 
     worth = np.zeros(len(spans))

@@ -72,8 +72,8 @@ class FunctionEmbedder(Embedder):
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Vector | None:
         """Embed what somebody asks; None if that takes longer than `timeout_s`.
 
-        A function cannot be interrupted: a late one is left to a thread of its own, and until it has answered there is
-        no further answer within a time.
+        A function cannot be interrupted, so one that is late runs on in a thread of its own. Until it has answered, each
+        call with a `timeout_s` returns None.
         """
         if timeout_s is None:
             return self._embed(self._query_fn, text)

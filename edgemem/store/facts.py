@@ -200,7 +200,7 @@ def checked_fact(
     level: Level | None = None,
     owner: str | None = None,
 ) -> Rectangle:
-    """Return what is said as a rectangle without a number; raise InvalidInputError if it cannot be stored."""
+    """Return a new version of a fact, not yet numbered; raise InvalidInputError if it cannot be stored."""
     check_key(key)
     check_key(scope, what="a scope")
     if value is not None:

@@ -70,8 +70,8 @@ def level_and_owner(
 ) -> tuple[int, str | None]:
     """Return the stored level and owner of a record: as given, or as its scope means.
 
-    What is marked private without an owner belongs to whoever said it; nobody at all would never read it. What stands
-    under a scope of an unknown form, and is not marked, is the operator's alone.
+    A private record without an owner belongs to whoever said it. A record under a scope of an unknown form that is not
+    marked is private and has no owner: only the operator reads it.
     """
     meant, owner_of_scope = level_of_scope(scope)
     if level is None and meant == "private" and owner_of_scope is None:
@@ -124,7 +124,7 @@ def spell_both(tx: Transaction, owner: str | None, heard: Heard | None) -> tuple
 
 
 def written_scope(db: Tables, scope: str) -> str:
-    """Return a scope as the rows have it; one that is in no row, without spaces."""
+    """Return a scope in the spelling that the rows have; one that no row has is returned without its spaces."""
     at, values = scope_in_sql(scope)
     written: str | None = db.query(f"select {at}", values)[0][0]
     return without_spaces(scope) if written is None else written

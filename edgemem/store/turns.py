@@ -311,7 +311,7 @@ def _keep_of(tx: Transaction, message: StoredMessage, heard: str) -> None:
 
 
 class ToolOutput(NamedTuple):
-    """A part of a text, and whose turn it is from."""
+    """A part of a tool's kept result, and who said the turn that it is from."""
 
     text: str
     start: int

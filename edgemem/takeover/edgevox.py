@@ -102,7 +102,7 @@ class _ThenClock(Clock):
         return self._now
 
     def tick(self, *, after: int = 0) -> int:
-        """Return a tick of the moment that is shown, or the next one behind the last."""
+        """Return the tick of the moment that the clock shows, or the one after the last tick if that is later."""
         self.last = max(self.last + 1, after + 1, self.shown)
         return self.last
 

@@ -98,7 +98,7 @@ class Compactor:
         most = min(self.summary_max_tokens, int(self.trigger_tokens * _SUMMARY_SHARE))
 
         def compacted(first: int, lines: Sequence[str]) -> tuple[list[Message], int]:
-            """Return the instructions and the turns from one on, with a summary of these lines, and their tokens."""
+            """Return the compacted messages and their tokens: the instructions, a summary of these lines, and the turns from one on."""
             message, *rest = (message for turn in turns[first:] for message in turn)
             out = [*head, _with_summary(message, "\n".join(lines)), *rest]
             return out, self._count(out, llm)

@@ -177,7 +177,7 @@ class ModelSummarizer:
         before: Mapping[tuple[tuple[str, ...], int], str | Refusal],
         stop: Callable[[], bool] | None,
     ) -> str | Refusal | None:
-        """Return the summary, why there is none, or None when stopped."""
+        """Return the summary, or the reason why there is none; None when stopped."""
         budget = min(max_tokens, self.model.n_ctx // 3)
         pieces = list(self._pieces(lines, budget))
         while pieces:

@@ -268,7 +268,7 @@ class LoopList:
         return out
 
     def look(self, messages: Sequence[Message]) -> None:
-        """Forget what was aborted and stands in the list no more: the loop has taken it out."""
+        """Forget aborted messages that the loop has taken out of its list."""
         present = set(map(id, messages)) if self._left else set()
         self._left = [
             (at, left)

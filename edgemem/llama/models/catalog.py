@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 
 class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What was true of a file when it came."""
+    """Checksum, size and origin of a model file, as it came."""
 
     sha256: str
     bytes: int

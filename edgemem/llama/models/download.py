@@ -87,7 +87,7 @@ MARK_EVERY = 64 * _MIB
 
 
 class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the note beside a part says."""
+    """What the note beside a partly downloaded file says."""
 
     url: str
     etag: str

@@ -230,9 +230,9 @@ class HttpLlama(Conversation):
         return self._server.asked
 
     def beside(self, *, n_ctx: int = 1024, threads: int = 1) -> HttpSide | None:
-        """Return what answers in another slot of the server, closed with this model; None where none may be used.
+        """Return what answers single prompts in another slot of the server; None where there is none. It is closed with this model.
 
-        The server's own number of threads counts.
+        `threads` is ignored: the server has its own number of threads.
         """
         self._check_open()
         if why_no_slot(self._settings, self._server.holds.slots):

@@ -181,7 +181,8 @@ def _request(text: str, words: Words, *, before: int) -> int:
 def _is_meant(text: str, spans: Collection[Span], language: str, now: float) -> bool:
     """Tell whether a question asks for what was told at a time, and not for what is to be done.
 
-    Of a time that is over anything may be asked, of today what was, and of a time to come what is planned.
+    A question about a time that is over may ask anything; one about today asks for what was, one about a time to come for
+    what is planned.
     """
     accented = language == "vi" and not text.isascii()
     lexicon = date_words().accented if accented else date_words().lexicons[CODES.index(language)]

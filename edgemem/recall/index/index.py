@@ -233,7 +233,7 @@ class Index:
             return self._work(steps, limit, limit, stop)
 
     def embed_new(self, docs: Sequence[Doc], limit: int, *, stop: Stop | None = None) -> int:
-        """Make vectors of up to `limit` docs that this index does not know yet, in memory; return of how many."""
+        """Embed up to `limit` docs that the index does not hold yet, in memory; return how many."""
 
         def steps() -> list[Step]:
             return [] if self.embedding is None else [partial(self.embedding.embed_new, docs, stop)]

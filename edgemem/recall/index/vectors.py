@@ -222,7 +222,7 @@ class ResidentVectors(ExactVectors):
         return removed is not None
 
     def _read(self) -> int:
-        """Read in the next vectors; return how many."""
+        """Read the next vectors into memory; return how many."""
         import numpy as np
 
         rows = self._database.query(

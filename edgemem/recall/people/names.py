@@ -275,7 +275,7 @@ def names_in(text: str) -> set[str]:
 
 
 def called_in(text: str, subject: str) -> str:
-    """Return the words of a fact that its subject is made of: of a name, a stem may lack the end that is heard."""
+    """Return the whole words of a fact that make up its subject; a stem may lack the end of a name that is heard."""
     stems = set(subject.split())
     words = [word for word in plain_words(text)[: 4 * len(stems)] if stem(word) in stems]
     return " ".join(dict.fromkeys(words))

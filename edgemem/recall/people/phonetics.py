@@ -198,7 +198,7 @@ def distance(first: str, second: str, at_most: float = 1.0) -> float:
 
 
 def cost(first: str, second: str, limit: float = inf) -> float:
-    """Return the cost of taking one reading for another; infinity once it is surely above the limit."""
+    """Return how far one reading is from another; infinity as soon as that is above the limit."""
     losses = [LOSSES[meant] for meant in second]
     row = [0.0, *accumulate(losses)]
     for sound in first:
@@ -222,7 +222,7 @@ def cost(first: str, second: str, limit: float = inf) -> float:
 
 
 def skeleton(reading: str) -> str:
-    """Return the classes of the consonants of a reading, in which most of what is misheard is the same; "-" for none."""
+    """Return the classes of the consonants of a reading, which stay the same in most misheard words; "-" where there are none."""
     kept = re.sub(r"[aeiouHWY]", "", reading).translate(_CLASSES)
     return re.sub(r"(.)\1+", r"\1", kept) or "-"
 

@@ -446,7 +446,7 @@ def _check_not_lost(path: Path) -> None:
 
 
 def _reader(path: Path, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> Any:
-    """Open one more connection to the files that are open."""
+    """Open one more connection, for reading, to the open database."""
     if files is not None:
         files.check()
     return connect(path, "ro", timeout_s, load_vec)

@@ -145,7 +145,7 @@ def name_aside(path: Path, why: str = ".damaged-") -> Path:
 
 @contextmanager
 def meaningful(path: Path) -> Iterator[None]:
-    """Turn what the system says about a file into an error of ours."""
+    """Turn an error of the system about a file into one of edgemem's."""
     try:
         yield
     except OSError as error:

@@ -164,9 +164,9 @@ class Eraser:
     # Erasing the bytes
 
     def work(self, stop: Stop = lambda: False, *, wait_s: float = -1) -> bool:
-        """Take out of every place what was forgotten, if that is not done; return whether anything was done.
+        """Remove forgotten bytes from every place that may still hold them; return whether anything was done.
 
-        No reader is waited for: what one holds is tried again by the next call.
+        This waits for no reader: a place that somebody reads is left for the next call.
 
         Args:
             wait_s: how long to wait for another thread that does this; -1: as long as it takes.
