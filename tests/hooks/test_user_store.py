@@ -187,6 +187,7 @@ def test_the_logger_alone_keeps_a_private_turn_private(tmp_path):
             loop.run("and in the fridge?", speaker="alice")
             assert loop.hooks.failures() == []
         assert len(plain.lived) == 2
+        sqlite.database.flush()  # without a session, no turn's end waits for an episode
         for store in (sqlite, written):
             assert len(store.recent_episodes(9, reader=Reader("bob"))) == 2
             assert len(store.recent_episodes(9, reader=Reader("alice"))) == 4
