@@ -101,9 +101,9 @@ def collect() -> None:
     sys.path.insert(0, str(ROOT))
     import edgemem
 
-    exported = "\n".join(f"::: edgemem.{name}\n" for name in ["open_memory", *edgemem.__all__])
+    exported = "\n".join(f"::: edgemem.{name}\n" for name in edgemem.__all__)
     (PAGES / "python.md").write_text(
-        f"# Python\n\nAll that `edgemem` exports. `edgemem.open` is `open_memory`.\n\n{exported}",
+        f"# Python\n\nAll that `edgemem` exports. `edgemem.open` is `Memory`.\n\n{exported}",
         encoding="utf-8",
     )
 

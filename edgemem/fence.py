@@ -109,8 +109,7 @@ def fence(lines: Sequence[str], *, header: str = "") -> str:
     """Return the block that goes before an utterance; empty if there are no lines.
 
     The same lines give the same bytes. Lines and header are made safe here once more, whoever wrote them. A single
-    line stands between the tags without a bullet and lines of its own, which takes 3 or 4 tokens less (counted with
-    qwen2, llama-bpe and phi-3); two of three blocks of `edgemem bench prefill` have one line.
+    line stands between the tags without a bullet and lines of its own, which takes 3 or 4 tokens less.
     """
     body = [line for line in map(_defang, lines) if line]
     if not body:

@@ -66,17 +66,17 @@ class Pattern:
 
     @cached_property
     def search(self) -> Callable[..., re.Match[str] | None]:
-        """Find the first place in a text."""
+        """Find the first place in a text that has the pattern."""
         return self.compiled.search
 
     @cached_property
     def match(self) -> Callable[..., re.Match[str] | None]:
-        """Find it at the beginning of a text."""
+        """Find the pattern at the beginning of a text."""
         return self.compiled.match
 
     @cached_property
     def fullmatch(self) -> Callable[..., re.Match[str] | None]:
-        """Find it as the whole of a text."""
+        """Tell whether the pattern is the whole of a text."""
         return self.compiled.fullmatch
 
     @cached_property

@@ -91,7 +91,7 @@ class Reader(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def key(self) -> str:
-        """What the spellings of the speaker's name have in common; empty: nobody recognised the voice."""
+        """The speaker's name as names are compared, whatever its spelling; empty: nobody recognised the voice."""
         return name_key(self.speaker or "")
 
     @cached_property

@@ -22,10 +22,11 @@ class Forced:
         self.common: list[int] = []
         """How many of them the prompt began with."""
         self.ids: list[list[int]] = []
-        self._llama = chat._llama
+        with chat.if_quiet() as llama:
+            self._llama = llama
         self._generate = self._llama.generate
-        self._vocabulary = chat.tokenizer.vocabulary
-        self._end = next(n for n in range(self._vocabulary.size) if self._vocabulary.ends_reply(n))
+        self.vocabulary = chat.tokenizer.vocabulary
+        self._end = next(n for n in range(self.vocabulary.size) if self.vocabulary.ends_reply(n))
         self._llama.generate = self.generate
 
     def generate(self, ids: list[int], **options: Any) -> Iterator[int]:
@@ -33,8 +34,8 @@ class Forced:
         import llama_cpp
 
         text = self.queue.pop(0) if self.queue else "Fine."
-        wanted = [*self._vocabulary.tokenize(text, special=True), self._end]
-        held = [int(token) for token in self._llama._input_ids[: self._llama.n_tokens]]
+        wanted = [*self.vocabulary.tokenize(text, special=True), self._end]
+        held = [int(token) for token in self._llama.input_ids[: self._llama.n_tokens]]
         same = 0
         while same < min(len(held), len(ids)) and held[same] == ids[same]:
             same += 1

@@ -37,18 +37,18 @@ class HashEmbedder(Embedder):
 
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
         """Embed a question; nothing if it is slow and somebody waits."""
-        return None if self.slow and timeout_s is not None else self._embed(text)
+        return None if self.slow and timeout_s is not None else self.vector_of(text)
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed texts, one row each."""
         self.embedded.extend(texts)
-        return np.stack([self._embed(text) for text in texts])
+        return np.stack([self.vector_of(text) for text in texts])
 
     def close(self) -> None:
         """Note that it was closed."""
         self.closed = True
 
-    def _embed(self, text: str) -> NDArray[np.float32]:
+    def vector_of(self, text: str) -> NDArray[np.float32]:
         stems = [self._means.get(stem, stem) for stem in terms(text)] or [""]
         seeds = [np.random.default_rng(crc32(f"{self.fingerprint}{stem}".encode())) for stem in stems]
         vector = np.sum([seed.standard_normal(self.dimensions) for seed in seeds], axis=0)

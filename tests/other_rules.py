@@ -13,9 +13,9 @@ def other_rules() -> Iterator[None]:
     """Cut words by other rules than edgemem's, as an older edgemem did."""
     before = words.WORDS_VERSION, words.stem
     words.WORDS_VERSION, words.stem = "other", lambda word, *_: word
-    words._stems.cache_clear()
+    words.stems.cache_clear()
     try:
         yield
     finally:
         words.WORDS_VERSION, words.stem = before
-        words._stems.cache_clear()
+        words.stems.cache_clear()

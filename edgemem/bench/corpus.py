@@ -53,7 +53,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file."""
+    """What `corpus.toml` holds."""
 
     sayings: list[str]
     slots: dict[str, Words]

@@ -33,7 +33,7 @@ TOOLS = (
 
 
 class _Texts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file."""
+    """What `evening.toml` holds."""
 
     notes: list[str]
     """What the model writes down of each turn."""

@@ -59,7 +59,7 @@ class ContextCompactionHook:
         self._llm_getter = llm_getter
         self._fallback = fallback
         self._conversation = conversation or Conversation()
-        self._prepared: Epoch | None = None
+        self.prepared: Epoch | None = None
         """The epoch that begins with the next turn, or once its prompt is read."""
         self._prepared_as_of: int | None = None
         """The newest forgetting that was known when it was prepared."""
@@ -100,7 +100,7 @@ class ContextCompactionHook:
 
     def due(self) -> bool:
         """Tell whether there is something to prepare."""
-        return self.planner is not None and self._prepared is None and self.planner.plan() is not None
+        return self.planner is not None and self.prepared is None and self.planner.plan() is not None
 
     def work(self, *, stop: Callable[[], bool] | None = None) -> bool:
         """Prepare the next epoch if one is due; return whether anything was done.
@@ -111,21 +111,21 @@ class ContextCompactionHook:
         try:
             if stop is None or not stop():
                 self._settle()
-            first = self.planner.plan() if self.planner is not None and self._prepared is None else None
+            first = self.planner.plan() if self.planner is not None and self.prepared is None else None
             if self.planner is None or first is None:
                 return False
             # First what is known, then what is read: a forgetting in between is noticed.
             self._prepared_as_of = self._conversation.newest_forgetting()
-            self._prepared = self.planner.prepare(first, stop=stop)
+            self.prepared = self.planner.prepare(first, stop=stop)
         except ClosedError as error:
             _log.debug("no epoch is prepared: %s", error)
-        return self._prepared is not None
+        return self.prepared is not None
 
     def warm(self, *, stop: Callable[[], bool]) -> bool:
         """Have the model read a little of the prompt of a prepared epoch; return whether anything was done."""
         if self.warming is None:
             return False
-        epoch = self._prepared
+        epoch = self.prepared
         return self.warming.work(None if epoch is None else self._ready(epoch), stop=stop)
 
     def forget(self, erased: Erased) -> None:
@@ -137,10 +137,10 @@ class ContextCompactionHook:
             self.planner.forget()
 
     def _switch(self, conversation: Conversation) -> None:
-        epoch = self._prepared
+        epoch = self.prepared
         # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
         if epoch is None or epoch.first_turn <= conversation.layout.epoch.first_turn:
-            self._prepared = None
+            self.prepared = None
         elif self.warming is None or not self.warming.waits():
             self._begin(conversation, self._ready(epoch))
 
@@ -150,7 +150,7 @@ class ContextCompactionHook:
         return epoch if self.planner is None else self.planner.still_holding(epoch)
 
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
-        self._prepared = None
+        self.prepared = None
         if self.warming is not None and self.warming.begun(epoch):
             epoch = msgspec.structs.replace(epoch, reason=read_ahead(epoch.reason))
         conversation.layout.switch(epoch)
@@ -204,9 +204,9 @@ class ContextCompactionHook:
 
     def _epoch_now(self, planner: EpochPlanner, messages: Sequence[Message], tokens: int) -> Epoch | None:
         """Return the epoch that begins because a prompt did not fit: one that was still to be read ahead, if there is."""
-        if self.warming is not None and self._prepared is not None:
+        if self.warming is not None and self.prepared is not None:
             self.warming.force()
-            return self._ready(self._prepared)
+            return self._ready(self.prepared)
         first = planner.plan_now(messages, tokens)
         if first is None:
             return None

@@ -187,7 +187,7 @@ class MemoryInjectionHook(SharedHook):
     def _changed(
         self, reader: Reader | None, visible: VisibleLines, conversation: Conversation
     ) -> list[BlockLine]:
-        """Return what is not true any more."""
+        """Return a line for each shown fact that is not true any more."""
         gone: list[BlockLine] = []
 
         def kept(item: BlockLine) -> bool:

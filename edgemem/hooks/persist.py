@@ -113,10 +113,7 @@ class PersistSessionHook(SharedHook):
 
     @property
     def second_place(self) -> SecondPlace:
-        """Return where it accepts the turn: behind all others, so that its thread does not compete with recall.
-
-        That takes .8 of 9 ms (`edgemem bench turn`); the model takes its time then.
-        """
+        """Return the hook's second place, where it accepts the turn: behind all others, so that its thread does not compete with recall."""
         return SecondPlace(frozenset({BEFORE_LLM}), -999, self._accept)
 
     def _accept(self, point: str, ctx: Any, payload: Any) -> None:

@@ -142,7 +142,7 @@ class TokenBudgetHook:
 
     @property
     def second_place(self) -> SecondPlace | None:
-        """Return where it measures: behind the layout, before all that adds to a prompt."""
+        """Return the hook's second place, where it measures the prompt: behind the layout, before all that adds to a prompt."""
         return None if self.budget is None else SecondPlace(frozenset({BEFORE_LLM}), 82, self._measure)
 
     def _is_own(self, ctx: Any) -> bool:

@@ -218,7 +218,7 @@ def _room(text: str, most_tokens: int, tokenizer: Tokenizer, room: int) -> int:
 
 
 def _bytes(text: str) -> int:
-    """Return more tokens than any vocabulary takes."""
+    """Return the bytes of a text: no vocabulary takes more tokens for it than these."""
     return len(text.encode(errors="replace"))
 
 

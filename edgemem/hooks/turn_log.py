@@ -165,7 +165,7 @@ class TurnLogHook:
 
     @property
     def second_place(self) -> SecondPlace:
-        """Return where it takes the time at which a point begins: before all others."""
+        """Return the hook's second place, where it takes the time at which a point begins: before all others."""
         return SecondPlace(frozenset({ON_RUN_START, AFTER_LLM, ON_RUN_END}), 1000, self._begin)
 
     def _talk(self, ctx: Any) -> _Talk:

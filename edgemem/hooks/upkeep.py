@@ -79,7 +79,7 @@ class UpkeepHook:
 
     @property
     def second_place(self) -> SecondPlace:
-        """Return where it holds: before memory is looked up, so that nothing competes with that."""
+        """Return the hook's second place, where it stops idle work: before recall, so that nothing competes with that."""
         return SecondPlace(frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START}), 100, self._hold)
 
     def _hold(self, point: str, ctx: Any, payload: Any) -> None:

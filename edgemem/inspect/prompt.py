@@ -427,7 +427,7 @@ class Judge:
         return not readable(self._layout.reader, item.level, item.owner)
 
     def _is_near(self, item: Recalled) -> bool:
-        """Tell whether it scores enough to be said; what is closed to the speaker might be all that helps."""
+        """Tell whether an item scores enough to be shown, if the speaker might read it."""
         least = least_scores(
             (*self._injection.last, item), self._injection.floors, closing=self._layout.closing
         )

@@ -89,12 +89,12 @@ class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def local(self) -> datetime:
-        """Return when it was said, in the zone that the script gives."""
+        """Return when the line was said, in the time zone that the script gives."""
         return self.at if isinstance(self.at, datetime) else datetime.fromtimestamp(self.at, tz=timezone.utc)
 
     @property
     def time(self) -> float:
-        """Return when it was said, in seconds since the epoch."""
+        """Return when the line was said, in seconds since the epoch."""
         return seconds(self.at)
 
     def as_heard(self) -> Heard:

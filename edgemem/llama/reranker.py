@@ -38,7 +38,7 @@ class Pairing:
     """
 
     def __init__(self, forward: Forward) -> None:
-        """Look at how the model wants it; raise ModelError where its window is too small for it."""
+        """Find out how the model wants a question and a text in one input; raise ModelError where its window is too small."""
         self._forward = forward
         api, vocabulary, tokenize = forward.api, forward.vocabulary, forward.tokenize
         self._ahead = self._between = ""  # what a template has before the question, and before the text

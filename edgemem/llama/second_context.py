@@ -236,9 +236,11 @@ class WarmPrefix:
         self._if_quiet = if_quiet
         self._model = model
         self._lock = threading.Lock()
-        self._side: SideContext | None = None
+        self.side: SideContext | None = None
+        """Where the prefix is being read; None: nowhere at the moment."""
         self._asked: tuple[list[Message], Tools, float | None] | None = None
-        self._ids: list[int] = []
+        self.ids: list[int] = []
+        """What every prompt of the next epoch begins with."""
         self._read: tuple[list[int], NDArray[np.uint8]] | None = None
         """What was read to the end, taken out of its context."""
         self._dropped = 0
@@ -297,7 +299,7 @@ class WarmPrefix:
 
     def give_way(self) -> None:
         """Stop the batch that is being read, from any thread, without waiting for the next look at `stop`."""
-        side = self._side
+        side = self.side
         if side is not None:
             side.stop.ask()
 
@@ -325,20 +327,20 @@ class WarmPrefix:
             if llama is None:
                 return False
             first, second = (self._chat.log.foresee(prompt) for prompt in prompts)
-        self._ids = first[: min(common_prefix(first, second), self._chat.n_ctx)]
+        self.ids = first[: min(common_prefix(first, second), self._chat.n_ctx)]
         self._asked = (messages, tools, now)
         return True
 
     def _step(self, stop: Callable[[], bool]) -> Literal["reading", "ready", "stopped"]:
-        if self._read is not None and self._read[0] == self._ids:
+        if self._read is not None and self._read[0] == self.ids:
             return "ready"
-        side = self._side
+        side = self.side
         if side is None:
             # A step of its own, as the next: each takes as long as it takes to touch its memory.
-            self._side = self._opened()
+            self.side = self._opened()
             return "reading"
         side.stop.reset()
-        ids = self._ids[: side.n_ctx]
+        ids = self.ids[: side.n_ctx]
         if not side.held and self._take_over(side, ids):
             return "reading"
         same = side.cut(common_prefix(side.held, ids))
@@ -347,10 +349,10 @@ class WarmPrefix:
             if data is None:
                 self._turn_off("llama.cpp could not copy what was read")
                 return "stopped"
-            self._read, self._side = (taken, data), None
+            self._read, self.side = (taken, data), None
             side.free()
             # More was said than it had room for: what it read goes on in a larger one.
-            return "ready" if taken == self._ids else "reading"
+            return "ready" if taken == self.ids else "reading"
         batch = ids[same : same + BATCH]
         with watching(stop, side.stop.ask):
             done = side.decode(batch)
@@ -361,7 +363,7 @@ class WarmPrefix:
 
     def _taken_out(self) -> tuple[list[int], NDArray[np.uint8] | None]:
         """Return the ids that were read, and their state."""
-        side = self._side
+        side = self.side
         return ([], None) if side is None or not side.held else (list(side.held), copy_of(side.pointer))
 
     def _opened(self) -> SideContext:
@@ -369,7 +371,7 @@ class WarmPrefix:
         window = self._chat.n_ctx
         side = SideContext(
             self._model,
-            n_ctx=min(window, len(self._ids) + window // _SPARE),
+            n_ctx=min(window, len(self.ids) + window // _SPARE),
             batch=BATCH,
             threads=int(self._model.context_params.n_threads_batch),
             setting="switch [compaction] warm off",
@@ -397,8 +399,8 @@ class WarmPrefix:
         self.off = why
 
     def _free(self) -> None:
-        side, self._side = self._side, None
+        side, self.side = self.side, None
         self._asked = self._read = None
-        self._ids = []
+        self.ids = []
         if side is not None:
             side.free()

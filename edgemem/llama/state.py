@@ -71,7 +71,7 @@ class StateHeader(msgspec.Struct, frozen=True):
 
 
 def write_state(path: Path, header: StateHeader, data: Buffer, *, still_wanted: Callable[[], bool]) -> bool:
-    """Write a file that appears whole; return False, with nothing left, if it is not wanted any more by then."""
+    """Write a state file in one step; return False, and leave no file, if nobody wants it any more when it is ready."""
     raw = msgspec.msgpack.encode(header)
     rest = _LENGTH.pack(len(raw)) + raw
     digest = hashlib.sha256(rest)

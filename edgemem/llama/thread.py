@@ -159,7 +159,7 @@ class ModelWorker:
                 job.done.set_exception(error)
 
     def _stopped(self) -> list[Job]:
-        """Return the jobs for whose rest nobody waits any more."""
+        """Return the jobs that their callers have stopped."""
         return [job for job in self._jobs if job.stop is not None and job.stop()]
 
 

@@ -69,7 +69,7 @@ class OpenFiles:
         clock: Clock,
         restore: str | None,
     ) -> None:
-        """Open them; `opened` is given what closes each, also where the next one cannot be opened."""
+        """Open the files. Each is closed by `opened`, also where a later one cannot be opened."""
         self.home, self.settings, self.clock = home, settings, clock
         for given, kind in ((embedder, Embedder), (reranker, Reranker)):
             if given is not None and not isinstance(given, kind):

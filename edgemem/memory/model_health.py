@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def ok(name: str, detail: str) -> Check:
-    """Return that something is as it should be."""
+    """Return a row of `check` that says all is well."""
     return Check(name, "ok", detail)
 
 
 def warn(name: str, detail: str, advice: str) -> Check:
-    """Return that something is not, though the robot goes on."""
+    """Return a row of `check` that warns, and says what to do; the robot goes on."""
     return Check(name, "warn", detail, advice)
 
 

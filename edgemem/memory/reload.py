@@ -39,6 +39,14 @@ HELD = frozenset(
     {
         *("store.busy_timeout_s", "store.wal_limit_mb", "recall.rerank", "log.turn"),
         *("llama.chat_threads", "llama.chat_gpu_layers"),
+        *(
+            "hooks.tool_output_chars",
+            "hooks.tool_retries",
+            "hooks.audit_log",
+            "hooks.audit_text",
+            "log.hooks",
+        ),
+        *("compaction.summarizer", "compaction.warm"),
         "context.window_tokens",  # the chat model's own window was opened with it
     }
 )
@@ -74,7 +82,7 @@ class Reload:
         self._adoptable: Embedder | None = None
         self.watcher = Watcher(
             self._files,
-            self._changed,
+            self.take,
             never=files.home / "db",
             start_s=START_S,
             debounce_s=DEBOUNCE_S,
@@ -113,7 +121,8 @@ class Reload:
         yield from self._named
         yield from self._model_places()
 
-    def _changed(self, paths: frozenset[Path]) -> None:
+    def take(self, paths: frozenset[Path]) -> None:
+        """Take what stands now in files that were changed; where one is wrong, what held before stays in use."""
         for path in sorted(paths - {self._notes}):  # the notes are read again by whoever uses them
             self.problems.pop(path, None)
             try:

@@ -71,7 +71,7 @@ class TruthFile:
             raise meaning_of(error, self.folder / _LOCK) from error
 
     def open(self, settings: StoreSettings, *, restore: str | None = None) -> Database:
-        """Open it, making a new one in a home that never had any; the lock is shared from now on.
+        """Open the truth, or make a new one in a home that never had any; from then on this process shares the home's lock.
 
         Args:
             restore: "newest": a truth that was lost or is damaged is replaced by the newest good backup, or where there is
@@ -112,7 +112,7 @@ class TruthFile:
         return self._open(settings)
 
     def is_sound(self) -> bool:
-        """Tell whether it can be read, and is not damaged."""
+        """Tell whether the truth can be read, and is not damaged."""
         return origin_of(self.path, thorough=True) is not None
 
     def newest_backup(self) -> Path | None:

@@ -99,11 +99,11 @@ class Counts(msgspec.Struct):
 
 
 class Taken(NamedTuple):
-    """What a turn gets."""
+    """What early recall gives to a turn."""
 
     outcome: Outcome
     items: list[Recalled] | None = None
-    """None: recall now."""
+    """None: nothing that can be used; the turn recalls by itself."""
 
 
 class _Request(NamedTuple):
@@ -184,7 +184,7 @@ class Prefetch:
         self._cold = False
         self._rests_until = 0.0
         self._thread: threading.Thread | None = None
-        self._closed = False
+        self.closed = False
 
     @property
     def idle(self) -> bool:
@@ -273,7 +273,7 @@ class Prefetch:
     def close(self) -> None:
         """Stop the thread, and wait a little for a recall that runs; a second call does nothing."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._speeches.clear()
             self._changed.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -290,8 +290,8 @@ class Prefetch:
         return all(item.valid_to is None or item.valid_to > now for item in result.items)
 
     def _start(self) -> None:
-        """Let the thread look again; whoever calls holds the lock."""
-        if self._closed:
+        """Wake the thread so that it looks for work; the caller holds the lock."""
+        if self.closed:
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="edgemem-prefetch", daemon=True)
@@ -308,11 +308,11 @@ class Prefetch:
             speech, wait_s = self._due()
             if speech is not None and speech.newest is not None:
                 speech.running, speech.waits = speech.newest, False
-            elif not self._cold and not self._closed:
+            elif not self._cold and not self.closed:
                 self._changed.wait(wait_s)
                 return True
             self._cold, cold = (self._cold, False) if speech else (False, self._cold)
-            if self._closed:
+            if self.closed:
                 return False
         if speech is not None and speech.running is not None:
             self._recall(speech, speech.running)
@@ -338,7 +338,7 @@ class Prefetch:
 
     def _make_warm(self) -> None:
         try:
-            self._warm(lambda: self._closed or any(speech.waits for speech in list(self._speeches.values())))
+            self._warm(lambda: self.closed or any(speech.waits for speech in list(self._speeches.values())))
         except Exception:  # noqa: BLE001 - it only saves time: whatever is broken, the search itself says so
             return
 
@@ -347,7 +347,7 @@ class Prefetch:
 
         def stop() -> bool:
             nonlocal cut
-            cut = cut or self._closed or request != speech.newest
+            cut = cut or self.closed or request != speech.newest
             return cut
 
         try:

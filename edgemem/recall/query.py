@@ -69,7 +69,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tense(self) -> Literal["now", "past", ""]:
-        """Return whether it is about what holds, or about what was; empty: about neither, as "what did she say?"."""
+        """Return which time the question is about: what holds now, or what held in the past; empty: neither, as "what did she say?"."""
         if self.asks_past or self.asks_first:
             return "past"
         return "" if self.in_past else "now"
@@ -80,19 +80,19 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
         return self.language == "en"
 
     def of(self, people: frozenset[str]) -> ParsedQuery:
-        """Return the same question, of other people."""
+        """Return the same question as one about other people."""
         return msgspec.structs.replace(self, people=people)
 
     def but(self, unknown: Collection[str]) -> ParsedQuery:
-        """Return the same question without the words of times that stand nowhere, if it says anything else.
+        """Return the same question without those words of a time that stand in no text; unchanged, if nothing else is left.
 
-        A text cannot have them, and they would be the rarest of its words.
+        No text can be found by them, and as the rarest words of the question they would count most.
         """
         left = tuple(term for term in self.terms if term not in self.dates or term not in unknown)
         return msgspec.structs.replace(self, terms=left) if left else self
 
     def settled(self, *, alone: bool) -> ParsedQuery:
-        """Return the same question as one of a time alone, which has no words to look for, or as any other."""
+        """Return the question as one that asks for a time alone (`alone`), without words to look for, or as an ordinary one."""
         return msgspec.structs.replace(self, terms=()) if alone else msgspec.structs.replace(self, alone=None)
 
     def names(self, subject: str) -> bool:
@@ -107,7 +107,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
         subjects: Collection[str] = (),
         reader: str | None = None,
     ) -> ParsedQuery:
-        """Return the same query with what to look for, and of whom.
+        """Return the query with the text to look for and the people it is about.
 
         Args:
             text: with misheard names set right; None: as it was asked.

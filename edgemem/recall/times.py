@@ -37,7 +37,7 @@ class When(NamedTuple):
 
     @property
     def known_tick(self) -> int | None:
-        """Return when it was known, in the clock's ticks."""
+        """Return a time of `known_at` as a tick of the clock."""
         return None if self.known_at is None else checked_tick(self.known_at, "known_at")
 
     def held(self, truth: Database, reader: Reader | None) -> list[int]:
@@ -89,12 +89,12 @@ def _meant(span: Span, now: float) -> Time:
 
 
 _SPOKEN_WITHIN_S = 86400.0
-"""What somebody did is told the next day, too,"""
+"""Seconds within which somebody tells what they did: until the end of the next day."""
 _SPOKEN_LATER = 0.9
-"""and what was said on the day itself comes first where nothing else tells them apart. On seeds of our corpus that weights
-are learnt on, 1 and .9 find the same, .75 and .5 less and less."""
+"""The share that counts of what is told on the next day: what was said on the day itself comes first where nothing else
+tells the two apart (chosen as `tests/lab/tuning.md` says)."""
 _FEW_DAYS_S = 3 * 86400.0
-"""A weekend, and the hour that a clock may be set by; of a month too much was said to be looked through."""
+"""The longest time of which all messages are looked through: a weekend, and the hour that a clock may be set by."""
 _LIKELY = 0.5
 
 

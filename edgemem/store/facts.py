@@ -313,7 +313,7 @@ def _cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
 
 
 def _note_doubt(tx: Transaction, key_id: int, statement: Rectangle, number: int | None = None) -> None:
-    """Keep what is not believed yet."""
+    """Store a doubt: what was heard badly and is not believed yet."""
     tx.execute(
         f"insert into doubts (id, key_id, {STATED}) values (?, ?{', ?' * 12})",  # noqa: S608 - our own constant
         (tx.tick() if number is None else number, key_id, *statement.stated),

@@ -87,7 +87,7 @@ class OpenTurn:
     ended: bool = False
 
     def erase(self) -> None:
-        """Take it out of the spool."""
+        """Take the step's record out of the spool."""
         if self.record is not None:
             self.record.spool.erase(self.record)
             self.record = None
@@ -125,7 +125,7 @@ class Entry:
 
     @property
     def kept(self) -> bool:
-        """Tell whether it survives its process."""
+        """Tell whether the step survives the end of this process."""
         if self.record is None and isinstance(self.step, Accept) and self.open is not None:
             return self.open.ended or self.open.record is not None
         return self.record is not None

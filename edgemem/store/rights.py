@@ -176,7 +176,7 @@ _USED = """
 
 
 def drop_unused(tx: Transaction, names: Iterable[str | None]) -> None:
-    """Forget how names are written that stand in no row any more, after something of theirs was erased."""
+    """Erase the written forms of names that no row holds any more; called after an erasure."""
     for name in {name for name in names if name}:
         tx.execute(
             f"delete from names where key = :key and not ({_USED})",  # noqa: S608 - our own constant

@@ -269,7 +269,7 @@ class Spools:
         self.held = [] if self.own is None else [self.own]
 
     def let_go(self, spool: Spool) -> None:
-        """Close a file in which nothing stands any more, and remove it; the first stays, with its room for the next process."""
+        """Close an empty spool file and remove it; the first one stays, with its reserved room, for the next process."""
         path = spool.path
         try:
             if spool.damaged:

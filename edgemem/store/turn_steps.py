@@ -40,9 +40,9 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     """The number under which it is known to be written as an open one."""
 
     def run(self, tx: Transaction) -> int | None:
-        """Write it, in place of what was accepted of it before; return its number.
+        """Write the open turn in place of its older record; return its number.
 
-        It is left out if it has ended; or if something was forgotten since, unless it is known what stands in it.
+        Nothing is written if the turn has ended, or if something was forgotten since and nobody knows what stands in the turn.
         """
         number = self.n
         if number is None and self.tick is not None:
@@ -71,7 +71,7 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     """When it was accepted, or given; None: an earlier version kept it."""
 
     def run(self, tx: Transaction) -> int:
-        """Write it in place of the accepted one; return its number."""
+        """Write the turn in place of its open record, if there is one; return its number."""
         last, written = turns.last_number(tx, self.turn.session), None
         if last >= self.turn.n:
             written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
@@ -122,7 +122,7 @@ class BeginEpoch(msgspec.Struct, frozen=True, tag="epoch"):
     """The newest forgetting that was known when its head was written; None: nothing can be forgotten of that."""
 
     def __call__(self, tx: Transaction) -> None:
-        """Write it; without what may have been forgotten since, by whomever."""
+        """Write the epoch, without what memory put into it if anything was forgotten since."""
         epoch = self.epoch
         if self.forgotten is not None and last_forgotten(tx) != self.forgotten:
             epoch = without_memory(epoch)
@@ -136,7 +136,7 @@ class KeepHead(msgspec.Struct, frozen=True, tag="head"):
     head: str
 
     def __call__(self, tx: Transaction) -> None:
-        """Write it."""
+        """Write the hash."""
         keep_head(tx, self.session, self.head)
 
 
@@ -147,7 +147,7 @@ class KeepState(msgspec.Struct, frozen=True, tag="state"):
     state: str
 
     def __call__(self, tx: Transaction) -> None:
-        """Write it."""
+        """Write the state."""
         tx.execute("update sessions set state = ? where name = ?", (self.state, self.session))
 
 
@@ -164,7 +164,7 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
     keep: int = 500
 
     def __call__(self, tx: Transaction) -> None:
-        """Write it."""
+        """Write the episode."""
         append_episode(tx, **msgspec.structs.asdict(self))
 
 
@@ -193,7 +193,7 @@ class EraseBlocks(msgspec.Struct, frozen=True, tag="blocks"):
     pairs: tuple[tuple[str, str], ...]
 
     def __call__(self, tx: Transaction) -> None:
-        """Erase them."""
+        """Erase the blocks."""
         erase_blocks(tx, self.pairs)
 
 
@@ -207,7 +207,7 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
     """Of all such texts together."""
 
     def __call__(self, tx: Transaction) -> None:
-        """Write it."""
+        """Write the text."""
         keep_output(tx, self.session, self.pointer, self.text, most_bytes=self.most_bytes)
 
 

@@ -119,7 +119,10 @@ def test_every_profile_that_is_taken_divides_its_window(
     budget = Budget(Settings(Profile(context=context)), WordTokenizer())
     bounds = budget.bounds()
     fits(budget.plan, bounds)
-    budget._sizes = (instructions, tools)
+    system: list[Message] = [{"role": "system", "content": "please " * instructions}] if instructions else []
+    offered = [{"name": "look " * tools}] if tools else []
+    budget.measure(system, offered)
+    instructions, tools = measure_head(WordTokenizer(), system, offered)
     assert sum(budget.plan.shares.values()) == context.window_tokens
     least = sum(bound.floor for bound in bounds.values()) + instructions + tools
     if least > context.window_tokens:
@@ -212,7 +215,7 @@ def test_a_profile_that_changes_stays_within_the_models_window(tmp_path: Path) -
         loop = AgentLoop(Model(), hooks=hooks)
         loop.run("Hello.")
         file.write_text('[llama]\nembedder = ""\n[context]\nreply_tokens = 90\nblock_tokens = 33\n')
-        memory.reload._changed(frozenset({file}))
+        memory.reload.take(frozenset({file}))
         loop.run("Hello again.")
         assert budget.window_tokens == 600
         assert (budget.plan["memory"], budget.plan["answer"]) == (33, 90)

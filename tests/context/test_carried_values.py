@@ -178,14 +178,14 @@ def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot
     while not hook.due():
         robot.hear(CHATTER, speaker="tom")
     robot.memory.idle(5)
-    assert hook._prepared is not None
-    assert "hook5" in str(hook._prepared.carried)
+    assert hook.prepared is not None
+    assert "hook5" in str(hook.prepared.carried)
     if how == "fact":
         robot.memory.forget("car.key")
     else:
         robot.memory.forget_person("mara")
     robot.hear(CHATTER, speaker="tom")
-    assert hook._prepared is None
+    assert hook.prepared is None
     written = robot.memory.database.query("select carried, summary from epochs order by id desc limit 1")
     assert "hook5" not in str(written)
     assert "hook5" not in str(robot.prompts[-1])
@@ -292,7 +292,7 @@ def prepare_an_epoch(robot: Robot) -> None:
     while not hook.due():
         robot.hear(CHATTER)
     robot.memory.idle(5)
-    assert hook._prepared is not None
+    assert hook.prepared is not None
 
 
 def in_file(robot: Robot) -> bool:
@@ -347,7 +347,7 @@ def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgot
         pass
     elif when == "prepared":
         prepare_an_epoch(robot)
-        assert "tulip99" in next(iter(robot.memory.diagnostics.compactions()))._prepared.summary  # type: ignore[union-attr]
+        assert "tulip99" in next(iter(robot.memory.diagnostics.compactions())).prepared.summary  # type: ignore[union-attr]
     else:
         robot.chat()
         assert "tulip99" in robot.memory.database.query("select summary from epochs order by id desc")[0][0]
@@ -409,8 +409,8 @@ def test_what_is_forgotten_in_another_file_than_the_session_s_is_not_shown_once_
     """Where the facts are kept elsewhere, they are asked once more before an epoch begins."""
     (hook,) = robot.memory.diagnostics.compactions()
     prepare_an_epoch(robot)
-    assert hook._prepared is not None
-    stale = carrying(hook._prepared, [*carried_by(hook._prepared), fact("gone", "tulip77")])
-    hook._prepared = stale
+    assert hook.prepared is not None
+    stale = carrying(hook.prepared, [*carried_by(hook.prepared), fact("gone", "tulip77")])
+    hook.prepared = stale
     assert "tulip77" not in robot.hear("Hello.")
     assert "tulip99" in robot.hear("Hello.")

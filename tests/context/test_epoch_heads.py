@@ -12,7 +12,7 @@ import pytest
 import edgemem
 from edgemem import AgentLoop
 from edgemem.clock import Clock
-from edgemem.hooks.persist import PersistSessionHook
+from edgemem.hooks.conversation import conversation_of
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Epoch, Message, Reply
 from edgemem.store.epochs import append_epoch, latest_epoch
@@ -101,9 +101,7 @@ def test_an_epoch_that_compaction_began_has_the_head_that_stands(robot: Robot) -
         hooks = memory.hooks(session_id="k")
         loop = AgentLoop(robot, hooks=hooks, instructions="You are Pip.", speaker="alice")
         loop.run("hello")
-        (persist,) = (hook for hook in hooks if isinstance(hook, PersistSessionHook))
-        conversation = persist._conversation
-        assert conversation is not None
+        conversation = conversation_of(loop.ctx)
         epoch = Epoch("k", 1, "They said hello.", "high water", 5.0)
         conversation.layout.switch(epoch)
         memory.database.write(lambda tx: append_epoch(tx, epoch))

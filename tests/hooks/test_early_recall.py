@@ -309,7 +309,7 @@ class Waiting(HashEmbedder):
     def embed_query(self, text: str, *, timeout_s: float | None = None) -> Any:
         self.asked.set()
         self.go.wait(20)
-        return self._embed(text)
+        return self.vector_of(text)
 
 
 def test_a_recall_that_runs_is_waited_for(tmp_path: Path) -> None:

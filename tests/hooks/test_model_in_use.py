@@ -154,7 +154,7 @@ def test_a_server_with_a_smaller_window(
                     [{"role": "system", "content": "Be nice. " * 900}, {"role": "user", "content": "?"}],
                     max_tokens=1,
                 )
-            memory.reload._changed(frozenset({memory.home / "edgemem.toml"}))
+            memory.reload.take(frozenset({memory.home / "edgemem.toml"}))
             memory.renew()
             found = told(memory, "compaction")
             assert found.state == "warn"

@@ -138,8 +138,8 @@ class Kitchen:
         for _ in range(40):
             self.turn()
             if self.hook.work(stop=never):
-                assert self.hook._prepared is not None
-                return self.hook._prepared
+                assert self.hook.prepared is not None
+                return self.hook.prepared
         raise AssertionError("no epoch became due")
 
     def read_some(self, batches: int) -> None:
@@ -259,7 +259,7 @@ def test_who_speaks_while_it_is_moved_finds_the_old_epoch(memory: Memory, chat: 
         looks += 1
         return looks > 1  # the first look is before the state is copied, the second one before the move
 
-    while kitchen.prefix._side is None or kitchen.prefix._side.held != kitchen.prefix._ids:
+    while kitchen.prefix.side is None or kitchen.prefix.side.held != kitchen.prefix.ids:
         assert kitchen.hook.warm(stop=never)
     assert not kitchen.hook.warm(stop=speaks_at_the_end)
     assert kitchen.prefix.moved == 0
@@ -280,8 +280,8 @@ def test_more_is_said_than_there_was_room_for(file: Path, memory: Memory, chat: 
     kitchen.until_prepared()
     old = kitchen.layout.epoch
     kitchen.read_some(1)
-    room = kitchen.prefix._side.n_ctx
-    while len(kitchen.prefix._ids) <= room:
+    room = kitchen.prefix.side.n_ctx
+    while len(kitchen.prefix.ids) <= room:
         kitchen.turn()
         assert kitchen.layout.epoch is old
         assert kitchen.hook.warm(stop=never)
@@ -303,7 +303,7 @@ def test_forgetting_throws_away_what_was_read(memory: Memory, chat: LlamaChat) -
     kitchen = Kitchen(memory, chat)
     memory.store.add_fact("pin", "4711", scope="household")
     epoch = kitchen.until_prepared()
-    kitchen.hook._prepared = msgspec.structs.replace(epoch, summary="A cup.\nrecall_fact -> pin = 4711")
+    kitchen.hook.prepared = msgspec.structs.replace(epoch, summary="A cup.\nrecall_fact -> pin = 4711")
     kitchen.read_some(3)
     with chat.if_quiet() as llama:
         before = held_by(llama)
@@ -324,7 +324,7 @@ def test_forgetting_after_the_move_is_obeyed(memory: Memory, chat: LlamaChat) ->
     kitchen = Kitchen(memory, chat)
     memory.store.add_fact("pin", "4711", scope="household")
     epoch = kitchen.until_prepared()
-    kitchen.hook._prepared = msgspec.structs.replace(epoch, summary="recall_fact -> pin = 4711\nA cup.")
+    kitchen.hook.prepared = msgspec.structs.replace(epoch, summary="recall_fact -> pin = 4711\nA cup.")
     kitchen.read_all()
     assert kitchen.prefix.moved == 1
     memory.forget("pin", scope="household")
@@ -428,10 +428,10 @@ def test_a_closed_model_stops_no_other_session(file: Path, tmp_path: Path) -> No
                 kitchen.turn()
         chat.close()
         assert not closed.hook.work(stop=never)
-        assert closed.hook._prepared is None
+        assert closed.hook.prepared is None
         memory.idle(IDLE_S)
         assert not memory.diagnostics.idle_failures()
-        assert open_one.hook._prepared is not None
+        assert open_one.hook.prepared is not None
 
 
 @pytest.mark.parametrize("first", ["chat", "memory"])
@@ -471,9 +471,7 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
                 if epochs[-1].endswith("read ahead"):
                     assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
             time.sleep(chance.uniform(0.0, 0.02))
-            while (
-                len(epochs) % 2 == 0 and kitchen.hook._prepared is not None and kitchen.hook.warming.waits()
-            ):
+            while len(epochs) % 2 == 0 and kitchen.hook.prepared is not None and kitchen.hook.warming.waits():
                 time.sleep(0.001)  # every other epoch has all the time that it needs
         assert not memory.diagnostics.idle_failures()
     assert len(epochs) > 2

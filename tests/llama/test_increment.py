@@ -33,7 +33,7 @@ def test_the_same_as_the_template_where_it_only_appends(vocabularies: Path) -> N
     for name, template in templates(vocabularies / "templates").items():
         if template.habits.rewrites:
             continue
-        stepwise = Increments(template._render)
+        stepwise = Increments(template.render_fitted)
         for scene in scenes():
             for messages in scene.asked:
                 fitted = template.manners.fit(messages)
@@ -96,7 +96,7 @@ def test_a_step_is_rendered_once(vocabularies: Path) -> None:
 
     def counting(shown: Any, *rest: Any) -> str:
         handed.append(len(shown))
-        return template._render(shown, *rest)
+        return template.render_fitted(shown, *rest)
 
     increments = Increments(counting)
     increments.text(messages, None, True, None)

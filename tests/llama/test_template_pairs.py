@@ -54,35 +54,41 @@ class Talk:
         self.grew: list[bool] = []
         """For each reply that went into the history as it was: whether the next prompt begins with it."""
         self.evaluated: list[tuple[int, int]] = []
-        self._handed: list[int] = []
-        self._seen: list[int] | None = None
-        self._generate = chat._llama.generate
-        chat._llama.generate = self._record
+        self.handed: list[int] = []
+        self.seen: list[int] | None = None
+        with chat.if_quiet() as llama:
+            self._llama = llama
+        self._generate = self._llama.generate
+        self._llama.generate = self._record
+
+    def stop(self) -> None:
+        """Let the model generate as before."""
+        self._llama.generate = self._generate
 
     def _record(self, ids: list[int], **options: Any) -> Any:
-        self._handed = list(ids)
+        self.handed = list(ids)
         return self._generate(ids, **options)
 
     def complete(self, messages: Any, *, tools: Any, stop: Any, on_text: Any, now: Any = None) -> Reply:
         """Answer, and check the law."""
-        model, tokenizer = self.chat._llama, self.chat.tokenizer
-        held = [int(token) for token in model._input_ids]
+        tokenizer = self.chat.tokenizer
+        held = [int(token) for token in self._llama.input_ids[: self._llama.n_tokens]]
         prompt = tokenizer.render(messages, tools=tools, now=now)
         assert prompt.ids == whole(tokenizer, prompt.text)
         reply = self.replies.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
-        handed = self._handed
+        handed = self.handed
         assert len(handed) == self.chat.last.prompt_tokens
         new = len(handed) - common(held, handed)
         assert self.chat.last.evaluated_tokens == booked(new)
         self.evaluated.append((len(handed), new))
-        if self._seen is not None:
-            self.grew.append(handed[: len(self._seen)] == self._seen)
-        self._seen = None
+        if self.seen is not None:
+            self.grew.append(handed[: len(self.seen)] == self.seen)
+        self.seen = None
         said = reply.content.strip()
         if (said or opened_thought(prompt.text)) and not self.call:
             # Where the prompt opens a thought that random weights never end, nothing is said, and it is ended for them.
             whole_reply = said and as_generated(prompt.text, reply.content)
-            self._seen = [*handed, *(self.chat.last.ids if whole_reply else ())]
+            self.seen = [*handed, *(self.chat.last.ids if whole_reply else ())]
         if self.call:
             calls = (ToolCall("set_timer", {"minutes": 7}), ToolCall("set_timer", {"minutes": 9}))
             self.call = False
@@ -91,7 +97,7 @@ class Talk:
 
     def cut(self, heard_text: str) -> None:
         """Forget what was not heard."""
-        self._seen = None
+        self.seen = None
         self.replies.cut(heard_text)
 
 
@@ -169,7 +175,6 @@ def test_ids_handed_over_are_what_is_evaluated(
 
 def play(chat: LlamaChat, memory: Memory, session: str) -> None:
     """Talk for six turns: with calls, blocks, a barge-in, an abort and a picture."""
-    generate = chat._llama.generate
     talk = Talk(chat)
     loop = AgentLoop(
         talk,
@@ -187,10 +192,10 @@ def play(chat: LlamaChat, memory: Memory, session: str) -> None:
     loop.interrupt(said[: len(said) // 2])
     loop.prepare("Never mind, I only")
     loop.abort()
-    talk._seen = None
+    talk.seen = None
     loop.run("What is on this picture of a cup?")
     result = loop.run("Thank you.")
-    chat._llama.generate = generate
+    talk.stop()
     assert [failure.message for failure in loop.hooks.failures()] == []
     prompt = chat.tokenizer.render(result.handed[-1])
     text = prompt.text
@@ -225,7 +230,7 @@ def test_another_model_takes_a_session_up_from_its_text(
             hooks = memory.hooks(session_id="moved", speaker="ann", tokenizer=chat.tokenizer)
             loop = AgentLoop(talk, hooks=hooks, instructions=INSTRUCTIONS, speaker="ann")
             view = loop.run("Where does the cup stand?").handed[0]
-            first = talk._handed
+            first = talk.handed
             assert first == whole(chat.tokenizer, chat.tokenizer.render(view).text)
             loop.run("And the kettle?")
     stored = memory.sessions.journal.read_turns("moved")

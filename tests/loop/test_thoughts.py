@@ -136,7 +136,7 @@ def test_a_barge_in_behind_a_thought(
         assert loop.session.messages[-1]["content"] == "First we bake"
         forced.queue = ["Stopped."]
         loop.run("Stop.")
-        unheard = len(forced._vocabulary.tokenize(" the cake.", special=False))
+        unheard = len(forced.vocabulary.tokenize(" the cake.", special=False))
         assert forced.held[1] - forced.common[1] == unheard
 
 
@@ -222,7 +222,7 @@ def test_markers_that_are_control_tokens(tmp_path: Path, memory: Memory, vocabul
     model = llama_cpp.Llama(str(file), n_ctx=2048, n_batch=512, n_threads=1, verbose=False)
     said: list[str] = []
     with talking(model, memory, vocabularies, PROMPTS["ministral"]) as (loop, forced):
-        assert len(forced._vocabulary.tokenize("[THINK]", special=True)) == 1
+        assert len(forced.vocabulary.tokenize("[THINK]", special=True)) == 1
         for n in range(2):
             forced.queue = ["[THINK]The Lisbon surprise.[/THINK]Nothing."]
             assert loop.run(f"What is planned on day {n}?", on_text=said.append).reply == "Nothing."

@@ -24,7 +24,7 @@ SPOKEN = [
 ]
 
 
-@pytest.fixture(params=["fa64537", "199636e"])
+@pytest.fixture(params=["fa64537", "199636e", "85f6da4"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return a copy of a home that an older edgemem left."""
     with tarfile.open(HOMES / f"{request.param}.tar.xz") as packed:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from hash_embedder import HashEmbedder
+from talking import Model
 
 import edgemem
 from edgemem.config import Profile, load_profile
@@ -271,12 +272,25 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
         assert layout.default_level == "shared"
 
 
+def test_how_fast_the_voice_speaks_reaches_a_session_that_runs(memory: Memory) -> None:
+    """What was heard of a reply until it was cut off is estimated by the pace that the profile gives now."""
+    loop = AgentLoop(Model(otherwise="One two three four five six."), hooks=memory.hooks(session_id="s"))
+    heard = []
+    for pace in (10, 20):
+        write_profile(memory, f"[context]\nspeech_chars_s = {pace}.0\n")
+        eventually(lambda pace=pace: memory.profile.context.speech_chars_s == pace)
+        loop.run("Count.")
+        loop.interrupt(heard_ms=800)
+        heard.append(loop.session.messages[-1]["content"])
+    assert heard == ["One two", "One two three"]
+
+
 def test_changed_settings_of_tools_reach_those_that_were_made_before(memory: Memory) -> None:
-    """What a call tells and may store, whether it asks, and who may read it follow the profile."""
+    """What a call tells and may store, and who may read it, follow the profile."""
     tools = {tool.name: tool for tool in memory.tools(speaker="alice")}
     memory.store.add_fact("alice.tea", "green tea " * 5, scope="household")
     assert "green tea " * 4 in tools["recall_fact"].run(key="alice.tea")
-    write_profile(memory, "[tools]\nmax_chars = 20\nconfirm = true\n[memory]\ndefault_level = 'shared'\n")
+    write_profile(memory, "[tools]\nmax_chars = 20\n[memory]\ndefault_level = 'shared'\n")
     eventually(lambda: memory.profile.tools.max_chars == 20)
     assert len(tools["recall_fact"].run(key="alice.tea")) < 60
     with pytest.raises(InvalidInputError, match="at most 20"):
@@ -330,6 +344,11 @@ def test_what_needs_a_restart_says_so(memory: Memory) -> None:
     write_profile(memory, "")
     eventually(lambda: memory.profile.recall.k == 5)
     assert files_line(memory).startswith("ok ")
+    write_profile(memory, "[hooks]\ntool_retries = 1\naudit_log = 'audit.jsonl'\n[recall]\nk = 9\n")
+    eventually(lambda: memory.profile.recall.k == 9)
+    assert files_line(memory) == (
+        "warn hooks.audit_log and hooks.tool_retries were changed and hold from the next start of edgemem."
+    )
 
 
 HOOK = """

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.recall.people.hints import SOMEBODY_HERE, _Tally, find_hints, statements
+from edgemem.recall.people.hints import SOMEBODY_HERE, Tally, find_hints, statements
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import facts
 
@@ -159,7 +159,7 @@ def test_a_database_of_ten_thousand_facts_is_read_by_its_end(memory):
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_gives_hints_that_are_words(key, value):
     """Whatever was stored, hints are short words without control characters, digits or spaces."""
-    heard = _Tally()
+    heard = Tally()
     heard.add_fact(key, value, 1.0)
     heard.add_person(key)
     heard.add_turn(value, 1.0)

@@ -190,7 +190,7 @@ def test_clues_of_facts(facts, stems, people, name, values):
 
 @given(FACT_ROW, st.sampled_from(list(FACT_FEATURES)), SHARE, SHARE)
 def test_no_clue_of_a_fact_does_harm(row, name, more, meaning):
-    """A clue that grows never lowers the odds, by the weights that are shipped."""
+    """A feature that grows never lowers the odds, by the weights that are shipped."""
     better = {**row, name: max(row[name], more)}
     before, after = shipped_models().facts.odds(matrix(FACT_FEATURES, row, better), meaning).tolist()
     assert after >= before - 1e-4

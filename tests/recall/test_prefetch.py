@@ -199,7 +199,7 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
     closing = threading.Thread(target=ahead.close)
     if way == "closed":
         closing.start()
-        until(lambda: ahead._closed)
+        until(lambda: ahead.closed)
     go.set()
     until(lambda: len(told) == 2)
     assert told == [False, True]

@@ -97,7 +97,7 @@ def test_what_is_far_behind_is_not_compared(name):
 
 @both_models
 def test_shipped_weights_keep_their_signs(name):
-    """Each is a finite number of a clue that there is, and speaks for or against as that may."""
+    """Each weight is a finite number of a feature that there is, and speaks for or against as that may."""
     hits = getattr(shipped_models(), name).replacing
     assert hits.weights
     assert hits.weights.keys() <= set(PAIR_FEATURES)

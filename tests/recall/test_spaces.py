@@ -157,7 +157,7 @@ def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(trut
 
 def test_dropping_yields_and_goes_on_after_a_crash(truth, opened, monkeypatch):
     """It is done in slices; a process that died in the midst left a space that nobody finds, and the next one ends it."""
-    monkeypatch.setattr(vectors, "_DROPPED", 7)
+    monkeypatch.setattr(vectors, "DROPPED", 7)
     for n in range(30):
         say(truth, n, f"word{n}", f"answer{n}")
     with opened(HashEmbedder(64, name="old")) as index:
@@ -268,7 +268,7 @@ def test_a_long_text_is_found_by_its_end(truth, opened):
         query = embedder.embed_query("spare keys behind the boiler")
         pieces = [text for text in embedder.embedded if text != "I see."]
         assert pieces[-1].endswith("behind the boiler.")
-        near = max(float(embedder._embed(piece) @ query) for piece in pieces)
+        near = max(float(embedder.vector_of(piece) @ query) for piece in pieces)
         assert index.space().cosines(query, [1]) == {1: pytest.approx(near, abs=2e-3)}
         assert len(index.space().nearest(query, 5)) == 2
         truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text=""))

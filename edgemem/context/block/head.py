@@ -75,7 +75,7 @@ def to_carry(shown: Iterable[BlockLine], stays: Collection[About]) -> list[Block
 
 
 def up_to_date(items: Iterable[BlockLine], current: Current) -> list[BlockLine]:
-    """Return them with the values that hold now, each as a line of its own; what is gone or closed by now is left out."""
+    """Return lines of facts with the values that hold now; a fact that is gone or private by now is left out."""
     shown = {item.about: item for item in items if item.about is not None}
     now = current(shown.keys())
     out = []
@@ -87,7 +87,7 @@ def up_to_date(items: Iterable[BlockLine], current: Current) -> list[BlockLine]:
 
 
 def still_holding(epoch: Epoch, current: Current) -> Epoch:
-    """Return an epoch without the values of which there is nothing any more, or that have been closed."""
+    """Return an epoch without the carried values that are gone or private by now."""
     items = carried_by(epoch)
     if not items:
         return epoch

@@ -93,8 +93,7 @@ LINE_CHARS = 240
 """A recalled item longer than this is cut where nobody shortens it; the whole of it stays retrievable."""
 
 SHORT_CHARS = 160
-"""A message of no more characters than this is told whole or not at all. With 120, .816 of the answers of `told_at_length.toml` stand
-whole in the block, with 160 .855; with 240, LoCoMo's blocks of 80 tokens hold .479 of its answer words, with 160 .532."""
+"""A message of no more characters than this is told whole or not at all (chosen as `tests/lab/tuning.md` says)."""
 
 MOST_CHARS = 2000
 """An excerpt is made of this many characters at the beginning of a text."""
@@ -142,7 +141,7 @@ class Excerpt(NamedTuple):
         return f"{GAP * (self.first > 0)}{text}{GAP * (self.end < len(self.spans))}"
 
     def longer(self) -> Iterator[Excerpt]:
-        """Yield the same with the sentence behind it, and the same with the one before it."""
+        """Yield this excerpt with the sentence behind it, and this excerpt with the sentence before it."""
         if self.end < len(self.spans):
             yield self._replace(end=self.end + 1)
         if self.first > 0:

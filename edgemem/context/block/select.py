@@ -27,12 +27,11 @@ from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import plain_words, stem, terms
 from edgemem.records import Recalled
 
-# On the three households that the gate is learnt on, facts from .4 on leave .1 more of the answers in the block than from .25 on,
-# and turns from .25 or .6 on the same; on our own corpus, where many turns say the same, .11 of the answers need .25.
 NEAR, NEAR_TOLD, BESIDE = 0.4, 0.25, 0.6
 """The least score of a fact, of any other item, and of any other item beside a fact, as a share of the best item's score.
 
-Each token costs silence, and a fact says in few words what holds now: so more is asked of what stands beside one.
+Each token costs silence, and a fact says in few words what holds now: so more is asked of what stands beside one. How the
+shares were chosen stands in `tests/lab/tuning.md`.
 """
 
 _EPISODE = 0.15
@@ -108,7 +107,7 @@ class Least(NamedTuple):
     closing: Closing | None
 
     def of(self, item: Recalled) -> float:
-        """Return it for one item."""
+        """Return the least score that one item needs to be shown."""
         least = self.best * self.share(item)
         if item.safety:
             return min(least, self.floors.safety)

@@ -214,7 +214,7 @@ class EpochPlanner:
         return carrying(epoch, carried)
 
     def still_holding(self, epoch: Epoch) -> Epoch:
-        """Return an epoch that is going to begin without values of which there is nothing any more."""
+        """Return an epoch that is about to begin, without the carried values that are gone or private by now."""
         return epoch if self._current is None else still_holding(epoch, self._current)
 
     def _carried(self, first_turn: int) -> list[BlockLine]:

@@ -180,7 +180,7 @@ class _Issued(NamedTuple):
     """The messages of the open turn."""
 
     def is_said(self, committed: Sequence[Message]) -> bool:
-        """Tell whether nothing was injected or hidden: then it is the same list as what was said, and is taken as such."""
+        """Tell whether nothing was injected or hidden, so that the prompt is the very list of what was said."""
         same = len(self.messages) == self.before + len(self.newest)
         return same and self.messages == [*committed[: self.before], *self.newest]
 

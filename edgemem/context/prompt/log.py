@@ -455,9 +455,9 @@ class PromptLog:
 
     @property
     def cut_off(self) -> PromptTurn | None:
-        """Return the newest turn in the present reader's prompt that was cut off, if no model has been told of it yet.
+        """Return the newest turn in the present reader's prompt in which somebody cut the robot off; None once a model knows.
 
-        That is a part of the turn which the model is told in, however often that is prepared.
+        The line that tells the model belongs to the running turn, and is the same each time that turn is prepared.
         """
         cut = (turn for turn in reversed(self._committed().turns) if turn.heard_until is not None)
         return next((turn for turn in cut if not turn.reported), None)

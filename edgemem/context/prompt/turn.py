@@ -209,10 +209,10 @@ def turn_of(turn: Turn) -> PromptTurn:
 
 
 class Dedupe:
-    """What some turns say already, which memory need not repeat; looked up when first asked for.
+    """What some turns of the prompt say already, so that memory need not repeat it; worked out at the first question.
 
-    What they showed is known by its items; a note or fact that the model wrote with a tool, and what a tool did, stand in
-    the messages themselves.
+    A turn's block lists the items that it showed. A note or fact that the model wrote with a tool, and what a tool did, are
+    read from the turn's messages.
 
     Args:
         turns: those that the prompt holds word for word, as far as the present reader may be shown them.

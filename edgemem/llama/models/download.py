@@ -271,7 +271,7 @@ def _goes_on(answer: HTTPResponse, begun: Begun) -> bool:
 
 
 def _take(answer: HTTPResponse, part: Part, size: int, advice: str, tell: Progress) -> None:
-    """Write what comes behind what is there; whatever happens, what came before it is kept."""
+    """Write what the server sends behind the bytes that are on disk; a failure keeps those that came before it."""
     begun = part.begun
     if answer.status != 206:
         # also where the rest was asked for: the server cannot begin in the middle, or has a newer file

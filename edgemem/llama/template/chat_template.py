@@ -66,7 +66,7 @@ class ChatTemplate:
                 return increments.text(fitted, tools, add_generation_prompt, now)
             except TemplateError:
                 pass  # a step that cannot be told apart: the template's own rendering is right, only dearer
-        return self._render(fitted, tools, add_generation_prompt, now)
+        return self.render_fitted(fitted, tools, add_generation_prompt, now)
 
     def own(
         self,
@@ -76,7 +76,7 @@ class ChatTemplate:
         now: float | None = None,
     ) -> str:
         """Render messages as the template would by itself, whatever the model has read before."""
-        return self._render(self._fitted(messages, None), tools, True, now)
+        return self.render_fitted(self._fitted(messages, None), tools, True, now)
 
     def check(self) -> None:
         """Raise TemplateError where what a person says does not reach the model at all."""
@@ -103,18 +103,19 @@ class ChatTemplate:
     @functools.cached_property
     def habits(self) -> Habits:
         """Return whether the template rewrites what the model has read, and how that is avoided."""
-        return find_habits(self.manners.fit, self._render)
+        return find_habits(self.manners.fit, self.render_fitted)
 
     def _fitted(self, messages: Sequence[Message], clean: Callable[[str], str] | None) -> list[Message]:
         return self.manners.fit([_plain(message, clean=clean) for message in messages])
 
-    def _render(
+    def render_fitted(
         self,
         messages: Sequence[Message],
         tools: Sequence[dict[str, Any]] | None,
         add_generation_prompt: bool,
         now: float | None,
     ) -> str:
+        """Render messages that the template can take as they are."""
         offered = list(tools) if tools else ([] if self.manners.lists_tools else None)
         return self._call(messages, offered, add_generation_prompt, now)
 

@@ -29,7 +29,7 @@ _SHORT = 9  # characters that Mistral's templates want an id of a call to have
 
 
 class Manners(msgspec.Struct, frozen=True):
-    """What a template cannot take as it is."""
+    """What a chat template cannot take as it is; `fit` puts it another way."""
 
     no_system: bool = False
     """It has no system role: the instructions head the first user message."""
@@ -121,7 +121,7 @@ def _call_text(call: dict[str, Any]) -> str:
 
 
 def _one_by_one(messages: Sequence[Message]) -> list[Message]:
-    """Put each of several calls into a message of its own, and its result behind it."""
+    """Give each tool call a message of its own, followed by its result."""
     out: list[Message] = []
     at = 0
     while at < len(messages):

@@ -161,7 +161,7 @@ class FileVocabulary(Vocabulary):
             ]
 
     def piece(self, token: int) -> bytes:
-        """Return its bytes."""
+        """Return the bytes of a token."""
         if token in self._marks:
             return self._marks[token]
         with self._open():
@@ -313,7 +313,7 @@ class ServerVocabulary(Vocabulary):
         return self._ask(texts, special=special)
 
     def piece(self, token: int) -> bytes:
-        """Return its bytes."""
+        """Return the bytes of a token."""
         if token in self.controls:
             return self.mark(token).encode()
         ((_, piece),) = self._pieces_of([token])

@@ -220,7 +220,7 @@ class Cluster(msgspec.Struct):
     """Whether its number is the tenth, and not ten."""
 
     def takes(self, kind: str, value: Any, piece: Piece, lexicon: Lexicon) -> bool:
-        """Tell whether one more piece can belong to it."""
+        """Tell whether one more piece can belong to this time."""
         if kind in self.parts:
             return False
         if kind == "weekday" and self.parts.keys() == {"number"}:
@@ -237,7 +237,7 @@ class Cluster(msgspec.Struct):
         return True
 
     def add(self, kind: str, value: Any, piece: Piece, at: int) -> None:
-        """Take one more piece in."""
+        """Add a piece to this time."""
         if kind == "month" and (self.comma or self.gap > 2):
             self.parts.pop("number", None)
         # A month that may be another word is one beside a day or a year, but not beside a bare number: one may sleep.
@@ -248,7 +248,7 @@ class Cluster(msgspec.Struct):
         self.last, self.end, self.gap, self.comma = at, piece.end, 0, False
 
     def passes(self, *, comma: bool) -> bool:
-        """Tell whether it goes on after a word that may stand between."""
+        """Count a word that may stand within a time; tell whether the time can go on behind it."""
         ended = comma and self.comma
         self.gap, self.comma = self.gap + 1, self.comma or comma
         return self.gap <= _GAP and not ended

@@ -318,7 +318,7 @@ class PackedQuery:
         self._places = places.astype(np.min_scalar_type(len(self._worth) - 1))
 
     def differences(self, signs: NDArray[np.uint64]) -> NDArray[np.uint16]:
-        """Return in how many signs rows differ, `uint16[n]` of `uint64[words, n]`."""
+        """Return in how many signs each row differs from the query: `uint16[n]` for `uint64[words, n]`."""
         import numpy as np
 
         total = np.zeros(signs.shape[1], np.uint16)

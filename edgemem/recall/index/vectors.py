@@ -50,7 +50,7 @@ AT_ONCE = 500
 URGENT, LATER, PAST = 2, 1, 0
 """How soon a doc is embedded: what came, changed or was shown of late, all else, and what does not hold any more."""
 _MOST_SPACES = 1 << 40
-_DROPPED = 200  # rows of a space that is not kept, in one transaction: some milliseconds
+DROPPED = 200  # rows of a space that is not kept, in one transaction: some milliseconds
 
 
 def remove_vectors(tx: Transaction, ids: Iterable[int], *, space: int | None = None) -> list[int]:
@@ -343,7 +343,7 @@ def drop_others(tx: Transaction, own: int) -> int:
     tx.execute("update spaces set fingerprint = null where id = ?", (number,))
     tx.execute(
         "delete from vectors where seq in (select seq from vectors where space in (?, ?) limit ?)",
-        (number, number + 1, _DROPPED),
+        (number, number + 1, DROPPED),
     )
     if tx.changes:
         return tx.changes

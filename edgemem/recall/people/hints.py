@@ -99,7 +99,7 @@ def find_hints(
         limit: at most so many.
     """
     queries = statements(reader)
-    heard = _Tally()
+    heard = Tally()
     for name in names:
         heard.add_person(name)
     for (name,) in truth.query(*queries["people"]):
@@ -116,7 +116,7 @@ def find_hints(
     return heard.best(limit)
 
 
-class _Tally:
+class Tally:
     """Sums up the weight of each word, and counts how it was written."""
 
     def __init__(self) -> None:

@@ -242,8 +242,7 @@ class Ranking:
         """Return the score of each candidate that is left, by its odds.
 
         Who orders a coffee asks for nothing, and is helped by how he likes it: a fact that is likely meant scores its likelihood
-        squared at least. In the households that the gate is learnt on .03 of small talk and of statements come so to .2, and .16
-        of what a fact or a message helps with though nobody asked. By words alone one rare word is enough to be likely, so
+        squared at least (chosen as `tests/lab/tuning.md` says). By words alone one rare word is enough to be likely, so
         there only what is asked counts.
         """
         import numpy as np

@@ -121,7 +121,7 @@ class ResidentPostings:
         return [(self._others, state.last_other), (self._messages, state.last_message)]
 
     def _read(self, state: State) -> bool:
-        """Read in some of what is missing; return whether there was anything."""
+        """Read some of the missing docs into memory; return whether any was missing."""
         for known, newest in self._ranges(state):
             known.begin(known.lowest)
             if known.last < newest:
@@ -137,7 +137,7 @@ class ResidentPostings:
         return False
 
     def _take(self, where: str, values: Sequence[int]) -> list[int]:
-        """Read in some docs; return their numbers."""
+        """Read some docs into memory; return their numbers."""
         sql = f"select {COLUMNS}, d.terms from docs d where {where}"  # noqa: S608 - our own text
         numbers: list[int] = []
         try:

@@ -128,7 +128,7 @@ class View:
         return np.bincount(session, length, self.columns.sessions)
 
     def follow(self) -> None:
-        """See nothing any more of what was taken out since."""
+        """Hide the texts that were taken out of the index since this view was made."""
         if self._dropped != self.columns.dropped:
             self._dropped = self.columns.dropped
             self.may[: self.n] &= self.columns.rows["id"][: self.n] != 0

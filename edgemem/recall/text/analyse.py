@@ -205,7 +205,7 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
         return (
             list(map(stem, kept))
             if language == "en"
-            else [term for word in kept for term in _stems(word, language)]
+            else [term for word in kept for term in stems(word, language)]
         )
     spelled = _spelled(text)
     words = [_plain(word) for word in spelled]
@@ -219,7 +219,7 @@ def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
         if not plain.isascii() and _UNSPACED.search(plain):
             tokens += _neighbours(plain, without)
         elif plain not in without and ((word if language == "vi" else plain) not in empty or word in telling):
-            tokens += _stems(plain[:_MAX_LETTERS], language)
+            tokens += stems(plain[:_MAX_LETTERS], language)
     return tokens
 
 
@@ -283,7 +283,8 @@ def _numbered(words: list[str], language: str) -> list[str]:
 
 
 @lru_cache(maxsize=16384)
-def _stems(word: str, language: str) -> tuple[str, ...]:
+def stems(word: str, language: str) -> tuple[str, ...]:
+    """Return the stem of a word in its language, and the English one if that is another."""
     english = stem(word)
     if language == "en" or not stemmed(language):
         return (english,)

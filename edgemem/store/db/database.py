@@ -58,8 +58,7 @@ class Database(Closing):
         durable: fsync each commit (truth), or none at all (an index that can be made again).
         derived: it is made from another file with the same clock, which was opened before.
         busy_timeout_s: how long to wait for other processes.
-        page_size: bytes, for a new file. A thousand turns write 19.5 MB at 512 and 22.2 MB at 1,024 (`edgemem bench
-            session`); reading facts takes the same at both (`make lab ARGS=facts`).
+        page_size: bytes, for a new file. Small pages write less, and read facts as fast (`tests/lab/tuning.md`).
         load_vec: load sqlite-vec into every connection; `vec_version` is None where that is impossible.
         wal_limit_mb: checkpoint when the log is larger than this and no write waits.
         backups: a folder that gets a copy of the file before steps which it has not seen are run; where the copy is

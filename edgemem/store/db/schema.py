@@ -381,8 +381,8 @@ class Ticks:
     Args:
         connection: any of them, once the schema is there.
         path: of the file.
-        derived: it is made from another file that was opened before, with the same clock: its ticks cannot be far ahead of
-            that one's, unless the file is damaged; and whatever the clock takes from it, the other file would keep.
+        derived: the file is made from another one, the truth, which was opened before with the same clock. Its ticks are far
+            ahead of the truth's only if it is damaged; the clock does not take such a tick, or the truth would keep it for ever.
     """
 
     def __init__(self, connection: Any, clock: Clock, path: Path, *, derived: bool = False) -> None:

@@ -51,7 +51,7 @@ class Transaction:
         return self.newest
 
     def now(self) -> float:
-        """Return when it happened."""
+        """Return the time of this transaction, seconds since the epoch."""
         return self.recorded / 1e6
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:

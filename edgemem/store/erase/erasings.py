@@ -29,7 +29,7 @@ class LogLines(msgspec.Struct, frozen=True):
 
 
 def note_forgotten(tx: Transaction) -> None:
-    """Note that this transaction erases what somebody wanted forgotten."""
+    """Write down that this transaction erases something that somebody wanted forgotten."""
     tx.execute("insert or replace into meta values (?, ?)", (_KEY, tx.tick()))
     tx.execute("insert or ignore into erasings (id) values (?)", (tx.recorded,))
 
