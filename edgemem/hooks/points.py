@@ -13,7 +13,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.records import Heard, Session
+from edgemem.records import Heard, Session, has_methods
 
 ON_RUN_START = "on_run_start"
 """Payload `{"task", "speaker", "heard"}`: somebody has finished speaking. Ending here skips the model."""
@@ -134,16 +134,6 @@ class AgentResult(msgspec.Struct):
     error: str | None = None
     """Why the model could not answer; the utterance is kept all the same."""
 
-    @classmethod
-    def of(cls, payload: Any) -> AgentResult:
-        """Return how a turn ended, in our words: the result of another framework may lack some of it."""
-        if isinstance(payload, cls):
-            return payload
-        defaults = cls("")
-        return cls(
-            *(getattr(payload, name, value) for name, value in msgspec.structs.asdict(defaults).items())
-        )
-
 
 class TurnContext(msgspec.Struct):
     """The context that edgemem's own loop passes to hooks."""
@@ -166,7 +156,7 @@ def attachable(hook: object) -> str:
 
 def needs(hook: object, given: Any, *methods: str, what: str) -> None:
     """Raise InvalidInputError unless the object is `what` a hook needs, such as `a memory store`, with these methods."""
-    if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
+    if not has_methods(given, *methods):
         kind = "a class" if isinstance(given, type) else type(given).__name__
         raise InvalidInputError(f"{type(hook).__name__} needs {what}, not {kind}; open one and pass it.")
 

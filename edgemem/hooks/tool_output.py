@@ -163,14 +163,17 @@ class ToolOutputTruncatorHook:
         if len(text) <= max(room, _POINTER_CHARS):
             return None
         pointer = "" if ours else self._keep(conversation_of(ctx, self._conversation), text)
-        field = "error" if payload.result is None else "result"
+        is_error = payload.result is None
         if room >= LEAST_CHARS:
-            shown = shorten(getattr(payload, field), room, pointer=pointer)
+            shown = shorten(payload.error if is_error else payload.result, room, pointer=pointer)
         else:
             shown = POINTS_TO.format(pointer=pointer) if pointer else f"… ({len(text):,} characters)"
         # A copy: the payload of another framework is no record of ours, and others may hold it.
         shortened = copy.copy(payload)
-        setattr(shortened, field, shown)
+        if is_error:
+            shortened.error = shown
+        else:
+            shortened.result = shown
         return shortened
 
     def _keep(self, conversation: Conversation, text: str) -> str:
@@ -225,8 +228,7 @@ def _bytes(text: str) -> int:
 def _answer_text(payload: Any) -> str | None:
     """Return what the model is told of a call: its result, or, where it failed, why."""
     if payload.result is None:
-        error = getattr(payload, "error", None)
-        return error if isinstance(error, str) else None
+        return payload.error if isinstance(payload.error, str) else None
     return payload.result if isinstance(payload.result, str) else as_text(payload.result)
 
 

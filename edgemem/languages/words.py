@@ -12,7 +12,7 @@ import msgspec
 from edgemem.provisions import Pattern, provided
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 CODES = ("en", "de", "es", "vi", "zh")
 """The languages that are known in full."""
@@ -394,9 +394,9 @@ def says_not_to_forget(text: str) -> bool:
     return do_not_forget.stand_in(" ".join(small(text).split()))
 
 
-def in_any(key: str) -> Exact:
-    """Return the phrases that the files of all languages list under a key."""
-    return Exact(",".join(item for words in all_words().values() for item in getattr(words, key).items))
+def in_any(pick: Callable[[Words], Exact]) -> Exact:
+    """Return the phrases that `pick` takes of the words of each language, as one."""
+    return Exact(",".join(item for words in all_words().values() for item in pick(words).items))
 
 
 def templates(items: Iterable[str], values: Iterable[str] = ()) -> Pattern:

@@ -50,15 +50,21 @@ def stamp_of(llama: Any) -> dict[str, str]:
         "model": _sampled(Path(llama.model_path)),
         "lora": f"{llama.lora_path or ''} {llama.lora_scale if llama.lora_path else ''}".strip(),
         "n_gpu_layers": str(model.n_gpu_layers),
-        **{name: str(getattr(context, name, "")) for name in ("n_ctx", *_ALIKE)},
+        "n_ctx": str(context.n_ctx),
+        **{name: str(value) for name, value in _shared_settings(llama)},
     }
+
+
+def _shared_settings(llama: Any) -> list[tuple[str, Any]]:
+    context = llama.context_params
+    # Older llama.cpp has fewer of them.
+    return [(name, getattr(context, name)) for name in _ALIKE if hasattr(context, name)]
 
 
 def make_alike(options: Any, llama: Any) -> None:
     """Set the parameters of a new context so that this model's own can take its state."""
-    for name in _ALIKE:
-        if hasattr(options, name):  # older llama.cpp has fewer of them
-            setattr(options, name, getattr(llama.context_params, name))
+    for name, value in _shared_settings(llama):
+        setattr(options, name, value)
 
 
 def held_by(llama: Any) -> list[int]:

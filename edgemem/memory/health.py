@@ -15,6 +15,7 @@ from edgemem.errors import ReplacedError, StoreError
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.prompt import WINDOW
 from edgemem.llama.models.catalog import find_entry
+from edgemem.llama.protocols import model_file
 from edgemem.memory.model_health import (
     age_of,
     check_compaction,
@@ -230,7 +231,7 @@ def _embedder(memory: OpenHome) -> Check:
 
 
 def _gone(model: Embedder | Reranker | None) -> str:
-    path = getattr(model, "path", None)  # one of the caller's own may have no file
+    path = model_file(model)
     return f"{path} is gone" if path is not None and not path.is_file() else ""
 
 
