@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.llama import backend
+from edgemem.llama.models.gguf import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 _SEQUENCE = 0  # llama-cpp-python evaluates everything in this one
 _ASIDE = 1
-_SAMPLES, _SAMPLE = (
-    256,
-    4096,
-)  # a megabyte of a model's file tells it from another; all of it takes a Pi half a minute
+
 _ALIKE = (
     *("type_k", "type_v", "flash_attn_type", "offload_kqv", "swa_full", "kv_unified", "n_seq_max"),
     *("rope_scaling_type", "rope_freq_base", "rope_freq_scale"),
@@ -43,11 +40,11 @@ def why_unfit(llama: Any) -> str:
 def stamp_of(llama: Any) -> dict[str, str]:
     """Return everything that a state depends on: the model, llama.cpp, and how its context was made."""
     api = backend.llama()
-    context, model = llama.context_params, llama.model_params
+    context, model, path = llama.context_params, llama.model_params, Path(llama.model_path)
     return {
         "llama-cpp-python": str(api.__version__),
         "system": api.llama_print_system_info().decode("utf-8", "replace"),
-        "model": _sampled(Path(llama.model_path)),
+        "model": f"{path.stat().st_size}:{sampled(path).hexdigest()}",
         "lora": f"{llama.lora_path or ''} {llama.lora_scale if llama.lora_path else ''}".strip(),
         "n_gpu_layers": str(model.n_gpu_layers),
         "n_ctx": str(context.n_ctx),
@@ -137,14 +134,3 @@ def copy_of(context: Any) -> NDArray[np.uint8] | None:
 
 def _pointer(data: NDArray[np.uint8]) -> Any:
     return data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
-
-
-def _sampled(path: Path) -> str:
-    """Return a hash of a model's size and of pieces from all over its file."""
-    size = path.stat().st_size
-    state = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
-        for n in range(_SAMPLES):
-            file.seek(n * max(0, size - _SAMPLE) // (_SAMPLES - 1))
-            state.update(file.read(_SAMPLE))
-    return state.hexdigest()
