@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.bench.corpus import Known
-    from edgemem.inspect.script import Line, ScriptedCall
+    from edgemem.inspect.replay import Line, ScriptedCall
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 

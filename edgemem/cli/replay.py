@@ -14,7 +14,7 @@ from edgemem.cli.options import home_and_json, open_home
 from edgemem.cli.printing import count, plain, print_json, print_table, progress
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
-from edgemem.inspect.script import read_script
+from edgemem.inspect.replay import read_script
 
 
 @click.command()

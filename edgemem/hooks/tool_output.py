@@ -1,7 +1,7 @@
 """ToolOutputTruncatorHook: a tool that answers with pages does not fill the window, and what is missing is said.
 
 Where the conversation is kept in SQLite, the whole text is kept with it, and the model is told its name: `read_more`
-(in `edgemem.loop.text_tools`) reads on from there. The name is made of the text, so a turn that is taken up again has the same.
+(in `edgemem.loop.toolbox`) reads on from there. The name is made of the text, so a turn that is taken up again has the same.
 
 What a turn's tools answer is shared out, since all of it stands in the window together: half of what is left goes to the
 calls that the model has just asked for, so that it may ask again. What was shown once is never changed (law 2).

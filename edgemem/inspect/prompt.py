@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from edgemem.context.block.delta import VALUES
-from edgemem.context.block.head import head_of
+from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE, About, BlockLine
 from edgemem.context.block.select import adds, least_scores, only_asks, worth_saying
 from edgemem.context.budget import PARTS, Budget, divide
