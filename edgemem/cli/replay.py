@@ -45,7 +45,7 @@ def replay(file: Path, session: str | None, home: Path, as_json: bool) -> None:
                 f"{memory.home} holds session {taken[0]!r} already; give --home a new folder."
             )
         player = Player(memory)
-        with progress(player.play(lines), "playing", len(lines)) as turns:
+        with progress(player.play(lines), len(lines)) as turns:
             played = list(turns)
         report: dict[str, Any] = {
             "turns": len(played),

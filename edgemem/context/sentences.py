@@ -31,6 +31,9 @@ MAX_CHARS = 240
 OUTCOME_CHARS = 100
 """How much of a tool's result a summary repeats."""
 
+_SOMEBODY, _ROBOT = "Somebody", "Robot"
+"""What speakers are called whose messages carry no name."""
+
 _INJECTED = Pattern(r"<memory\b[^>]*>.*?</memory>|<think>.*?(?:</think>|\Z)", flags=re.DOTALL)
 _STOP = Pattern(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[”’」』]*")
 _NEXT = Pattern(r"\s*(\S)")
@@ -73,16 +76,13 @@ def gather(
     turns: Iterable[Sequence[Message]],
     *,
     previous: str,
-    user: str,
-    assistant: str,
     stop: Callable[[], bool] | None = None,
 ) -> list[Sentence]:
     """Return what was told in an earlier summary and in the turns, oldest first, without empty phrases.
 
     Args:
         previous: lines of an earlier summary, such as `Alice: I moved to Bonn.`
-        user: what to call a user message's speaker when it has no name.
-        assistant: the same for the robot.
+
         stop: asked at each message; once it is true, nothing is returned.
     """
     out: list[Sentence] = []
@@ -92,11 +92,9 @@ def gather(
         if " -> " in line and (not colon or " -> " in speaker):
             out.append(_sentence(line, "", "tool", number))
         elif colon:
-            teller: Teller = "assistant" if speaker == assistant else "user"
+            teller: Teller = "assistant" if speaker == _ROBOT else "user"
             out += (_sentence(text, speaker, teller, number) for text in split_sentences(rest))
-    for number, (text, speaker, told_by) in enumerate(
-        _told(turns, user=user, assistant=assistant), len(lines)
-    ):
+    for number, (text, speaker, told_by) in enumerate(_told(turns), len(lines)):
         if stop is not None and stop():
             return []
         if told_by == "tool":
@@ -106,20 +104,16 @@ def gather(
     return [sentence for sentence in out if _tells_something(sentence)]
 
 
-def spoken_lines(
-    turns: Iterable[Sequence[Message]], *, previous: str, user: str, assistant: str
-) -> list[str]:
+def spoken_lines(turns: Iterable[Sequence[Message]], *, previous: str) -> list[str]:
     """Return an earlier summary and all that was told, one line for each message; arguments as for `gather`."""
-    texts = _told(turns, user=user, assistant=assistant)
+    texts = _told(turns)
     lines = (
         f"{speaker}: {_one_line(text)}" if speaker else text for text, speaker, _ in texts if text.strip()
     )
     return [*(line for line in previous.splitlines() if line.strip()), *lines]
 
 
-def _told(
-    turns: Iterable[Sequence[Message]], *, user: str, assistant: str
-) -> Iterator[tuple[str, str, Teller]]:
+def _told(turns: Iterable[Sequence[Message]]) -> Iterator[tuple[str, str, Teller]]:
     """Yield text, speaker and teller of each message, without what was injected; the outcome alone of a tool."""
     for turn in turns:
         repaired = repair_orphans(turn)
@@ -130,7 +124,7 @@ def _told(
                 yield next(tools), "", "tool"
             elif role in ("user", "assistant"):
                 named = _one_line(str(message.get("name") or "")).replace(":", "")
-                speaker = named or (user if role == "user" else assistant)
+                speaker = named or (_SOMEBODY if role == "user" else _ROBOT)
                 yield _INJECTED.sub("\n", text_of(message)), speaker, role
 
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 Where = Literal["note", "fact", "preference", "turn", "summary", "episode"]
 
+_MOST_QUOTED = 50
 TEXT_CHARS = 200
 """Longer text is cut."""
 
@@ -98,15 +99,8 @@ _PLACES: dict[Where, str] = {
 }
 
 
-def find_mentions(
-    db: Database, names: Iterable[str], *, notes: NotesFile | None = None, most: int = 50
-) -> Mentions:
-    """Return where any of these names stands as a word of its own.
-
-    Args:
-        names: a person's name, and what else they are called.
-        most: how many are quoted; all are counted.
-    """
+def find_mentions(db: Database, names: Iterable[str], *, notes: NotesFile | None = None) -> Mentions:
+    """Return where any of a person's names stands as a word of its own; all places are counted, and the first 50 quoted."""
     alternatives = "|".join(re.escape(normalize("NFC", name.strip())) for name in names if name.strip())
     if not alternatives:
         return Mentions()
@@ -117,7 +111,7 @@ def find_mentions(
         text = normalize("NFC", mention.text)
         if (match := pattern.search(text)) is not None:
             count += 1
-            if len(quoted) < most:
+            if len(quoted) < _MOST_QUOTED:
                 begin = max(0, match.start() - TEXT_CHARS // 2)
                 end = begin + TEXT_CHARS
                 around = " ".join(text[begin:end].split())
