@@ -128,7 +128,7 @@ class ToolCallResult(msgspec.Struct):
 class AgentResult(msgspec.Struct):
     """How a turn ended."""
 
-    reply: str
+    reply: str = ""
     hops: int = 0
     interrupted: bool = False
     error: str | None = None
