@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
     from edgemem.recall.vector_store import VectorMemoryStore
     from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, RecalledSession, Session
-    from edgemem.seed_names import default_memory_dir, new_session_id
     from edgemem.store.json.memory import JSONMemoryStore
     from edgemem.store.json.sessions import JSONSessionStore
     from edgemem.store.memory_store import SQLiteMemoryStore
     from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import MemoryStore, SessionStore
     from edgemem.store.sessions import SQLiteSessionStore
+    from edgemem.takeover.edgevox import default_memory_dir, new_session_id
 
     open = Memory  # noqa: A001 - `edgemem.open` is the front door
 
@@ -72,7 +72,7 @@ _HOMES = {
     "edgemem.memory": "Memory open",
     "edgemem.recall.vector_store": "VectorMemoryStore",
     "edgemem.records": "Episode Fact Heard Preference Reader Recalled RecalledSession Session",
-    "edgemem.seed_names": "default_memory_dir new_session_id",
+    "edgemem.takeover.edgevox": "default_memory_dir new_session_id",
     "edgemem.store.json.memory": "JSONMemoryStore",
     "edgemem.store.json.sessions": "JSONSessionStore",
     "edgemem.store.memory_store": "SQLiteMemoryStore",

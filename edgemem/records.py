@@ -11,7 +11,7 @@ from __future__ import annotations
 import numbers
 import time
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -52,12 +52,11 @@ class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         """Make names storable: a recogniser may hand over anything, and no turn shall be lost for it."""
-        for field in ("speaker", "device", "room"):
-            name = getattr(self, field)
+        for field, name in (("speaker", self.speaker), ("device", self.device), ("room", self.room)):
             if name is not None:
                 msgspec.structs.force_setattr(self, field, storable(str(name)))
-        for field in ("speaker_confidence", "asr_confidence"):
-            sure = getattr(self, field)
+        confidences = ("speaker_confidence", self.speaker_confidence), ("asr_confidence", self.asr_confidence)
+        for field, sure in confidences:
             if sure is not None:
                 fits = _is_number(sure) and 0 <= sure <= 1
                 msgspec.structs.force_setattr(self, field, float(sure) if fits else 0.0)
@@ -308,3 +307,19 @@ class Reply(msgspec.Struct, frozen=True):
     tokens: tuple[int, ...] = ()
     """The ids as generated."""
     interrupted: bool = False
+
+
+_Ours = TypeVar("_Ours", bound=msgspec.Struct)
+
+
+def as_ours(record: Any, kind: type[_Ours]) -> _Ours:
+    """Return a record of any store or framework as ours; what it does not know is as ours has it by default."""
+    if isinstance(record, kind):
+        return record
+    fields = {name: getattr(record, name, msgspec.UNSET) for name in kind.__struct_fields__}
+    return kind(**{name: value for name, value in fields.items() if value is not msgspec.UNSET})
+
+
+def has_methods(given: Any, *methods: str) -> bool:
+    """Tell whether an object of anybody's, and no class, has these methods."""
+    return not isinstance(given, type) and all(callable(getattr(given, method, None)) for method in methods)

@@ -53,7 +53,7 @@ from edgemem.hooks.points import (
     SecondPlace,
     TurnContext,
 )
-from edgemem.hooks.registry import HookFailure, HookRegistry
+from edgemem.hooks.registry import HookFailure, HookRegistry, traits_of
 from edgemem.hooks.written_calls import ResultsInWords, inward, outward, results_in_words
 from edgemem.llama.template.chat_template import text_of
 from edgemem.loop.toolbox import Tool, ToolTurn
@@ -462,7 +462,7 @@ class Link:
     def register(self, hooks: Iterable[Hook]) -> None:
         """Register hooks; those that act only at points of ours are told by `Ears`."""
         for hook in hooks:
-            second: SecondPlace | None = getattr(hook, "second_place", None)
+            second = traits_of(hook).second_place
             places = [SecondPlace(hook.points, hook.priority, hook), *([second] if second else ())]
             for place in places:
                 if place.points & CLASSIC_POINTS:

@@ -96,7 +96,7 @@ def test_what_lies_beside_the_package_is_found_inside_the_wheel(unpacked: Path, 
 import edgemem, json
 from edgemem.config import profile_named, profile_names
 from edgemem.hooks import available, load
-from edgemem.inspect.script import read_script
+from edgemem.inspect.replay import read_script
 from pathlib import Path
 
 place = Path(edgemem.__file__).parent

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edgemem.inspect.replay import ScriptedModel
-from edgemem.inspect.script import Line, ScriptedCall
+from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.inspect.script import Line, ScriptedCall
+from edgemem.inspect.replay import Line, ScriptedCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,14 +73,14 @@ def known(n: int, *, seed: int = 1) -> list[Known]:
     return facts[:n]
 
 
-def askable(facts: Sequence[Known], n: int, *, seed: int = 2) -> list[Known]:
+def askable(facts: Sequence[Known], n: int) -> list[Known]:
     """Return facts of all kinds in turn whose value no other fact has: finding it means finding the fact."""
     values = Counter(fact.value for fact in facts)
     kinds: defaultdict[str, list[Known]] = defaultdict(list)
     for fact in facts:
         if values[fact.value] == 1:
             kinds[fact.key.partition(".")[2]].append(fact)
-    rng = random.Random(seed)
+    rng = random.Random(2)
     for some in kinds.values():
         rng.shuffle(some)
     order = sorted(kinds)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.bench.corpus import Known
-    from edgemem.inspect.script import Line, ScriptedCall
+    from edgemem.inspect.replay import Line, ScriptedCall
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
@@ -121,13 +121,13 @@ def in_process(
     return figures
 
 
-def ticking(step_s: float = 30.0) -> Clock:
-    """Return a clock that goes on by some seconds each time it is read: every run sees the same times."""
+def ticking() -> Clock:
+    """Return a clock that goes on by half a minute each time it is read: every run sees the same times."""
     seconds = _START
 
     def wall() -> float:
         nonlocal seconds
-        seconds += step_s
+        seconds += 30.0
         return seconds
 
     return Clock(wall=wall, monotonic=lambda: seconds - _START)
@@ -198,17 +198,17 @@ class NearlyReal(Embedder):
     found among them means nothing.
     """
 
-    def __init__(self, *, seed: int = 5, bases: int = 300, noise: float = 0.6) -> None:
+    def __init__(self) -> None:
         from edgemem.llama.embedder import LlamaEmbedder
 
         real = LlamaEmbedder(real_embedder())
         try:
             self.fingerprint = real.fingerprint
-            self._bases: NDArray[np.float32] = real.embed_texts(sentences(bases, seed=seed))
+            self._bases: NDArray[np.float32] = real.embed_texts(sentences(300, seed=5))
         finally:
             real.close()
         self.dimensions = int(self._bases.shape[1])
-        self._noise = noise / self.dimensions**0.5
+        self._noise = 0.6 / self.dimensions**0.5
         self.query_ms = 0.0
         """Milliseconds spent on queries, which are no cost of the memory's."""
 

@@ -14,10 +14,18 @@ The weights are random, so what is sampled means nothing and is taken back; the 
 model's own would: its ids as generated, all but the last of them evaluated. A real model evaluates these one by one while it
 speaks, and no prompt is charged for them; here they are evaluated at once, between two prompts, and no prompt is charged
 either. The last one, sampled and never evaluated, is read with the next prompt.
+
+Evenings in a kitchen, written by hand: twenty facts, four of them change, a tool call and a note in each turn.
+
+The seed's own scenario, in the amounts of a real robot: spoken sentences, tools that answer in JSON, and no more than
+4,000 tokens that a loop without memory must read in forty turns. Every second turn asks something that needs a stored
+fact, in words of its own. A fact changes because somebody says so, and the model stores it with a tool; or somewhere
+else, and nobody says a word.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -25,29 +33,143 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 import edgemem
-from edgemem.bench.corpus import SPEAKER, askable, known
-from edgemem.bench.evening import FACTS, TOOLS, Moment, evening
-from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, ticking
+from edgemem.bench.corpus import SPEAKER, Known, askable, known
+from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, ticking, tool
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.prompt import TokenBudgetHook
-from edgemem.inspect.script import Line
+from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.llama import backend
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.tokens.log import common_prefix
+from edgemem.records import REMEMBER_FACT
 
 if TYPE_CHECKING:
-    from edgemem.bench.corpus import Known
     from edgemem.hooks.points import Hook
     from edgemem.llama.protocols import Prompt, Tokenizer
     from edgemem.loop.loop import LoopModel
     from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
     from edgemem.records import Message, Reply
+
+NOTE = "note"
+
+TOOLS = (
+    tool("timer", "Start a timer.", "minutes"),
+    tool("light", "Set a light.", "room", "percent"),
+    tool("list_add", "Add to the shopping list.", "item"),
+    tool("look", "Look something up.", "what"),
+    tool("face", "Turn the head to a voice.", "who"),
+    tool(NOTE, "Write a note for later.", "text"),
+    tool(REMEMBER_FACT, "Keep a fact.", "key", "value"),
+)
+
+
+class _Texts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `evening.toml` holds."""
+
+    notes: list[str]
+    """What the model writes down of each turn."""
+    facts: list[tuple[str, str, str]]
+    orders: list[tuple[str, str, str, str, str]]
+    """What is said, the tool, its arguments and its result as JSON, the reply."""
+    other: dict[str, str]
+    """What some facts change to; in the next evening they change back."""
+    tellings: dict[str, str]
+    once_more: dict[str, str]
+
+
+_TEXTS = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=_Texts)
+FACTS = tuple(Known(*fact) for fact in _TEXTS.facts)
+
+SILENT = {10: "pizza.oven", 12: "jonas.shoes"}
+"""What changes elsewhere, by the order after which it does."""
+
+ANNOUNCED = {8: "bin.day", 14: "emil.fear"}
+"""What the speaker says has changed, by the order in whose place that is said."""
+
+AGAIN = {18: "bin.day"}
+"""What is asked once more, by the order in whose place that is asked."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One turn, and what belongs to it."""
+
+    line: Line
+    needs: Known | None = None
+    """The fact that its question needs, as it is by then."""
+    changed: tuple[Known, ...] = ()
+    """What is another than before once the turn is over."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what the model writes down in this turn."""
+        return [str(call.arguments["text"]) for call in self.line.tools if call.name == NOTE]
+
+
+def evening(turns: int = 40) -> list[Moment]:
+    """Return so many turns, evening after evening of forty."""
+    values = {fact.key: fact.value for fact in FACTS}
+    out: list[Moment] = []
+    while len(out) < turns:
+        out += _moments(len(out) // 40, values)
+    return out[:turns]
+
+
+def _moments(number: int, values: dict[str, str]) -> list[Moment]:
+    """Return the turns of one evening, and leave `values` as they are at its end."""
+    facts = {fact.key: fact for fact in FACTS}
+    out: list[Moment] = []
+    for n, (order, fact) in enumerate(zip(_TEXTS.orders, FACTS, strict=True)):
+        say, name, arguments, result, reply = order
+        write = _note(2 * n, number)
+        if n in ANNOUNCED:
+            new = _turned(facts[ANNOUNCED[n]], values)
+            keep = ScriptedCall(REMEMBER_FACT, {"key": new.key, "value": new.value}, "kept")
+            line = _line(_TEXTS.tellings[new.key].format(value=new.value), reply, keep, write)
+            out.append(Moment(line, changed=(new,)))
+        elif n in AGAIN:
+            out.append(_asked(facts[AGAIN[n]], values, _TEXTS.once_more[AGAIN[n]], write))
+        else:
+            call = ScriptedCall(name, json.loads(arguments), result)
+            changed = (_turned(facts[SILENT[n]], values),) if n in SILENT else ()
+            out.append(Moment(_line(say, reply, call, write), changed=changed))
+        out.append(_asked(fact, values, fact.question, _note(2 * n + 1, number)))
+    return out
+
+
+def _turned(fact: Known, values: dict[str, str]) -> Known:
+    """Change a fact to its other value."""
+    values[fact.key] = _TEXTS.other[fact.key] if values[fact.key] == fact.value else fact.value
+    return _now(fact, values)
+
+
+def _asked(fact: Known, values: Mapping[str, str], question: str, write: ScriptedCall) -> Moment:
+    value = values[fact.key]
+    face = ScriptedCall("face", {"who": SPEAKER}, json.dumps({"who": SPEAKER, "metres": 1.4, "sees": "yes"}))
+    line = _line(question, f"{value[:1].upper()}{value[1:]}.", face, write)
+    return Moment(line, _now(fact, values))
+
+
+def _note(n: int, evening: int) -> ScriptedCall:
+    """Return the call that writes a turn's note, with a text that no other turn has."""
+    text = f"{_TEXTS.notes[n]}, evening {evening + 1}"
+    return ScriptedCall(NOTE, {"text": text}, json.dumps({"note": 40 * evening + n + 1, "file": "NOTES.md"}))
+
+
+def _now(fact: Known, values: Mapping[str, str]) -> Known:
+    return msgspec.structs.replace(fact, value=values[fact.key])
+
+
+def _line(say: str, reply: str, *calls: ScriptedCall) -> Line:
+    return Line(say, speaker=SPEAKER, reply=reply, tools=calls)
+
 
 OURS = "with_memory"
 BARE = "without_memory"

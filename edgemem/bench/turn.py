@@ -28,7 +28,7 @@ from edgemem.bench.report import at_most, median, percentile, report, say, timed
 from edgemem.config import Profile
 from edgemem.hooks.points import BEFORE_LLM
 from edgemem.hooks.registry import HookRegistry
-from edgemem.inspect.script import Line, ScriptedCall
+from edgemem.inspect.replay import Line, ScriptedCall
 
 if TYPE_CHECKING:
     from edgemem.hooks.points import Hook, HookResult

@@ -1,4 +1,7 @@
-"""`edgemem demo`: three days in a kitchen, and what the robot's memory does in them."""
+"""`edgemem demo`: three days in a kitchen, and what the robot's memory does in them.
+
+The demo's stage and how it looks: a play in 80 columns, with what memory whispers to the robot, and why.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,311 @@ import click
 import msgspec
 
 from edgemem.cli.options import json_option, open_home
-from edgemem.cli.printing import print_json
-from edgemem.cli.show import Scene, Show, Stage
+from edgemem.cli.printing import console, count, plain, print_hanging, print_json
+from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.errors import InvalidInputError
-from edgemem.inspect.script import Line, read_script, seconds
+from edgemem.hooks.conversation import conversation_of
+from edgemem.inspect.replay import Line, PlayedTurn, Player, read_script, seconds
+from edgemem.llama.tokens.log import common_prefix
+from edgemem.records import REMEMBER_FACT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from datetime import date
 
-    from edgemem.inspect.script import Line
+    from edgemem.hooks.points import ToolCallResult
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.loop.loop import LoopModel
+    from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
     from edgemem.memory import Memory
+    from edgemem.records import Fact, Message
+
+COLOURS = {"Mara": "bold magenta", "Jonas": "bold blue"}
+STRANGER = "a voice"
+NAME = 7
+"""Columns for who speaks."""
+STRONGEST = 2
+"""Of the signals that found a line, this many are told; JSON has all."""
+BADLY = 0.5
+
+
+class ShownLine(msgspec.Struct, frozen=True):
+    """One line of the block, and the signals that found it."""
+
+    text: str
+    why: tuple[str, ...]
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """One turn as the demo shows it."""
+
+    played: PlayedTurn
+    shown: tuple[ShownLine, ...]
+    compacted: bool
+    """Whether the prompt began anew with this turn."""
+    seed_tokens: int
+    """Tokens of all hops that would have been new with memory in the system message."""
+    late: bool
+    """Whether recall took longer than a robot waits for it."""
+
+    @property
+    def checks(self) -> int:
+        """Return how many texts were looked for."""
+        return len(self.played.line.must) + len(self.played.line.must_not)
+
+    @property
+    def failed(self) -> int:
+        """Return how many of them were missing, or there against the script."""
+        return len(self.played.missing) + len(self.played.leaked)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the turn for JSON, without the prompts, which are long and mostly the same."""
+        played, line, result = self.played, self.played.line, self.played.result
+        return {
+            "at": line.local.isoformat(),
+            "session": line.session,
+            "speaker": line.speaker,
+            "say": line.say,
+            "reply": result.reply,
+            "shown": self.shown,
+            "tools": result.tools,
+            "tokens": played.tokens,
+            "new_tokens": played.new_tokens,
+            "memory_tokens": played.block_tokens,
+            "compacted": self.compacted,
+            "hooks_ms": result.hooks_ms,
+            "commit_ms": result.commit_ms,
+            "late": self.late,
+            "checks": self.checks,
+            "missing": played.missing,
+            "leaked": played.leaked,
+        }
+
+
+class Stage(Player):
+    """Plays lines and keeps, for the newest one, what the audience wants to know."""
+
+    scene: Scene
+
+    def __init__(self, memory: Memory, *, deadline_ms: float, **settings: Any) -> None:
+        """Make the stage; a robot with this home waits `deadline_ms` for recall, here it is waited for longer."""
+        super().__init__(memory, **settings)
+        self._seed_ids: list[int] = []
+        self._stands = ("", 0)
+        self.deadline_ms = deadline_ms
+
+    def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
+        played = super()._played(line, loop, result)
+        turn = conversation_of(loop.ctx).layout.turns[-1]
+        recalled = {f"{item.kind}:{item.id}": item for item in played.recalled}
+        shown = []
+        for item in turn.shown:
+            why = recalled[item.item].why if item.item in recalled else ("changed",) if item.fact else ()
+            shown.append(ShownLine(item.line.removeprefix("- ") or IN_A_LINE_ABOVE, why))
+        compacted = self._stands[0] == line.session and played.epoch > self._stands[1]
+        self._stands = (line.session, played.epoch)
+        recall = played.recall
+        late = recall is not None and (recall.late or recall.embed_ms + recall.search_ms > self.deadline_ms)
+        self.scene = Scene(played, tuple(shown), compacted, self._seed(result, played.block), late)
+        return played
+
+    def _seed(self, result: TurnResult, block: str) -> int:
+        """Count what is new in each hop when memory is rendered into the system message, as the seed does."""
+        schemas = [tool.schema() for tool in self._tools.values()]
+        remembered = self.memory.store.render_for_prompt()
+        new = 0
+        for handed in result.handed:
+            messages: list[Message] = [bare(message, block) for message in handed]
+            messages[0] = {**messages[0], "content": f"{self.instructions}\n\n{remembered}"}
+            ids = self.tokenizer.render(messages, tools=schemas).ids
+            new += len(ids) - common_prefix(self._seed_ids, ids)
+            self._seed_ids = ids
+        return new
+
+
+def bare(message: Message, block: str) -> Message:
+    """Return a message without the block of its turn."""
+    content = message.get("content")
+    if block and isinstance(content, str) and content.startswith(block):
+        return {**message, "content": content[len(block) :]}
+    return message
+
+
+class Show:
+    """Prints scenes as they are played."""
+
+    def __init__(self, robot: str, home: Path | None = None) -> None:
+        """Make the show of a robot, and name the home where its memory stays, if it does."""
+        self._robot, self._home = robot, home
+        self._console = console()
+        self._lenient = False
+        self._day: date | None = None
+
+    def opening(self, memory: Memory, turns: int, *, scripted: bool) -> None:
+        """Say what is about to be seen, and with which means."""
+        self._memory, self._window = memory, memory.profile.context.window_tokens
+        written = f"What {self._robot} replies and keeps comes from a script; what memory does is real."
+        answers = f"A model replies. What {self._robot} must keep comes from a script, whatever it says."
+        self._say(written if scripted else answers)
+        self._say(
+            f"{self._robot} is a robot on a kitchen wall. Mara and Jonas live here. {count(turns, 'turn')} on three "
+            "days, offline. Under each utterance stands what memory puts before the model, and why."
+        )
+        estimated = "estimated: no vocabulary was found; --llm names the model whose tokenizer counts"
+        counted = "counted exactly" if memory.tokenizer.exact else estimated
+        self._say(f"Tokens are {counted}; the window holds {self._window:,}.", style="dim")
+        # What must be found is written for the script's replies, and for recall by words and meaning.
+        self._lenient = memory.embedder is None or not scripted
+        if memory.embedder is None:
+            self._say(
+                "No embedder: words are found, meaning is not. `edgemem models get` brings one.", "yellow"
+            )
+
+    def turn(self, scene: Scene) -> None:
+        """Print one turn, and before the first of a day what idle time has done."""
+        played, line = scene.played, scene.played.line
+        day = line.local.date()
+        if self._day not in (None, day):
+            means = "words and meaning" if self._memory.embedder is not None else "words"
+            rest = sum(self._memory.pending().values())
+            waiting = f"{count(rest, 'record')} wait for the index"
+            done = waiting if rest else f"all that was said is indexed by {means}"
+            self._console.print()
+            self._say(f"The kitchen is quiet. In idle time {done}.", style="dim italic")
+        if self._day != day:
+            self._rule(f"{line.local:%A}, {line.local.day} {line.local:%B %Y}")
+        self._day = day
+        who = line.speaker or STRANGER
+        self._console.print()
+        self._row(who, line.say, COLOURS.get(who, "bold yellow"), at=f"{line.local:%H:%M}", note=_heard(line))
+        if scene.compacted:
+            note = "older turns are a summary now: the window was filling up"
+            self._row("memory", note, "yellow", dim=True)
+        for item in scene.shown:
+            why = f"({', '.join(item.why[:STRONGEST])})" if item.why else ""
+            self._row("memory", item.text, "cyan", note=why, dim=True)
+        for tool in played.result.tools:
+            self._row(*_tool(tool), dim=True)
+        reply, unheard = played.result.reply, ""
+        if line.interrupted is not None and reply.startswith(line.interrupted):
+            reply, unheard = line.interrupted, reply[len(line.interrupted) :]
+        note = f"[cut off; nobody heard:{unheard}]" if unheard else ""
+        self._row(self._robot, reply, "bold green", note=note)
+        memory = f" ({played.block_tokens} memory)" if played.block_tokens else ""
+        checks = f" · {scene.checks - scene.failed}/{scene.checks} ok" if scene.checks else ""
+        late = ", late" if scene.late else ""
+        figures = (
+            f"{played.tokens:,}/{self._window:,} tokens · {played.new_tokens:,} new{memory} · "
+            f"{played.result.hooks_ms:.0f} + {played.result.commit_ms:.0f} ms{late}{checks}"
+        )
+        self._row("", figures, dim=True)
+        lenient = self._lenient or scene.late
+        for text in played.missing:
+            missed = ("missed", "yellow") if lenient else ("FAILED", "bold red")
+            self._row(missed[0], f"this was not before the model: {text}", missed[1], dim=lenient)
+        for text in played.leaked:
+            self._row("FAILED", f"this was before the model, and must not be: {text}", "bold red")
+
+    def closing(self, report: dict[str, Any]) -> None:
+        """Print what is held to be true, the figures, and what to try next."""
+        self._facts(f"What {self._robot} holds to be true now", report["facts"])
+        self._facts(f"What {self._robot} believed on the first night", report["facts_believed_on_day_one"])
+        self._figures(report["summary"])
+        self._console.print()
+        home = self._home or Path("/tmp/pip")  # noqa: S108 - an example to type
+        self._say("Look into it:" if self._home else "Keep the memory, and look into it:")
+        for command in (
+            *(() if self._home else (f"edgemem demo --home {home}",)),
+            f'edgemem recall "where are the tickets" --home {home}',
+            f'edgemem recall "where are the tickets" --speaker Jonas --home {home}',
+            f"edgemem facts oyelaran.allergy --home {home}",
+            f'sqlite3 "file:{home}/db/memory.db?mode=ro" "select * from conversation"',  # noqa: S608
+        ):
+            self._console.print(f"  {command}", style="bold", soft_wrap=True)
+
+    def _facts(self, title: str, facts: Sequence[Fact]) -> None:
+        """Print facts, and who may hear them."""
+        from rich.text import Text
+
+        self._rule(title)
+        width = max((len(plain(fact.key)) for fact in facts), default=0)
+        for fact in sorted(facts, key=lambda fact: fact.key):
+            whose = {"shared": "anyone", "household": "the household"}.get(fact.level, f"{fact.owner} alone")
+            value = Text(plain(fact.value)).append(f" (for {plain(whose)})", style="dim italic")
+            print_hanging(self._console, Text(f"{plain(fact.key):<{width}}  "), value)
+
+    def _figures(self, report: dict[str, Any]) -> None:
+        """Print the figures of the whole run."""
+        self._rule("In short")
+        passed, checks = report["checks_passed"], report["checks"]
+        seed, ours = report["tokens_memory_in_system_message"], report["tokens_evaluated"]
+        slow, verdict = "", ""
+        if late := report["late"]:
+            slow = f"; {count(late, 'recall')} took longer than the {report['deadline_ms']:g} ms that a robot waits"
+        if not report["scripted"]:
+            verdict = "; they are written for the script's replies, so this is no verdict"
+        elif not report["embedder"] and passed < checks:
+            verdict = "; the others need the embedder, which finds what is said in other words"
+        elif report["ok"] and passed < checks:
+            verdict = "; the others came late"
+        figures = {
+            "turns": f"{report['turns']} on {count(report['days'], 'day')}, {count(report['compactions'], 'compaction')}",
+            "checks": f"{passed} of {checks} texts were before the model, or kept from it, as they must be{verdict}",
+            "tokens": f"{ours:,} evaluated, {report['tokens_memory']:,} of them memory; with memory in the system "
+            f"message, rendered as it stands, it would have been {seed:,}, {seed / max(1, ours):.1f} times as many",
+            "time": f"{report['hooks_ms_median']:.0f} ms until the model is called (median){slow}",
+            "disk": f"{report['bytes_of_truth'] / 1e3:,.0f} kB hold all of it",
+        }
+        for name, text in figures.items():
+            self._row(
+                name, text, ("bold green" if report["ok"] else "bold red") if name == "checks" else "bold"
+            )
+        for text in report["failures"]:
+            self._row("FAILED", text, "bold red")
+
+    def _row(
+        self, who: str, text: str, style: str = "", *, at: str = "", note: str = "", dim: bool = False
+    ) -> None:
+        """Print a time, a name, and a text that wraps under itself; what is not said aloud is dim."""
+        from rich.text import Text
+
+        body = Text(plain(text), style="dim" if dim else "")
+        if note:
+            body.append(f" {plain(note)}", style="dim italic")
+        lead = Text.assemble((f"{at:<6}", "dim"), (f"{plain(who):<{NAME}} ", style))
+        print_hanging(self._console, lead, body)
+
+    def _rule(self, title: str) -> None:
+        self._console.print()
+        self._console.rule(title, align="left", style="bold")
+
+    def _say(self, text: str, style: str = "") -> None:
+        from rich.text import Text
+
+        print_hanging(self._console, Text(), Text(text, style=style))
+
+
+def _tool(tool: ToolCallResult) -> tuple[str, str, str]:
+    """Return a name, a text and a style for what a tool did; what it keeps is told apart from what it does."""
+    if tool.name == REMEMBER_FACT:
+        key, value = tool.arguments.get("key"), tool.arguments.get("value")
+        return "keeps", f"{key}: {value}" if value is not None else f"{key} is over", "cyan"
+    if tool.error is not None:
+        return "tool", f"{tool.name} failed: {tool.error.removeprefix('ToolFailedError: ')}", "red"
+    return "tool", f"{tool.name}: {tool.result}", "cyan"
+
+
+def _heard(line: Line) -> str:
+    """Return what is worth knowing about how an utterance was heard."""
+    notes = []
+    if line.private:
+        notes.append("in confidence")
+    if line.present:
+        notes.append(f"{' and '.join(line.present)} listening")
+    if line.heard.asr_confidence is not None and line.heard.asr_confidence < BADLY:
+        notes.append(f"heard badly, {line.heard.asr_confidence:.0%} sure")
+    if line.speaker is None:
+        notes.append("voice not recognised")
+    return f"[{', '.join(notes)}]" if notes else ""
 
 
 SCRIPT = Path(__file__).with_name("kitchen.jsonl")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from edgemem.memory import Memory
-    from edgemem.memory.truth import TruthFile
+    from edgemem.memory.home import TruthFile
     from edgemem.store.erase.eraser import Forgotten
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -187,8 +187,7 @@ def existing(home: Path) -> Path:
 def truth_alone(home: Path) -> Iterator[TruthFile]:
     """Lend the file of a home's truth, while nobody else has the home open; raise BusyError where somebody has."""
     from edgemem.clock import Clock
-    from edgemem.memory.home import make_home
-    from edgemem.memory.truth import TruthFile
+    from edgemem.memory.home import TruthFile, make_home
 
     with closing(TruthFile(make_home(existing(home).absolute()), clock=Clock(), timeout_s=0.0)) as truth:
         truth.lock.hold_alone()

@@ -14,7 +14,7 @@ from edgemem.cli.options import home_and_json, open_home
 from edgemem.cli.printing import count, plain, print_json, print_table, progress
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
-from edgemem.inspect.script import read_script
+from edgemem.inspect.replay import read_script
 
 
 @click.command()
@@ -45,7 +45,7 @@ def replay(file: Path, session: str | None, home: Path, as_json: bool) -> None:
                 f"{memory.home} holds session {taken[0]!r} already; give --home a new folder."
             )
         player = Player(memory)
-        with progress(player.play(lines), "playing", len(lines)) as turns:
+        with progress(player.play(lines), len(lines)) as turns:
             played = list(turns)
         report: dict[str, Any] = {
             "turns": len(played),

@@ -54,9 +54,9 @@ def removed_note(names: Sequence[str]) -> str:
 def check_names(file: Path, read: dict[str, Any], profile: type[msgspec.Struct]) -> None:
     """Raise ConfigError where a section or a key is not one of the profile's, or a number has no end."""
     names = profile.__struct_fields__
-    defaults = profile()
     # Not `msgspec.structs.fields`, which reads the types of them all: 7 ms of every start.
-    keys = {name: getattr(defaults, name).__struct_fields__ for name in names if name != "speakers"}
+    defaults = msgspec.structs.asdict(profile())
+    keys = {name: defaults[name].__struct_fields__ for name in names if name != "speakers"}
     for section, values in read.items():
         if section not in names:
             home = next((owner for owner, known in keys.items() if section in known), None)

@@ -1,6 +1,6 @@
 """Sentences: what was said, cut into pieces that can stand in a summary, and what each one tells.
 
-The cues (first person, decisions, corrections, days) are English; numbers, names and places in the
+The cues (first person, decisions, corrections, days) are those of `en.toml`; numbers, names and places in the
 conversation count in every language.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from edgemem.context.messages import call_name, repair_orphans, tool_calls
-from edgemem.languages.words import all_words
+from edgemem.languages.words import all_words, cues, small, templates
 from edgemem.llama.template.chat_template import text_of
-from edgemem.provisions import Pattern
+from edgemem.provisions import Pattern, provided
 from edgemem.recall.text.analyse import empty_words, language_in
 
 if TYPE_CHECKING:
@@ -31,53 +31,17 @@ MAX_CHARS = 240
 OUTCOME_CHARS = 100
 """How much of a tool's result a summary repeats."""
 
+_SOMEBODY, _ROBOT = "Somebody", "Robot"
+"""What speakers are called whose messages carry no name."""
+
 _INJECTED = Pattern(r"<memory\b[^>]*>.*?</memory>|<think>.*?(?:</think>|\Z)", flags=re.DOTALL)
 _STOP = Pattern(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+[”’」』]*")
 _NEXT = Pattern(r"\s*(\S)")
 _INITIAL = Pattern(r"\b[A-ZÀ-ÞĐ]\.$")
 _WORD = Pattern(r"[^\W_]+(?:['’][^\W_]+)*")
 _NAME = Pattern(r"(?<=[\w,;:] )(?!I\b)[A-Z][^\W_]{2,}")
-
-# Speech recognisers that write no question mark write no full stop either.
-_QUESTION = Pattern(
-    r"[?？]\W*$|^(?:who|what|when|where|why|how|which|whose|do|does|did|can|could|would|shall)\b.*\w$",
-    flags=re.IGNORECASE,
-)
-_FIRST_PERSON = Pattern(r"\b(?:i|i['’]\w+|me|my|mine|we|we['’]\w+|us|our|ours)\b", flags=re.IGNORECASE)
-_DECISION = Pattern(
-    r"\b(?:let['’]?s|decided?|going to|will|i['’]ll|we['’]ll|must|need(?:s|ed)? to|have to|has to|always|never|"
-    r"from now on|remember|don['’]t forget|please|prefer\w*|favou?rite|allerg\w+|promise\w*)\b",
-    flags=re.IGNORECASE,
-)
-_DENIAL = Pattern(
-    r"^(?:no|nope|sorry|wait|correction|scratch that|i mean)\b|"
-    r"\b(?:actually|instead|no longer|any ?more|turns out|i meant|rather than)\b",
-    flags=re.IGNORECASE,
-)
-_CHANGE = Pattern(r"\b(?:moved|changed|rescheduled|postponed|cancel\w*)\b", flags=re.IGNORECASE)
-_DANGLING = Pattern(r"^(?:it|that|this|these|those|they|he|she|and|but|so|then)\b", flags=re.IGNORECASE)
-_FAILED = Pattern(
-    r"\b(?:errors?|fail\w*|no result|not found|refused|denied|timed? ?out)\b", flags=re.IGNORECASE
-)
-
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_DAYS = _set("monday tuesday wednesday thursday friday saturday sunday today tonight tomorrow weekend")
-_MONTHS = _set("january february march april june july august september october november december")
-_NUMBERS = _set(
-    "two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred noon midnight"
-)
-_EMPTY = _set(
-    "a about actually after all am an and any are as at be been but by can could did do does done for from get got "
-    "had has have he her here him his how i i'd i'll i'm i've if in instead into is it it's its just let let's me "
-    "mine my no nope not now of off oh ok okay on one or our out please really she so some sorry than thank thanks "
-    "that that's the their them then there these they this those to too up us very wait was we we'll we're we've "
-    "well were what when where which who why will with would yeah yes you you're your great good hello hey hi bye "
-    "wow nice never always something like moved changed cancelled canceled cancel rescheduled postponed longer anymore turns meant"
-)
+_ASKS = Pattern(r"[?？]\W*$")
+_OPEN = Pattern(r"\w$")
 
 Teller = Literal["user", "assistant", "tool"]
 Values = frozenset[tuple[str, str]]
@@ -112,16 +76,13 @@ def gather(
     turns: Iterable[Sequence[Message]],
     *,
     previous: str,
-    user: str,
-    assistant: str,
     stop: Callable[[], bool] | None = None,
 ) -> list[Sentence]:
     """Return what was told in an earlier summary and in the turns, oldest first, without empty phrases.
 
     Args:
         previous: lines of an earlier summary, such as `Alice: I moved to Bonn.`
-        user: what to call a user message's speaker when it has no name.
-        assistant: the same for the robot.
+
         stop: asked at each message; once it is true, nothing is returned.
     """
     out: list[Sentence] = []
@@ -131,11 +92,9 @@ def gather(
         if " -> " in line and (not colon or " -> " in speaker):
             out.append(_sentence(line, "", "tool", number))
         elif colon:
-            teller: Teller = "assistant" if speaker == assistant else "user"
+            teller: Teller = "assistant" if speaker == _ROBOT else "user"
             out += (_sentence(text, speaker, teller, number) for text in split_sentences(rest))
-    for number, (text, speaker, told_by) in enumerate(
-        _told(turns, user=user, assistant=assistant), len(lines)
-    ):
+    for number, (text, speaker, told_by) in enumerate(_told(turns), len(lines)):
         if stop is not None and stop():
             return []
         if told_by == "tool":
@@ -145,20 +104,16 @@ def gather(
     return [sentence for sentence in out if _tells_something(sentence)]
 
 
-def spoken_lines(
-    turns: Iterable[Sequence[Message]], *, previous: str, user: str, assistant: str
-) -> list[str]:
+def spoken_lines(turns: Iterable[Sequence[Message]], *, previous: str) -> list[str]:
     """Return an earlier summary and all that was told, one line for each message; arguments as for `gather`."""
-    texts = _told(turns, user=user, assistant=assistant)
+    texts = _told(turns)
     lines = (
         f"{speaker}: {_one_line(text)}" if speaker else text for text, speaker, _ in texts if text.strip()
     )
     return [*(line for line in previous.splitlines() if line.strip()), *lines]
 
 
-def _told(
-    turns: Iterable[Sequence[Message]], *, user: str, assistant: str
-) -> Iterator[tuple[str, str, Teller]]:
+def _told(turns: Iterable[Sequence[Message]]) -> Iterator[tuple[str, str, Teller]]:
     """Yield text, speaker and teller of each message, without what was injected; the outcome alone of a tool."""
     for turn in turns:
         repaired = repair_orphans(turn)
@@ -169,7 +124,7 @@ def _told(
                 yield next(tools), "", "tool"
             elif role in ("user", "assistant"):
                 named = _one_line(str(message.get("name") or "")).replace(":", "")
-                speaker = named or (user if role == "user" else assistant)
+                speaker = named or (_SOMEBODY if role == "user" else _ROBOT)
                 yield _INJECTED.sub("\n", text_of(message)), speaker, role
 
 
@@ -206,24 +161,59 @@ def tool_lines(turn: Sequence[Message]) -> list[str]:
     return out
 
 
+class _Cues(NamedTuple):
+    """Where each cue stands in a sentence, as `small` writes it."""
+
+    questions: Pattern
+    first_person: Pattern
+    decisions: Pattern
+    begin_denials: Pattern
+    denials: Pattern
+    changes: Pattern
+    leaning: Pattern
+    failures: Pattern
+    kinds: dict[str, str]
+    """By its word, the kind of a value."""
+    empty: frozenset[str]
+
+
+@provided
+def _cues() -> _Cues:
+    known = cues()
+    kinds = {"month": known.months, "day": known.days, "number": known.numbers}
+    return _Cues(
+        templates(known.questions.items),
+        templates(known.first_person.items),
+        templates(known.decisions.items),
+        templates(known.begin_denials.items),
+        templates(known.denials.items),
+        templates(known.changes.items),
+        templates(known.leaning.items),
+        templates(known.failures.items),
+        {word: kind for kind, listed in kinds.items() for word in listed.words},
+        known.empty.words,
+    )
+
+
 def _sentence(text: str, speaker: str, teller: Teller, source: int) -> Sentence:
+    known, plainly = _cues(), small(text)
     words = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
     values = frozenset(_values(words))
     plain = {value for _, value in values}
-    meaning = frozenset(word.removesuffix("'s") for word in words if word not in plain) - _EMPTY
+    meaning = frozenset(word.removesuffix("'s") for word in words if word not in plain) - known.empty
     information = 0.02 * min(len(meaning), 10) + 0.2 * bool(values) + 0.1 * (len(values) > 1)
     information += 0.1 * min(len(_NAME.findall(text)), 2)
-    first_person = bool(_FIRST_PERSON.search(text))
+    first_person = bool(known.first_person.search(plainly))
     question = denial = correction = False
     if teller == "tool":
-        information += 0.2 * bool(_FAILED.search(text))
+        information += 0.2 * bool(known.failures.search(plainly))
     else:
-        question = bool(_QUESTION.search(text))
-        denial = not question and bool(_DENIAL.search(text))
-        correction = denial or (not question and bool(_CHANGE.search(text)))
-        information += 0.2 * bool(_DECISION.search(text)) + 0.25 * correction
+        question = bool(_ASKS.search(text)) or bool(known.questions.match(plainly) and _OPEN.search(text))
+        denial = not question and bool(known.begin_denials.match(plainly) or known.denials.search(plainly))
+        correction = denial or (not question and bool(known.changes.search(plainly)))
+        information += 0.2 * bool(known.decisions.search(plainly)) + 0.25 * correction
         information += (0.2 if teller == "user" else 0.1) * first_person
-        information -= 0.5 * question + 0.1 * bool(_DANGLING.search(text))
+        information -= 0.5 * question + 0.1 * bool(known.leaning.match(plainly))
     return Sentence(
         text,
         speaker,
@@ -240,13 +230,11 @@ def _sentence(text: str, speaker: str, teller: Teller, source: int) -> Sentence:
 
 
 def _values(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    kinds = _cues().kinds
     for word in words:
-        if word in _NUMBERS or word[0].isdigit():
-            yield "number", word
-        elif word in _DAYS:
-            yield "day", word
-        elif word in _MONTHS:
-            yield "month", word
+        kind = "number" if word[0].isdigit() else kinds.get(word)
+        if kind is not None:
+            yield kind, word
 
 
 def _tells_something(sentence: Sentence) -> bool:

@@ -29,10 +29,13 @@ from edgemem.hooks.points import (
     ON_ABORT,
     ON_RUN_END,
     AgentResult,
+    ToolCallResult,
+    TurnContext,
     as_text,
     attachable,
     short_text,
 )
+from edgemem.records import as_ours
 from edgemem.store.db.files import create_private
 
 if TYPE_CHECKING:
@@ -189,7 +192,8 @@ class AuditLogHook:
 def _call(payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> dict[str, Any]:
     """Return what is written of a tool call."""
     known = offered.get(payload.name)
-    done = {"hop": getattr(payload, "hop", 0), "tool": UNKNOWN_TOOL if known is None else _name(payload.name)}
+    hop = as_ours(payload, ToolCallResult).hop
+    done = {"hop": hop, "tool": UNKNOWN_TOOL if known is None else _name(payload.name)}
     done |= {"ok": payload.error is None, **_error(payload.error, allowed)}
     if allowed:
         return {**done, "arguments": _short(payload.arguments), "result": _short(payload.result)}
@@ -201,7 +205,7 @@ def _call(payload: Any, allowed: bool, offered: dict[str, frozenset[str]]) -> di
 
 def _end(payload: Any, allowed: bool) -> dict[str, Any]:
     """Return what is written of a turn's end."""
-    ended = AgentResult.of(payload)
+    ended = as_ours(payload, AgentResult)
     reply = str(ended.reply or "")
     figures = {"hops": ended.hops, "chars": len(reply), "interrupted": ended.interrupted}
     return {**figures, **_error(ended.error, allowed), **({"reply": _short(reply)} if allowed else {})}
@@ -222,12 +226,13 @@ def _layout_of(ctx: Any) -> PromptLog | None:
 def _where(ctx: Any, layout: PromptLog | None) -> dict[str, Any]:
     """Return who spoke in which session and turn, as far as the context knows."""
     where: dict[str, Any] = {}
-    speaker = getattr(ctx, "speaker", None)
+    known = as_ours(ctx, TurnContext)
+    speaker = known.speaker
     if layout is not None:
         turn = layout.running or (layout.turns[-1] if layout.turns else None)
         where = {"session": layout.session, "turn": turn.n if turn is not None else None}
         speaker = layout.reader.speaker if layout.reader is not None else speaker
-    names = {"speaker": speaker, "agent": getattr(ctx, "agent_name", "")}
+    names = {"speaker": speaker, "agent": known.agent_name}
     return {**where, **{key: name for key, name in names.items() if name}}
 
 

@@ -12,7 +12,16 @@ import msgspec
 from edgemem.context.compaction.model import read_ahead
 from edgemem.errors import ClosedError, ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_IDLE, ON_RUN_END, ON_RUN_START, HookResult, attachable
+from edgemem.hooks.points import (
+    BEFORE_LLM,
+    ON_IDLE,
+    ON_RUN_END,
+    ON_RUN_START,
+    HookResult,
+    TurnContext,
+    attachable,
+)
+from edgemem.records import as_ours
 from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:
@@ -217,7 +226,7 @@ class ContextCompactionHook:
     def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
         if self.compactor is None:
             return None
-        llm = self._llm_getter(ctx) if self._llm_getter is not None else getattr(ctx, "llm", None)
+        llm = self._llm_getter(ctx) if self._llm_getter is not None else as_ours(ctx, TurnContext).llm
         messages: list[Message] = payload["messages"]
         # The loop's list still begins with what was compacted. That stays compacted, byte for byte and at every hop:
         # to compact it anew with each turn would change the prompt's head each time.

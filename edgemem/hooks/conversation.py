@@ -20,9 +20,9 @@ from edgemem.context.level import Closing
 from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
-from edgemem.hooks.points import ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult, attachable
+from edgemem.hooks.points import ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult, TurnContext, attachable
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Heard, Message, Reader, Session, StoredMessage, Turn, TurnState
+from edgemem.records import Epoch, Heard, Message, Reader, Session, StoredMessage, Turn, TurnState, as_ours
 from edgemem.store.erase.copies import (
     Erased,
     summary_without,
@@ -33,6 +33,7 @@ from edgemem.store.erase.copies import (
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message
+from edgemem.store.protocols import abilities_of
 from edgemem.store.turn_steps import DropErased
 from edgemem.store.turns import keep_heard
 
@@ -101,7 +102,7 @@ class Conversation:
 
     def is_in_file_of(self, store: Any) -> bool:
         """Tell whether the session stands in the file in which a memory store keeps what it remembers."""
-        return self.journal is not None and getattr(store, "database", None) is self.journal.database
+        return self.journal is not None and abilities_of(store).database is self.journal.database
 
     # -- how a turn begins ---------------------------------------------------------------------------
 
@@ -125,10 +126,11 @@ class Conversation:
         self._renumber()
         reader = reader_of(ctx, payload, speaker=speaker)
         fields = payload if isinstance(payload, dict) else {}
-        heard = fields.get("heard") or getattr(ctx, "heard", None)
+        known = as_ours(ctx, TurnContext)
+        heard = fields.get("heard") or known.heard
         if not isinstance(heard, Heard):
             heard = Heard(speaker=reader.speaker) if reader.speaker else None
-        private = private or bool(fields.get("private") or getattr(ctx, "private", False))
+        private = private or bool(fields.get("private") or known.private)
         self.layout.begin(reader, heard, level="private" if private else None)
         self._session, self._openers = ctx.session, [by]
         self._noted = _noted(ctx.session)
@@ -448,10 +450,11 @@ def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation
 def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
     """Return who will hear the answer: the payload says it, else the context, else the hook's own setting."""
     fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    names = (fields.get("speaker"), getattr(ctx, "speaker", None), speaker)
+    known = as_ours(ctx, TurnContext)
+    names = (fields.get("speaker"), known.speaker, speaker)
     # A voice may be called 0.
     name = next((candidate for candidate in names if candidate is not None and candidate != ""), None)
-    audience = fields.get("audience") or getattr(ctx, "audience", None) or ()
+    audience = fields.get("audience") or known.audience or ()
     return Reader(name, frozenset(audience))
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.context.level import values_in
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
-from edgemem.hooks.points import AFTER_TOOL, given_store, needs, short_text
-from edgemem.records import MEMORY_TOOLS
+from edgemem.hooks.points import AFTER_TOOL, TurnContext, given_store, needs, short_text
+from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.store.memory_store import TableMemoryStore
+from edgemem.store.protocols import abilities_of
 from edgemem.store.spool import Later, settled
 from edgemem.store.turn_steps import AddEpisode
 
@@ -61,7 +62,7 @@ class EpisodeLoggerHook(SharedHook):
         """Keep the outcome of one call."""
         if payload.name in MEMORY_TOOLS:  # what they did is a fact already, and need not be an episode too
             return
-        agent = self.agent_name or getattr(ctx, "agent_name", None) or ""
+        agent = self.agent_name or as_ours(ctx, TurnContext).agent_name or ""
         outcome = "ok" if payload.error is None else "failed"
         record = {"name": payload.name[:NAME_CHARS], "args": _short_arguments(payload.arguments)}
         if payload.error is None:
@@ -81,9 +82,11 @@ class EpisodeLoggerHook(SharedHook):
             "owner": owner,
         }
         if conversation.is_in_file_of(self.store):
-            keep = getattr(self.store, "max_episodes", 500)
+            keep = abilities_of(self.store).max_episodes
             conversation.also.append(
-                AddEpisode("tool_call", record, outcome, agent=agent, keep=keep, **whose)
+                AddEpisode(
+                    "tool_call", record, outcome, agent=agent, keep=500 if keep is None else keep, **whose
+                )
             )
         elif isinstance(self.store, TableMemoryStore):
             # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.

@@ -24,10 +24,10 @@ from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.hooks.points import BEFORE_LLM, HookResult, given_store, header_line, needs
 from edgemem.llama.tokens.estimate import EstimateTokenizer
-from edgemem.records import Episode, Fact, Held, Preference, Reader, Recalled
+from edgemem.records import Episode, Fact, Held, Preference, Reader, Recalled, as_ours
 from edgemem.scopes import level_of_scope
 from edgemem.store.erase.erasings import last_forgotten
-from edgemem.store.protocols import as_ours
+from edgemem.store.protocols import abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import Later, settled
 from edgemem.store.turn_steps import EraseBlocks
@@ -93,6 +93,7 @@ class MemoryInjectionHook(SharedHook):
         store = given_store(self, store, memory_store)
         needs(self, store, "facts", "get_fact", "recent_episodes", what="a memory store")
         self.store: MemoryStore = store
+        self._can = abilities_of(store)
         self._later = Later(store)
         self.max_facts = max_facts
         self.header = header_line(self, header)
@@ -128,10 +129,9 @@ class MemoryInjectionHook(SharedHook):
         settled(self._later.flush(), conversation.commit_wait_s)
         if self._recall == self._listed and self._listing.version() is not None:
             self._listing.follow()
-        embed = getattr(self.store, "embed_pending", None)
-        if embed is not None:
+        if self._can.embed_pending is not None:
             end = monotonic() + KEEP_UP_S
-            embed(stop=lambda: monotonic() > end)
+            self._can.embed_pending(stop=lambda: monotonic() > end)
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
         """Fill the block before the first call of the model."""
@@ -222,7 +222,7 @@ class MemoryInjectionHook(SharedHook):
         return values
 
     def _facts_now(self, pairs: Collection[Pair], reader: Reader | None) -> Mapping[Pair, Held]:
-        read = getattr(self.store, "read_values", None)
+        read = self._can.read_values
         if read is not None and pairs:
             # A store of the user's own may tell no more than whether it may be read, and the value.
             return {pair: Held(*held) for pair, held in read(pairs, reader=reader).items()}
@@ -241,7 +241,7 @@ class MemoryInjectionHook(SharedHook):
         """Tell whether the store still holds the value that was shown, at least as history: it was not erased."""
         if item.fact is not None:
             scope, key = item.fact
-            history = getattr(self.store, "fact_history", None)
+            history = self._can.fact_history
             # Without a history, a store keeps only what holds now.
             versions = history(key, scope=scope) if history is not None else ()
             values = {version.value for version in versions} or {self.store.get_fact(key, scope=scope)}
@@ -253,7 +253,7 @@ class MemoryInjectionHook(SharedHook):
         ):
             return True
         # A preference has no history. Its id is the time at which it was written: nothing was forgotten since?
-        database, written = getattr(self.store, "database", None), _PREFERENCE_ID.search(item.id)
+        database, written = self._can.database, _PREFERENCE_ID.search(item.id)
         return database is not None and written is not None and last_forgotten(database) < int(written[1])
 
     def considered(self, recalled: Sequence[Recalled]) -> list[Recalled]:
@@ -282,8 +282,9 @@ class Listing:
     """Lists a store's facts, preferences and episodes; not thread-safe, it belongs to the loop's thread."""
 
     def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.version: Callable[[], tuple[int, ...] | None] = getattr(store, "facts_version", lambda: None)
+        self._store, can = store, abilities_of(store)
+        self._recall = can.recall_facts
+        self.version: Callable[[], tuple[int, ...] | None] = can.facts_version or (lambda: None)
         """Returns what changes with every fact that is written; None where a store of a user's own cannot tell."""
         self._version: tuple[int, ...] | None = None
         self._facts: list[tuple[Recalled, frozenset[str]]] = []
@@ -294,7 +295,7 @@ class Listing:
     ) -> list[Recalled]:
         """Return at most so many facts and episodes that a reader may know, best first, and all preferences."""
         self.follow()
-        recall = getattr(self._store, "recall_facts", None)
+        recall = self._recall
         near: Sequence[Recalled] = recall(utterance, k=max_facts, reader=reader) if recall is not None else ()
         # Their order is what counts: all are said that have room, as in EdgeVox.
         facts = {fact.id: msgspec.structs.replace(fact, score=0.5) for fact in near}

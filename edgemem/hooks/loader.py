@@ -16,7 +16,7 @@ from typing import Any
 
 from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.hooks.points import ON_RUN_START, POINTS, Hook, HookResult, unknown_points
-from edgemem.hooks.registry import hook_name
+from edgemem.hooks.registry import hook_name, traits_of
 
 LOADING = "loading"
 """Stands for the point in a failure that happened before a hook could act."""
@@ -89,7 +89,7 @@ class HookFile:
         Raises:
             ConfigError: the file is not there, fails, or defines no such function.
         """
-        make = getattr(load(self.path), "hook", None)
+        make = vars(load(self.path)).get("hook")
         if not callable(make):
             raise ConfigError(f"{self.path} defines no function hook(memory); write one that returns a hook.")
         self._make = make
@@ -121,7 +121,7 @@ class OwnHook:
         self._version = file.version
         self._hook = file.make(memory)
         self.priority = self._hook.priority
-        self.fail_closed = bool(getattr(self._hook, "fail_closed", False))
+        self.fail_closed = bool(traits_of(self._hook).fail_closed)
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Act as the file's hook does."""

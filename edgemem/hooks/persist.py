@@ -31,7 +31,7 @@ from edgemem.hooks.points import (
     SecondPlace,
     needs,
 )
-from edgemem.records import Session, Turn
+from edgemem.records import Session, Turn, as_ours
 from edgemem.scopes import Level
 from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
@@ -246,7 +246,7 @@ class PersistSessionHook(SharedHook):
         if layout.running is None and self._session is not None and not self._is_new(ctx, conversation):
             return  # ended twice, or nothing was said
         layout.take(ctx.session.messages)
-        ended = AgentResult.of(payload)
+        ended = as_ours(payload, AgentResult)
         reply = ended.reply or conversation.answered
         if reply and layout.running is not None:
             layout.running.take_reply(str(reply))

@@ -13,7 +13,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.records import Heard, Session
+from edgemem.records import Heard, Session, has_methods
 
 ON_RUN_START = "on_run_start"
 """Payload `{"task", "speaker", "heard"}`: somebody has finished speaking. Ending here skips the model."""
@@ -128,21 +128,11 @@ class ToolCallResult(msgspec.Struct):
 class AgentResult(msgspec.Struct):
     """How a turn ended."""
 
-    reply: str
+    reply: str = ""
     hops: int = 0
     interrupted: bool = False
     error: str | None = None
     """Why the model could not answer; the utterance is kept all the same."""
-
-    @classmethod
-    def of(cls, payload: Any) -> AgentResult:
-        """Return how a turn ended, in our words: the result of another framework may lack some of it."""
-        if isinstance(payload, cls):
-            return payload
-        defaults = cls("")
-        return cls(
-            *(getattr(payload, name, value) for name, value in msgspec.structs.asdict(defaults).items())
-        )
 
 
 class TurnContext(msgspec.Struct):
@@ -166,7 +156,7 @@ def attachable(hook: object) -> str:
 
 def needs(hook: object, given: Any, *methods: str, what: str) -> None:
     """Raise InvalidInputError unless the object is `what` a hook needs, such as `a memory store`, with these methods."""
-    if isinstance(given, type) or not all(callable(getattr(given, method, None)) for method in methods):
+    if not has_methods(given, *methods):
         kind = "a class" if isinstance(given, type) else type(given).__name__
         raise InvalidInputError(f"{type(hook).__name__} needs {what}, not {kind}; open one and pass it.")
 

@@ -13,9 +13,18 @@ import msgspec
 from edgemem.context.budget import fit
 from edgemem.context.messages import split_instructions
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of
-from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, AgentResult, HookResult, SecondPlace
+from edgemem.hooks.points import (
+    BEFORE_LLM,
+    ON_RUN_END,
+    ON_RUN_START,
+    AgentResult,
+    HookResult,
+    SecondPlace,
+    TurnContext,
+)
 from edgemem.hooks.registry import HookFailure
 from edgemem.llama.tokens.estimate import tokenizer_of
+from edgemem.records import as_ours
 from edgemem.store.turn_steps import BeginEpoch, KeepHead
 from edgemem.store.validation import whole_number
 
@@ -157,13 +166,13 @@ class TokenBudgetHook:
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Cut the messages to the budget; at the end, listen whether the model had no room for them."""
         if point == ON_RUN_END:
-            error = AgentResult.of(payload).error or ""
+            error = as_ours(payload, AgentResult).error or ""
             if not self.note and any(sign in error for sign in _SIGNS) and self._is_own(ctx):
                 self._overflows += 1
                 message = error.removeprefix("ContextOverflowError: ")
                 self._note_overflow(HookFailure(WINDOW, ON_RUN_END, self._overflows, message))
             return None
-        tokenizer = self._tokenizer or tokenizer_of(getattr(ctx, "llm", None))
+        tokenizer = self._tokenizer or tokenizer_of(as_ours(ctx, TurnContext).llm)
         messages = payload["messages"]
         counted = payload.get("counted")
         if counted is not None and counted[0] is messages and counted[1] <= self.max_context_tokens:

@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.points import ON_RUN_END, POINTS, Hook, HookResult, unknown_points
+from edgemem.hooks.points import ON_RUN_END, POINTS, Hook, HookResult, SecondPlace, unknown_points
+from edgemem.records import as_ours
 
 log = logging.getLogger("edgemem.hooks")
 
@@ -34,6 +35,17 @@ class HookFailure(msgspec.Struct, frozen=True):
     message: str
 
 
+class HookTraits(msgspec.Struct, frozen=True):
+    """What a hook says of itself, of any framework or file; what it does not say is as here."""
+
+    points: frozenset[str] = frozenset()
+    priority: int | None = None
+    fail_closed: bool = False
+    second_place: SecondPlace | None = None
+    note_timing: Callable[[str, str, float], None] | None = None
+    note_failure: Callable[[HookFailure], None] | None = None
+
+
 class HookEntry(msgspec.Struct, frozen=True):
     """What a hook does in one of its places."""
 
@@ -43,6 +55,8 @@ class HookEntry(msgspec.Struct, frozen=True):
     points: frozenset[str]
     priority: int
     fail_closed: bool
+    note_failure: Callable[[HookFailure], None] | None = None
+    """Is told of what any hook failed at."""
 
 
 class HookRegistry:
@@ -70,14 +84,15 @@ class HookRegistry:
         Raises:
             InvalidInputError: it is no hook, or names a point that does not exist.
         """
-        if not callable(hook) or not getattr(hook, "points", None):
+        traits = traits_of(hook)
+        if not callable(hook) or not traits.points:
             raise InvalidInputError(f"{hook_name(hook)} is no hook; it needs `points` and must be callable")
-        if unknown := unknown_points(hook.points):
+        if unknown := unknown_points(traits.points):
             raise InvalidInputError(f"{hook_name(hook)} names the {unknown}")
-        rank = int(getattr(hook, "priority", None) or 0) if priority is None else priority
-        closed = bool(getattr(hook, "fail_closed", False)) if fail_closed is None else fail_closed
-        entries = [HookEntry(hook, hook, hook.points, rank, closed)]
-        if second := getattr(hook, "second_place", None):
+        rank = int(traits.priority or 0) if priority is None else priority
+        closed = bool(traits.fail_closed) if fail_closed is None else fail_closed
+        entries = [HookEntry(hook, hook, traits.points, rank, closed, traits.note_failure)]
+        if second := traits.second_place:
             entries.append(HookEntry(hook, second.act, second.points, second.priority, closed))
         with self._lock:
             if any(hook is known for known in self):
@@ -85,8 +100,8 @@ class HookRegistry:
             self._entries = [*self._entries, *entries]
             ranked = sorted(self._entries, key=lambda entry: -entry.priority)
             self._at = {point: tuple(entry for entry in ranked if point in entry.points) for point in POINTS}
-            if timer := getattr(hook, "note_timing", None):
-                self._timers = [*self._timers, timer]
+            if traits.note_timing is not None:
+                self._timers = [*self._timers, traits.note_timing]
         return self
 
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
@@ -168,9 +183,8 @@ class HookRegistry:
             before = self._failures.get(key)
             failure = self._failures[key] = HookFailure(*key, before.count + 1 if before else 1, message)
         for entry in self._entries:
-            note = getattr(entry.hook, "note_failure", None)
-            if note is not None:
-                note(failure)
+            if entry.note_failure is not None:
+                entry.note_failure(failure)
         if before is None:
             log.warning(
                 "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error
@@ -198,6 +212,11 @@ def _checked(answer: Any, payload: Any) -> HookResult:
         # Hooks of EdgeVox hand back what they changed; the loop needs the rest as well.
         changed = {**payload, **changed} if payload.keys() - changed.keys() else changed
     return HookResult.replace(changed, reason=reason)
+
+
+def traits_of(hook: Any) -> HookTraits:
+    """Return what any hook says of itself."""
+    return as_ours(hook, HookTraits)
 
 
 def hook_name(hook: Any) -> str:

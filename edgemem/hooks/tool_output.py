@@ -1,7 +1,7 @@
 """ToolOutputTruncatorHook: a tool that answers with pages does not fill the window, and what is missing is said.
 
 Where the conversation is kept in SQLite, the whole text is kept with it, and the model is told its name: `read_more`
-(in `edgemem.loop.text_tools`) reads on from there. The name is made of the text, so a turn that is taken up again has the same.
+(in `edgemem.loop.toolbox`) reads on from there. The name is made of the text, so a turn that is taken up again has the same.
 
 What a turn's tools answer is shared out, since all of it stands in the window together: half of what is left goes to the
 calls that the model has just asked for, so that it may ask again. What was shown once is never changed (law 2).
@@ -163,14 +163,17 @@ class ToolOutputTruncatorHook:
         if len(text) <= max(room, _POINTER_CHARS):
             return None
         pointer = "" if ours else self._keep(conversation_of(ctx, self._conversation), text)
-        field = "error" if payload.result is None else "result"
+        is_error = payload.result is None
         if room >= LEAST_CHARS:
-            shown = shorten(getattr(payload, field), room, pointer=pointer)
+            shown = shorten(payload.error if is_error else payload.result, room, pointer=pointer)
         else:
             shown = POINTS_TO.format(pointer=pointer) if pointer else f"… ({len(text):,} characters)"
         # A copy: the payload of another framework is no record of ours, and others may hold it.
         shortened = copy.copy(payload)
-        setattr(shortened, field, shown)
+        if is_error:
+            shortened.error = shown
+        else:
+            shortened.result = shown
         return shortened
 
     def _keep(self, conversation: Conversation, text: str) -> str:
@@ -225,8 +228,7 @@ def _bytes(text: str) -> int:
 def _answer_text(payload: Any) -> str | None:
     """Return what the model is told of a call: its result, or, where it failed, why."""
     if payload.result is None:
-        error = getattr(payload, "error", None)
-        return error if isinstance(error, str) else None
+        return payload.error if isinstance(payload.error, str) else None
     return payload.result if isinstance(payload.result, str) else as_text(payload.result)
 
 

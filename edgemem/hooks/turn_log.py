@@ -32,11 +32,13 @@ from edgemem.hooks.points import (
     ON_RUN_START,
     AgentResult,
     SecondPlace,
+    TurnContext,
     attachable,
 )
 from edgemem.hooks.registry import replace_file
 from edgemem.llama.protocols import Generation
 from edgemem.llama.template.chat_template import text_of
+from edgemem.records import as_ours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,7 +226,7 @@ class TurnLogHook:
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
             new, reused = _compared(talk, running)
-        ended, (heard, ready) = AgentResult.of(payload), self._early()
+        ended, (heard, ready) = as_ours(payload, AgentResult), self._early()
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
@@ -239,7 +241,7 @@ class TurnLogHook:
             interrupted=ended.interrupted,
             failed=ended.error is not None,
             session=named(conversation_of(ctx, self._conversation).layout.session),
-            agent=named(str(getattr(ctx, "agent_name", "") or "")),
+            agent=named(str(as_ours(ctx, TurnContext).agent_name or "")),
             heard_early=heard,
             ready_early=ready,
         )
@@ -268,7 +270,7 @@ def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
 
 def _generation(ctx: Any) -> Generation | None:
     """Return what a chat model tells about its last answer; None if it tells nothing."""
-    llm = getattr(ctx, "llm", None)
+    llm = as_ours(ctx, TurnContext).llm
     newest = (getattr(model, "last", None) for model in (llm, getattr(llm, "chat", None)))
     return next((generation for generation in newest if isinstance(generation, Generation)), None)
 

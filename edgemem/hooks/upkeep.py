@@ -17,6 +17,7 @@ from edgemem.hooks.points import (
     SecondPlace,
     attachable,
 )
+from edgemem.records import as_ours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +113,7 @@ class KeepStateHook:
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> None:
         """Work, unless the turn was cut off: whoever did that is speaking."""
-        if not AgentResult.of(payload).interrupted:
+        if not as_ours(payload, AgentResult).interrupted:
             self.kept.work()
 
 

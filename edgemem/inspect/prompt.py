@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from edgemem.context.block.delta import VALUES
-from edgemem.context.block.head import head_of
+from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE, About, BlockLine
 from edgemem.context.block.select import adds, least_scores, only_asks, worth_saying
 from edgemem.context.budget import PARTS, Budget, divide
@@ -29,17 +28,14 @@ from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
-from edgemem.hooks.registry import HookRegistry
+from edgemem.hooks.registry import HookRegistry, hook_name
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
 from edgemem.llama.template.chat_template import text_of
 from edgemem.recall.search.search import RecallStats
 from edgemem.records import Message, Recalled, Session
 from edgemem.store.rights import readable
-
-if TYPE_CHECKING:
-    from edgemem.store.journal import TurnJournal
-
+from edgemem.store.sessions import SQLiteSessionStore
 
 Look = Callable[..., Sequence[Recalled]]
 """Finds for the utterance, with `speaker=…` as that person, else as the operator; nothing is held back for its score."""
@@ -259,14 +255,13 @@ def _laid_out(
     registry.fire(ON_RUN_START, ctx, {"task": utterance, "speaker": speaker})
     layout = conversation_of(ctx).layout
     for hook in hooks:
-        if isinstance(hook, PersistSessionHook):
+        if isinstance(hook, PersistSessionHook) and isinstance(hook.session_store, SQLiteSessionStore):
             # The stored session is taken up without marking what a crash left open.
-            journal: TurnJournal | None = getattr(hook.session_store, "journal", None)
-            if journal is not None:
-                epoch = journal.latest_epoch(hook.session_id)
-                turns = journal.read_turns(hook.session_id, from_n=epoch.first_turn if epoch else 0)
-                layout.resume(turns, epoch)
-                ctx.session.messages.extend(layout.messages)
+            journal = hook.session_store.journal
+            epoch = journal.latest_epoch(hook.session_id)
+            turns = journal.read_turns(hook.session_id, from_n=epoch.first_turn if epoch else 0)
+            layout.resume(turns, epoch)
+            ctx.session.messages.extend(layout.messages)
     ctx.session.messages.append({"role": "user", "content": utterance})
     system = [{"role": "system", "content": instructions}] if instructions else []
     asked = {"messages": [*system, *ctx.session.messages], "hop": 0, "tools": list(tools)}
@@ -312,7 +307,7 @@ def _notes(
         yield from _too_small(budget)
     for hook in hooks:
         if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *BESIDE)):
-            yield f"{getattr(hook, 'name', type(hook).__name__)} was not asked, because it may store something."
+            yield f"{hook_name(hook)} was not asked, because it may store something."
         if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.note:
             yield hook.note
     closed = sum(not turn.readable(layout.reader) for turn in layout.epoch_turns())

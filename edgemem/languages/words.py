@@ -12,7 +12,7 @@ import msgspec
 from edgemem.provisions import Pattern, provided
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 CODES = ("en", "de", "es", "vi", "zh")
 """The languages that are known in full."""
@@ -198,6 +198,41 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What people say where it matters: "Can I eat this?"."""
 
 
+class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What tells how much a sentence says; phrases are written as for `templates`."""
+
+    questions: Items
+    """What a question begins with; recognisers that write no question mark write no full stop either."""
+    first_person: Items
+    decisions: Items
+    """What was decided, or matters from now on."""
+    begin_denials: Items
+    """What says, as a sentence begins, that something said before is not so,"""
+    denials: Items
+    """and what does anywhere in it."""
+    changes: Items
+    """What says that something is otherwise than before."""
+    leaning: Items
+    """What a sentence begins with that leans on the one before."""
+    failures: Items
+    """What a tool says that failed."""
+    days: WordSet
+    months: WordSet
+    numbers: WordSet
+    empty: WordSet
+    """Words that say nothing in a summary."""
+    refers: Items
+    """What an answer begins with that speaks of what the question was about,"""
+    before_refers: Items
+    """perhaps behind one of these,"""
+    answers_before: Items
+    """or of these, with a comma or without."""
+    small_talk: Items
+    behind_small_talk: Items
+    of_small_talk: WordSet
+    """Words of sentences that say nothing else."""
+
+
 Row = Literal["number", "ordinal", "month", "season", "weekday"]
 Named = Literal["number", "part", "day", "unit", "shift", "holiday", "opens", "joins", "closes", "few"]
 Plain = Literal[
@@ -328,6 +363,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Letters and signs by which the language is known."""
     stemmer: str = ""
     """The stemmer of the Snowball project for it, if there is one that we use."""
+    cues: Cues | None = None
     vocabulary: Vocabulary | None = None
     to_you: Exact = Exact()
     """What holds a `you` and is not who does something."""
@@ -394,16 +430,16 @@ def says_not_to_forget(text: str) -> bool:
     return do_not_forget.stand_in(" ".join(small(text).split()))
 
 
-def in_any(key: str) -> Exact:
-    """Return the phrases that the files of all languages list under a key."""
-    return Exact(",".join(item for words in all_words().values() for item in getattr(words, key).items))
+def in_any(pick: Callable[[Words], Exact]) -> Exact:
+    """Return the phrases that `pick` takes of the words of each language, as one."""
+    return Exact(",".join(item for words in all_words().values() for item in pick(words).items))
 
 
 def templates(items: Iterable[str], values: Iterable[str] = ()) -> Pattern:
     """Return what finds phrases whole in a text as `small` writes it.
 
-    In each phrase "/" stands between words for the same place, "*" for any letters, "…" for some words between, or a few
-    signs, and "{value}" for one of some values.
+    In each phrase "/" stands between words for the same place, "*" for any letters, "+" behind a letter for more of it, "…" for
+    some words between, or a few signs, and "{value}" for one of some values.
     """
     value = rf"(?:{'|'.join(_template(item) for item in values)})"
     signs = [_template(item, rf"\w{{0,{_SIGNS_BETWEEN}}}") for item in items if _SIGN.match(item)]
@@ -411,11 +447,25 @@ def templates(items: Iterable[str], values: Iterable[str] = ()) -> Pattern:
     return Pattern("|".join([*signs, *([rf"(?<!\w)(?:{'|'.join(words)})(?!\w)"] if words else [])]) or "(?!)")
 
 
+def either(items: Items) -> str:
+    """Return an expression that matches any of some phrases, written as for `templates`."""
+    return f"(?:{'|'.join(map(_template, items.items))})"
+
+
+def cues() -> Cues:
+    """Return what tells how much an English sentence says."""
+    known = all_words()["en"].cues
+    if known is None:
+        raise LookupError("en.toml has no [cues]")
+    return known
+
+
 def _template(item: str, between: str = rf"\b.{{0,{_LETTERS_BETWEEN}}}\b") -> str:
     places = []
     for place in item.split():
         ways = [
-            re.escape(way).replace(r"\*", r"\w*").replace(r"\{value\}", "{value}") for way in place.split("/")
+            re.escape(way).replace(r"\*", r"\w*").replace(r"\+", "+").replace(r"\{value\}", "{value}")
+            for way in place.split("/")
         ]
         places.append(ways[0] if len(ways) == 1 else f"(?:{'|'.join(ways)})")
     return r"\s".join(places).replace(r"\s…\s", between).replace("…", between)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 from collections import OrderedDict
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.forward import Forward
 from edgemem.llama.models.catalog import find_entry, find_model, load_catalogue, read_pin
-from edgemem.llama.models.gguf import read_header
+from edgemem.llama.models.gguf import read_header, sampled
 from edgemem.llama.protocols import Embedder
 from edgemem.llama.thread import Job, ModelHandle
 
@@ -89,8 +88,6 @@ class Encoder:
         return vector
 
 
-_MIB = 1 << 20
-_SAMPLE = 4096
 _NAME_CHARS = 60
 _REMEMBERED = 64  # vectors of questions: what was looked up ahead is asked again when the sentence has ended
 _REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
@@ -137,8 +134,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
         self.fingerprint = _fingerprint(path, header, n_ctx, query_prefix, text_prefix)
         """Changes with the model, the prefixes, the length at which text is cut, and the pooling.
 
-        Of the file, the size, the first and last MiB and the first 4 KiB of each MiB between them count: no training
-        leaves those as they were, and opening a large file stays quick.
+        Of the file, its size counts, and what `sampled` reads of it.
         """
         self._remembered: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
@@ -236,14 +232,7 @@ def _dimensions(header: Header) -> int:
 
 
 def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text_prefix: str) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        digest.update(file.read(_MIB))
-        for at in range(_MIB, header.size - _MIB, _MIB):
-            file.seek(at)
-            digest.update(file.read(_SAMPLE))
-        file.seek(max(0, header.size - _MIB))
-        digest.update(file.read(_MIB))
+    digest = sampled(path)
     pooling, dimensions = header.number("pooling_type", 1), header.number("embedding_length")
     settings = repr((header.size, n_ctx, query_prefix, text_prefix, pooling, dimensions))
     digest.update(settings.encode())
@@ -287,14 +276,11 @@ class LlamaEmbed:
         """Return a string that changes with the model, the prefixes, the length at which text is cut, and the pooling."""
         path = Path(self._llm.model_path)
         settings = (self._prefixes, self._most_tokens, self._pooling, sorted(self._llm.metadata.items()))
-        digest = hashlib.sha256(repr(settings).encode("utf-8", "replace"))
-        # Two trainings of one model differ in nothing but their weights.
         try:
-            with path.open("rb") as file:
-                file.seek(max(0, path.stat().st_size - _MIB))
-                digest.update(file.read())
+            digest = sampled(path)
         except OSError as error:
             raise ModelError(f"{path} cannot be read ({error.strerror}); leave it where it is") from error
+        digest.update(repr(settings).encode("utf-8", "replace"))
         return f"{path.stem}:{digest.hexdigest()[:24]}"
 
     def __call__(self, text: str) -> list[float]:

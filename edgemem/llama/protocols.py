@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -121,6 +122,12 @@ class Reranker(Protocol):
     def close(self) -> None:
         """Free the model; a second call does nothing."""
         ...
+
+
+def model_file(model: Embedder | Reranker | None) -> Path | None:
+    """Return the file of a model; None: there is no model, or it is one of the caller's own that has no file."""
+    path = getattr(model, "path", None)
+    return path if isinstance(path, Path) else None
 
 
 @runtime_checkable

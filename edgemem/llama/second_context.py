@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from edgemem.errors import EdgememError, InvalidInputError, ModelError
 from edgemem.llama import backend
+from edgemem.llama.backend import copy_of, copy_out, held_by, make_alike, put_in, set_state, why_unfit
 from edgemem.llama.conversation import SinglePrompts
 from edgemem.llama.forward import Interrupt, watching
 from edgemem.llama.protocols import Generation
-from edgemem.llama.sequence import copy_of, copy_out, held_by, make_alike, put_in, set_state, why_unfit
 from edgemem.llama.tokens.log import common_prefix
 
 if TYPE_CHECKING:

@@ -33,12 +33,13 @@ from edgemem.records import (
     Fact,
     Heard,
     Reader,
+    as_ours,
 )
 from edgemem.scopes import is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
 from edgemem.store.memory_store import TableMemoryStore
-from edgemem.store.protocols import MemoryStore, as_ours
+from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import Later, settled
 
@@ -163,7 +164,7 @@ def memory_tools(
 
 def _search_of(store: Any) -> Recaller:
     """Return the search of a store that finds facts by meaning itself."""
-    search = getattr(store, "search_facts", None)
+    search = abilities_of(store).search_facts
     if search is None:
         raise InvalidInputError(
             f"search_memory needs a store that searches by meaning, and {type(store).__name__} does not; take a"
@@ -386,8 +387,9 @@ class _MemoryTools:
         return facts if key is None else [fact for fact in facts if fact.key.casefold() == key.casefold()]
 
     def _versions(self, key: str, scope: str) -> list[Fact]:
-        if hasattr(self._store, "fact_history"):
-            return [as_ours(fact, Fact) for fact in self._store.fact_history(key, scope=scope)]
+        history = abilities_of(self._store).fact_history
+        if history is not None:
+            return [as_ours(fact, Fact) for fact in history(key, scope=scope)]
         return [as_ours(fact, Fact) for fact in self._store.facts(scope=scope) if fact.key == key]
 
     def _unknown(self, turn: ToolTurn, key: str) -> str:

@@ -1,7 +1,7 @@
 """Memory, the object that most users need: it opens a home and wires all floors below.
 
 `memory` is the object itself; `files` opens what stands behind it and `opened` what works on that, `session` makes the hooks of one
-conversation, `idle` and `upkeep` work while nobody speaks, `reload` and `watch` pick
+conversation, `idle` works while nobody speaks, `reload` and `watch` pick
 up edited files, `health` and `stats` tell how it goes. A setting is read from `Memory.settings` where it is used, never copied.
 """
 

@@ -19,7 +19,7 @@ from edgemem.errors import (
 )
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder, Reranker
-from edgemem.memory.truth import TruthFile
+from edgemem.memory.home import TruthFile
 from edgemem.provisions import lay_in
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall

@@ -1,4 +1,4 @@
-"""Health: what works in this home on this machine, and what to do about the rest; `model_health` looks at models."""
+"""Health: what works in this home on this machine, and what to do about the rest."""
 
 from __future__ import annotations
 
@@ -11,32 +11,38 @@ from typing import TYPE_CHECKING
 
 from edgemem.config.faults import removed_note
 from edgemem.config.profile import removed_keys
-from edgemem.errors import ReplacedError, StoreError
+from edgemem.context.compaction.model import ModelSummarizer, SummaryCounts, memory_of
+from edgemem.errors import (
+    ClosedError,
+    ContextOverflowError,
+    ReplacedError,
+    ServerError,
+    StoreError,
+    TemplateError,
+)
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.hooks.prompt import WINDOW
 from edgemem.llama.models.catalog import find_entry
-from edgemem.memory.model_health import (
-    age_of,
-    check_compaction,
-    check_state,
-    check_tokenizer,
-    check_window,
-    ok,
-    warn,
-)
+from edgemem.llama.protocols import model_file
+from edgemem.llama.server.chat import HttpSide, find_no_slot
+from edgemem.llama.state import headers_in
+from edgemem.llama.template.append_only import grows_by_appending
 from edgemem.memory.watch import fault_of_watching
 from edgemem.recall.rank.rerank import MOST as RERANK_MOST
 from edgemem.records import Check
 from edgemem.scopes import meant_by
 from edgemem.store.backups import backup_paths
 from edgemem.store.db.wal import stamp_of
+from edgemem.store.epochs import count_reasons
 from edgemem.store.spellings import joined_names, stray_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Sized
 
-    from edgemem.llama.protocols import Embedder, Reranker
+    from edgemem.context.budget import Budget
+    from edgemem.llama.protocols import Embedder, Reranker, Tokenizer
     from edgemem.memory.opened import OpenHome
+    from edgemem.records import Message
 
 _log = logging.getLogger(__name__)
 
@@ -59,10 +65,10 @@ def check(memory: OpenHome) -> list[Check]:
         _vectors(memory),
         _embedder(memory),
         _reranker(memory),
-        check_tokenizer(memory),
-        check_window(memory),
-        check_state(memory),
-        check_compaction(memory),
+        _tokenizer(memory),
+        _window(memory),
+        _state(memory),
+        _compaction(memory),
         _disk(memory),
         _clock(memory),
         _upkeep(memory),
@@ -70,6 +76,16 @@ def check(memory: OpenHome) -> list[Check]:
         _profile(memory),
         _hooks(memory),
     ]
+
+
+def _ok(name: str, detail: str) -> Check:
+    """Return a row of `check` that says all is well."""
+    return Check(name, "ok", detail)
+
+
+def _warn(name: str, detail: str, advice: str) -> Check:
+    """Return a row of `check` that warns, and says what to do; the robot goes on."""
+    return Check(name, "warn", detail, advice)
 
 
 def _database(memory: OpenHome) -> Check:
@@ -89,7 +105,7 @@ def _database(memory: OpenHome) -> Check:
         save = f"save what can be read with `sqlite3 {database.path} .recover`"
         advice = "Stop the robot: edgemem restore" if newest else f"Stop the robot and {save}."
         return Check("database", "fail", f"SQLite {version} finds damage: {wrong[0]}", advice)
-    return ok("database", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
+    return _ok("database", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
 
 def _turns(memory: OpenHome) -> Check:
@@ -98,10 +114,10 @@ def _turns(memory: OpenHome) -> Check:
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
         advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
-        return warn("turns", str(backlog), advice)
+        return _warn("turns", str(backlog), advice)
     if backlog.turns:
-        return warn("turns", str(backlog), "They are tried again by themselves; nothing is lost.")
-    return ok("turns", "all are written")
+        return _warn("turns", str(backlog), "They are tried again by themselves; nothing is lost.")
+    return _ok("turns", "all are written")
 
 
 def _backups(memory: OpenHome) -> Check:
@@ -110,34 +126,34 @@ def _backups(memory: OpenHome) -> Check:
     try:
         memory.backups.check_folder()
     except StoreError as error:
-        return warn("backups", str(error), "Until then none is made.")
+        return _warn("backups", str(error), "Until then none is made.")
     if newest is None and not every_h:
-        return warn("backups", "switched off ([backup] every_h)", "edgemem backup makes one by hand.")
+        return _warn("backups", "switched off ([backup] every_h)", "edgemem backup makes one by hand.")
     newest_at = memory.database.born() if newest is None else stamp_of(newest)
     hours = memory.database.now() / 3600 - newest_at / 3.6e9
     if newest is None:
         if hours < every_h:
-            return ok("backups", "none yet; one is made when nobody speaks")
-        return warn("backups", f"there is none, and the memory is {age_of(hours)} old", idle)
+            return _ok("backups", "none yet; one is made when nobody speaks")
+        return _warn("backups", f"there is none, and the memory is {_age_of(hours)} old", idle)
     count = len(memory.backups.own())
     others = len(backup_paths(memory.backups.folder)) - count
-    detail = f"{count} kept, the newest is {age_of(hours)} old and was good when it was made: {newest.name}"
+    detail = f"{count} kept, the newest is {_age_of(hours)} old and was good when it was made: {newest.name}"
     if others:
         detail += f"; {others} of another memory, or damaged, stay until you remove them"
     if every_h and memory.database.high_water() > newest_at and hours > 2 * every_h:
-        return warn("backups", detail, idle)
-    return ok("backups", detail)
+        return _warn("backups", detail, idle)
+    return _ok("backups", detail)
 
 
 def _erasing(memory: OpenHome) -> Check:
     pending = memory.erasing()
     if not pending:
-        return ok("erasing", "what was forgotten is gone from every file")
+        return _ok("erasing", "what was forgotten is gone from every file")
     files = "; ".join(
         f"{', '.join(name for name, reason in pending.items() if reason == why)} ({why})"
         for why in dict.fromkeys(pending.values())
     )
-    return warn(
+    return _warn(
         "erasing",
         f"what was forgotten may still stand in {files}; nobody recalls it",
         "It goes by itself when nobody speaks. If it stays, end other programs that read these files.",
@@ -163,8 +179,8 @@ def _losses(memory: OpenHome) -> Check:
         )
     detail = "; ".join(sentences)
     if losses:
-        return warn("losses", detail, "When you have seen this: edgemem check --acknowledge")
-    return ok("losses", detail or "none")
+        return _warn("losses", detail, "When you have seen this: edgemem check --acknowledge")
+    return _ok("losses", detail or "none")
 
 
 def _more(rows: Sized) -> str:
@@ -181,11 +197,11 @@ def _names(memory: OpenHome) -> Check:
     stray, joined = stray_scopes(memory.database), joined_names(memory.database)
     sentences = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
     if not stray:
-        return ok("names", "; ".join(sentences) or "every scope has a known form")
+        return _ok("names", "; ".join(sentences) or "every scope has a known form")
     listed = ", ".join(f"{row.scope} ({row.facts + row.preferences})" for row in stray[:_LISTED])
     more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
     first = stray[0].scope
-    return warn(
+    return _warn(
         "names",
         "; ".join([f"scopes of unknown forms, which the operator alone reads: {listed}{more}", *sentences]),
         f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
@@ -195,19 +211,19 @@ def _names(memory: OpenHome) -> Check:
 def _vectors(memory: OpenHome) -> Check:
     version = memory.index.vec_version
     if version is None:
-        return warn(
+        return _warn(
             "vectors",
             "sqlite-vec cannot be loaded into this Python's SQLite; searching goes on without it, only slower",
             "Use a Python whose sqlite3 can load extensions, such as the system's.",
         )
-    return ok("vectors", f"sqlite-vec {version}")
+    return _ok("vectors", f"sqlite-vec {version}")
 
 
 def _index(memory: OpenHome) -> Check:
     if memory.index_fault and not memory.database.read_only:
         detail = f"{memory.index_fault.rstrip('.')}; until then it is made in memory at each start"
-        return warn("index", detail, "Move away what stands there, or mend its rights, and restart.")
-    return ok("index", memory.index_fault or "in its file")
+        return _warn("index", detail, "Move away what stands there, or mend its rights, and restart.")
+    return _ok("index", memory.index_fault or "in its file")
 
 
 def _embedder(memory: OpenHome) -> Check:
@@ -218,19 +234,19 @@ def _embedder(memory: OpenHome) -> Check:
     if memory.embedder_fault:
         return Check("embedder", "fail", memory.embedder_fault, advice)
     if memory.embedder is None:
-        return warn("embedder", f"{name or 'none'}: not here; recall goes by words alone", advice)
+        return _warn("embedder", f"{name or 'none'}: not here; recall goes by words alone", advice)
     if gone := _gone(memory.embedder):
         words = f"{gone}; without it recall goes by words alone, and its vectors are kept until it is back"
-        return warn("embedder", words, advice)
+        return _warn("embedder", words, advice)
     detail = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
     waiting = memory.index.pending()["vectors"]
     if waiting:
         detail += f"; {waiting:,} texts wait for their vectors, and are found by their words until idle time has made them"
-    return ok("embedder", detail)
+    return _ok("embedder", detail)
 
 
 def _gone(model: Embedder | Reranker | None) -> str:
-    path = getattr(model, "path", None)  # one of the caller's own may have no file
+    path = model_file(model)
     return f"{path} is gone" if path is not None and not path.is_file() else ""
 
 
@@ -239,15 +255,15 @@ def _reranker(memory: OpenHome) -> Check:
     fault = memory.reranker_fault or last.rerank_fault
     if fault or gone:
         advice = "Until then the first order stays. Name another in edgemem.toml under [recall] rerank."
-        return warn("reranker", fault or f"{gone}; after a restart nothing is read again", advice)
+        return _warn("reranker", fault or f"{gone}; after a restart nothing is read again", advice)
     if memory.reranker is None:
-        return ok("reranker", "none ([recall] rerank)")
+        return _ok("reranker", "none ([recall] rerank)")
     name = settings.rerank or "the caller's own"
     detail = f"{name}, reads {RERANK_MOST} at most in {settings.rerank_ms:g} ms"
     if last.reranked or last.rerank_late:
         late = ", and was late for more" if last.rerank_late else ""
         detail += f"; read {last.reranked} in the newest recall, in {last.rerank_ms:.0f} ms{late}"
-    return ok("reranker", detail)
+    return _ok("reranker", detail)
 
 
 def _disk(memory: OpenHome) -> Check:
@@ -263,15 +279,15 @@ def _disk(memory: OpenHome) -> Check:
         )
     free = shutil.disk_usage(memory.home).free / 1e6
     if free < SPARE_MB:
-        return warn("disk", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
-    return ok("disk", f"{free / 1e3:.1f} GB free at {memory.home}")
+        return _warn("disk", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
+    return _ok("disk", f"{free / 1e3:.1f} GB free at {memory.home}")
 
 
 def _clock(memory: OpenHome) -> Check:
     trust = memory.clock.trust()
     if trust.trusted:
-        return ok("clock", trust.reason)
-    return warn(
+        return _ok("clock", trust.reason)
+    return _warn(
         "clock",
         trust.reason,
         "Let the clock be set (NTP or an RTC); the order of memories is right all the same.",
@@ -283,10 +299,10 @@ def _upkeep(memory: OpenHome) -> Check:
     if failures:
         worst = failures[0]
         often = "" if worst.times == 1 else f" {worst.times} times"
-        return warn("upkeep", f"{worst.step} failed{often}: {worst.message}", "See the log.")
+        return _warn("upkeep", f"{worst.step} failed{often}: {worst.message}", "See the log.")
     waiting = [f"{count:,} {name}" for name, count in memory.pending().items() if count]
     words = f"{', '.join(waiting)} wait for idle time, and are found by their words until then"
-    return ok("upkeep", words if waiting else "nothing left to do")
+    return _ok("upkeep", words if waiting else "nothing left to do")
 
 
 def _files(memory: OpenHome) -> Check:
@@ -295,12 +311,12 @@ def _files(memory: OpenHome) -> Check:
     watcher, problems = reload.watcher, reload.problems
     if problems:
         problem = next(iter(problems.values()))
-        return warn("files", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
+        return _warn("files", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
     if fault := watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else ""):
-        return warn("files", fault, "Until then files are looked at every few seconds.")
+        return _warn("files", fault, "Until then files are looked at every few seconds.")
     if note := reload.restart_note():
-        return warn("files", note, "Restart edgemem when it suits.")
-    return ok("files", "changes of the profile, notes, hooks and models are picked up while running")
+        return _warn("files", note, "Restart edgemem when it suits.")
+    return _ok("files", "changes of the profile, notes, hooks and models are picked up while running")
 
 
 def _profile(memory: OpenHome) -> Check:
@@ -308,9 +324,9 @@ def _profile(memory: OpenHome) -> Check:
     source = memory.reload.source
     names = removed_keys(source) if source is not None and source.is_file() else ()
     if source is None or not names:
-        return ok("profile", "every key is known")
+        return _ok("profile", "every key is known")
     detail = f"{', '.join(names)} in {source.name}: edgemem knows that no more, and ignores it"
-    return warn("profile", detail, removed_note(names))
+    return _warn("profile", detail, removed_note(names))
 
 
 def _hooks(memory: OpenHome) -> Check:
@@ -319,11 +335,178 @@ def _hooks(memory: OpenHome) -> Check:
     if not journal.backlog().turns and not journal.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
-        return ok("hooks", "no failure on record")
+        return _ok("hooks", "no failure on record")
     worst = max(failures, key=lambda failure: failure.count)
     often = "once" if worst.count == 1 else f"at least {worst.count} times"
-    return warn(
+    return _warn(
         "hooks",
         f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{_more(failures)}",
         f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
     )
+
+
+def _tokenizer(memory: OpenHome) -> Check:
+    """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
+    own = [memory.tokenizer] if memory.tokenizer.exact else []
+    using = [budget.tokenizer for budget in memory.diagnostics.budgets() if budget.tokenizer.exact]
+    costs = dict(filter(None, map(_growth, [*own, *using])))
+    if not costs:
+        return _ok(
+            "tokenizer",
+            "none of its own: counts are exact where a chat model lends its tokenizer, and estimates elsewhere",
+        )
+    detail = "; ".join(costs)
+    if any(costs.values()):
+        advice = "Replies are right, only later; pass another chat template if that is too slow."
+        return _warn("tokenizer", detail, advice)
+    return _ok("tokenizer", detail)
+
+
+def _growth(tokenizer: Tokenizer) -> tuple[str, bool] | None:
+    """Return what a chat template costs, and whether it costs anything; None where its model was closed meanwhile."""
+    try:
+        tokenizer.count([{"role": "user", "content": "Hello."}])
+        growth = grows_by_appending(tokenizer)
+    except TemplateError as error:
+        return str(error), True
+    except ClosedError:
+        return None
+    except ServerError as error:
+        return f"exact; its chat template could not be looked at: {str(error).rstrip('.')}", False
+    if not growth:
+        return f"{growth.reason}: what changes is read again each turn", True
+    if growth.reason:
+        return f"exact; {growth.reason}, and is kept from it", False
+    return f"exact; the chat template only appends{_in_one_piece(tokenizer)}", False
+
+
+def _in_one_piece(tokenizer: Tokenizer) -> str:
+    """Tell what it costs where a vocabulary has no marker of the template, so that a prompt cannot be cut into turns."""
+    asked: list[Message] = [{"role": role, "content": "Hello."} for role in ("user", "assistant", "user")]
+    if len(tokenizer.render(asked).segments) > 2:  # a token that begins every text, and the text
+        return ""
+    return (
+        ", but the vocabulary has none of its markers: each prompt is tokenised whole, and where history was changed, all"
+        " behind the first reply is read again"
+    )
+
+
+def _window(memory: OpenHome) -> Check:
+    """Tell which window counts, and whether instructions, tools and a turn fit it."""
+    context = memory.profile.context
+    overflows = [failure for failure in memory.failures.read() if failure.hook == WINDOW]
+    if overflows:
+        often = "" if overflows[0].count == 1 else f", at least {overflows[0].count} times"
+        advice = (
+            "Give the hooks the model (`hooks(model=…)`), or name its window under [context] window_tokens; then delete "
+            f"{memory.failures.path}."
+        )
+        return _warn("window", f"a prompt did not fit{often}: {overflows[0].message}", advice)
+    known = {budget.window_tokens: budget for budget in memory.diagnostics.budgets()}
+    too_small = next(filter(None, map(_too_small, known.values())), "")
+    if too_small:
+        advice = "Until then every part of a prompt has less than its least."
+        return Check("window", "fail", too_small, advice)
+    window = min(known, default=context.window_tokens)
+    if window < context.window_tokens:
+        return _warn(
+            "window",
+            f"the model's has {window:,} tokens and the profile says {context.window_tokens:,}: the model's counts",
+            f"Set window_tokens = {window} under [context], or open the model with a larger n_ctx (its server: -c).",
+        )
+    models = [budget.model_window for budget in known.values() if budget.model_window]
+    whose = f"; the model's has {max(models):,}" if models else ""
+    return _ok("window", f"{window:,} tokens, as the profile says{whose}")
+
+
+def _too_small(budget: Budget) -> str:
+    """Return why instructions, tools and a turn do not fit a window, or nothing if they do."""
+    try:
+        budget.check_head()
+    except ContextOverflowError as error:
+        return str(error)
+    return ""
+
+
+def _state(memory: OpenHome) -> Check:
+    """Tell what is kept of chat models, so that a restart need not evaluate it again."""
+    name, here = "kept state", memory.diagnostics.kept_states()
+    for kept in here:
+        if kept.off:
+            return _warn(name, f"nothing is kept: {kept.off}", "A restart evaluates the whole prompt.")
+    if memory.profile.chat.keep_state == "off":
+        return _ok(name, "switched off ([chat] keep_state)")
+    what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
+    states = [
+        f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
+        f" {_age_of((memory.database.now() - header.at) / 3600)} old"
+        for path, header in headers_in(memory.home / "db")
+    ]
+    faults = [
+        f"a kept state was not used: {kept.fault}" if kept.ignored else kept.fault
+        for kept in here
+        if kept.fault
+    ]
+    if faults:
+        advice = "The prompt is evaluated anew; the state is kept again by itself."
+        return _warn(name, "; ".join([*faults, *states]), advice)
+    return _ok(name, "; ".join(states) or "none yet; a chat model in this process writes it after a turn")
+
+
+def _compaction(memory: OpenHome) -> Check:
+    """Tell how summaries are made, what that costs, and why the model's were not used."""
+    settings = memory.profile.compaction
+    writer, slotless = _writer(memory)
+    counts = SummaryCounts.of(count_reasons(memory.database))
+    detail = "; ".join(filter(None, (writer, counts.as_text(), _read_ahead(memory, counts))))
+    faults = [prefix.off for prefix in memory.diagnostics.prefixes() if prefix.off]
+    if faults:
+        advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
+        return _warn("compaction", f"{detail}; nothing is read ahead: {faults[0]}", advice)
+    if slotless:
+        return _warn("compaction", detail, 'Or set summarizer = "extractive" under [compaction].')
+    if settings.summarizer == "model" and counts.poor:
+        advice = 'Take a larger chat model, or set summarizer = "extractive" under [compaction], which costs nothing.'
+        return _warn("compaction", detail, advice)
+    return _ok("compaction", detail)
+
+
+def _writer(memory: OpenHome) -> tuple[str, str]:
+    """Return how summaries are made, and why the chat model does not write them although the profile says so."""
+    settings, chat = memory.profile.compaction, memory.profile.chat
+    extractive, why = "summaries are made of sentences that were said", ""
+    if settings.summarizer == "extractive":
+        return extractive, ""
+    remote = bool(chat.server)
+    used = memory.diagnostics.summarizers()
+    if used:  # what the sessions of this process really have
+        writers = [summarizer.model for summarizer in used if isinstance(summarizer, ModelSummarizer)]
+        remote = any(isinstance(model, HttpSide) for model in writers)
+        if not writers:
+            why = (chat.server and find_no_slot(chat)) or (
+                "no session has a chat model that could write them; give the hooks one (`hooks(model=…)`), in this process"
+                " or with a second slot of its server (-np 2)"
+            )
+    elif remote:
+        why = find_no_slot(chat)
+    if why:
+        return f"{extractive}: {why}", why
+    here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
+    return f"the chat model writes summaries {'in another slot of its server' if remote else here}", ""
+
+
+def _read_ahead(memory: OpenHome, counts: SummaryCounts) -> str:
+    """Tell what reading new prompts in idle time comes to, where it is switched on."""
+    if not memory.profile.compaction.warm:
+        return ""
+    epochs = counts.model + counts.extractive
+    tokens = memory.profile.context.window_tokens * 3 // 4
+    before = f", before {counts.ahead} of {epochs} epochs" if epochs else ""
+    return f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads){before}"
+
+
+def _age_of(hours: float) -> str:
+    """Return an age in words."""
+    if hours >= 48:
+        return f"{hours / 24:.0f} days"
+    return f"{hours:.0f} hours" if hours >= 2 else "under two hours"

@@ -1,14 +1,269 @@
-"""The home: a directory that belongs to its owner alone, and the profile that stands in it."""
+"""The home: a directory that belongs to its owner alone, and the profile that stands in it.
+
+The truth of a home: opened, missed where it was lost, put back from a backup, or begun anew.
+
+A home knows that it has had a truth: its mark says which, the index was made from it, and the backups hold it. So a file
+that is missing, empty, or another one is never taken for a new memory. Whatever stands in the truth's place when another
+takes it is put aside under a dated name, with its log; what is derived from it is removed.
+
+Turns that wait to be written beside the truth were accepted and never stood in a backup. They stay where they are, and
+are written into what was put back: each is written once, whatever stands there already. Only where somebody puts a truth
+of another home in the place, or begins anew beside a sound one, they belong to what went, and go aside with it.
+"""
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.config import Profile, load_profile, profile_named
-from edgemem.errors import InvalidInputError, ReadOnlyError
+from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.fence import clean
-from edgemem.memory.truth import had_truth
+from edgemem.recall.index.file import truth_of
+from edgemem.store.backups import Loss, Mark, backup_paths, newest_good, read_mark, write_mark
+from edgemem.store.db.connection import copy_database, origin_of
+from edgemem.store.db.database import Database
+from edgemem.store.db.files import HomeLock, meaning_of, sync
+from edgemem.store.db.schema import TRUTH
+from edgemem.store.spool import spool_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.clock import Clock
+    from edgemem.config import StoreSettings
+    from edgemem.store.db.schema import Migration
+
+_LOCK = "home.lock"
+_ASIDE = ".aside-%Y%m%dT%H%M%SZ"
+
+_log = logging.getLogger(__name__)
+
+
+class Replaced(NamedTuple):
+    """What took the truth's place."""
+
+    until: float
+    """When its newest record was made, in seconds since the epoch; 0: it holds none."""
+    aside: list[Path]
+    """What stood there before."""
+
+
+class TruthFile:
+    """The file that holds a home's truth, and what stands beside it.
+
+    Args:
+        timeout_s: how long to wait for others who have the home open, or replace its files.
+        migrations: the schema; steps that the file has not seen are run.
+    """
+
+    def __init__(
+        self, home: Path, *, clock: Clock, timeout_s: float, migrations: Sequence[Migration] = TRUTH
+    ) -> None:
+        self.home = home
+        self.folder = home / "db"
+        self.path = self.folder / "memory.db"
+        self.backups = home / "backups"
+        self._clock, self._migrations = clock, migrations
+        try:
+            self.lock = HomeLock(self.folder / _LOCK, timeout_s=timeout_s)
+        except OSError as error:
+            raise meaning_of(error, self.folder / _LOCK) from error
+
+    def open(self, settings: StoreSettings, *, restore: str | None = None) -> Database:
+        """Open the truth, or make a new one in a home that never had any; from then on this process shares the home's lock.
+
+        Args:
+            restore: "newest": a truth that was lost or is damaged is replaced by the newest good backup, or where there is
+                none by an empty one, and `check` tells of it; the whole file is looked at. None: an error says what to do.
+
+        Where it cannot be written it is opened to be read only.
+
+        Raises:
+            LostTruthError: the home had a truth, and it is missing, empty or another one.
+            CorruptError: it is damaged.
+        """
+        if restore not in (None, "newest"):
+            raise InvalidInputError(f'restore can be None or "newest", not {restore!r}.')
+        self.lock.share()
+        try:
+            return self._open(settings, thorough=restore is not None)
+        except ReadOnlyError as error:
+            if not self.path.exists():
+                raise
+            _log.error("This memory can only be read, and nothing will be stored: %s", error)
+            return self._database(self.path, read_only=True, busy_timeout_s=settings.busy_timeout_s)
+        except CorruptError as error:
+            if restore is None:
+                good = self.newest_backup()
+                advice = (
+                    f"`edgemem restore --home {self.home}` puts back the newest good backup, {good}."
+                    if good is not None
+                    else f"There is no good backup; `edgemem restore --empty --home {self.home}` puts aside what is left"
+                    " and begins anew."
+                )
+                raise type(error)(f"{_fault(error)} {advice}") from error
+        self.lock.hold_alone()
+        try:  # another process may have put it back meanwhile
+            self._open(settings, thorough=True).close()
+        except CorruptError as error:
+            self._replace_lost(_fault(error))
+        self.lock.share()
+        return self._open(settings)
+
+    def is_sound(self) -> bool:
+        """Tell whether the truth can be read, and is not damaged."""
+        return origin_of(self.path, thorough=True) is not None
+
+    def newest_backup(self) -> Path | None:
+        """Return the newest good backup of this home's truth; None if there is none."""
+        mark = read_mark(self.folder)
+        return newest_good(self.backups, mark.truth if mark is not None else 0)
+
+    def replace(self, source: Path | None, *, loss: str = "") -> Replaced:
+        """Put a copy of a file in the truth's place, or begin anew; in one step, while nobody has the home open.
+
+        Args:
+            source: a backup, or another truth; None: begin anew.
+            loss: what was wrong with the truth, where nobody stands beside: `check` tells of it.
+
+        Raises:
+            InvalidInputError: the source is no memory of edgemem, or is damaged.
+            StoreError: the disk does not allow it; what was there is still there then, at the worst under its dated name.
+        """
+        mark, fresh = read_mark(self.folder), self.folder / ".memory.db.restoring"
+        sound = self.is_sound()
+        try:
+            if source is not None:
+                copy_database(source, fresh)
+            else:
+                fresh.unlink(missing_ok=True)  # what a process that was killed had begun
+                self._database(fresh).close()
+            origin = origin_of(fresh, thorough=True)
+            if origin is None:
+                raise InvalidInputError(f"{source} is no sound memory of edgemem; name another file.")
+            if mark is None:
+                write_mark(self.folder, Mark())  # whatever is cut off from here on is noticed
+            same = mark is not None and mark.truth == origin.truth
+            aside = self._put_aside(waiting=not same and (sound if source is None else mark is not None))
+            fresh.replace(self.path)
+            sync(self.folder)
+            until = origin.newest / 1e6 if source is not None else 0.0
+            losses = self.losses()
+            if loss:
+                names = tuple(path.name for path in aside)
+                losses += (Loss(self._clock.now(), loss, source.name if source else "", until, names),)
+            write_mark(self.folder, Mark(origin.truth, losses))
+        except OSError as error:
+            raise meaning_of(error, self.path) from error
+        finally:
+            for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
+                with suppress(OSError):
+                    fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+        return Replaced(until, aside)
+
+    def losses(self) -> tuple[Loss, ...]:
+        """Return what was lost, and not acknowledged yet."""
+        mark = read_mark(self.folder)
+        return mark.losses if mark is not None else ()
+
+    def acknowledge(self) -> None:
+        """Let `check` tell of losses no more."""
+        mark = read_mark(self.folder)
+        if mark is not None and mark.losses:
+            try:
+                write_mark(self.folder, Mark(mark.truth))
+            except OSError as error:
+                raise meaning_of(error, self.folder) from error
+
+    def aside(self) -> list[Path]:
+        """Return the truths that were put aside, and turns with them; nothing that was forgotten since is erased there."""
+        paths = self.folder.glob(f"{self.path.name}.aside-*")
+        return sorted(path for path in paths if not path.name.endswith("-wal"))
+
+    def close(self) -> None:
+        """Let go of the lock; a second call does nothing."""
+        self.lock.close()
+
+    def _database(self, path: Path, **settings: Any) -> Database:
+        return Database(path, clock=self._clock, migrations=self._migrations, **settings)
+
+    def _open(self, settings: StoreSettings, *, thorough: bool = False) -> Database:
+        mark = read_mark(self.folder)
+        existed = mark is not None or backup_paths(self.backups) or truth_of(self.folder / "index.db")
+        database = self._database(
+            self.path,
+            busy_timeout_s=settings.busy_timeout_s,
+            wal_limit_mb=settings.wal_limit_mb,
+            backups=self.backups,
+            create=not existed,
+        )
+        try:
+            if thorough and (faults := database.quick_check()):
+                raise CorruptError(faults[0])
+            born = database.born()
+            if mark is None or not mark.truth:
+                write_mark(self.folder, Mark(born, mark.losses if mark is not None else ()))
+            elif mark.truth != born:
+                raise LostTruthError(
+                    f"{self.path} is not the memory that this home had; `edgemem restore {self.path}` takes it as it is."
+                )
+        except BaseException as error:
+            database.close()
+            if isinstance(error, OSError):
+                raise meaning_of(error, self.folder) from error
+            raise
+        return database
+
+    def _replace_lost(self, fault: str) -> None:
+        good = self.newest_backup()
+        if good is None and (origin := origin_of(self.path, thorough=True)) is not None:
+            # Another memory, and nothing else that could stand in its place.
+            lost = Loss(self._clock.now(), fault, until=origin.newest / 1e6)
+            write_mark(self.folder, Mark(origin.truth, (*self.losses(), lost)))
+            return
+        self.replace(good, loss=fault)
+        _log.error(
+            "%s %s", fault, f"{good} was put back." if good else "There was no good backup: it begins empty."
+        )
+
+    def _put_aside(self, *, waiting: bool) -> list[Path]:
+        """Give what stands here a dated name, with turns that wait if they belong to it; remove what was made from it."""
+        moment = datetime.fromtimestamp(self._clock.now(), timezone.utc).strftime(_ASIDE)
+        # The log last: without it a file that is still there would open, and lack what only the log holds.
+        paths = [self.path, self.path.with_name(f"{self.path.name}-wal")]
+        moved = []
+        for path in [*paths, *(spool_paths(self.path) if waiting else ())]:
+            if path.exists():
+                rest = path.name.removeprefix(self.path.name)
+                moved.append(path.replace(self.path.with_name(f"{self.path.name}{moment}{rest}")))
+                sync(self.folder)
+        for pattern in ("memory.db-shm", "state-*", "index.db", "index.db-wal", "index.db-shm"):
+            for path in self.folder.glob(pattern):
+                if path.is_file():
+                    path.unlink()
+        sync(self.folder)
+        return moved
+
+
+def _fault(error: CorruptError) -> str:
+    """Return what is wrong, without what a store opened by its path would be advised."""
+    text = str(error)
+    return text if isinstance(error, LostTruthError) else f"{text.partition(';')[0].rstrip('.')}."
+
+
+def had_truth(home: Path) -> bool:
+    """Tell whether a home has a truth, or had one."""
+    folder = home / "db"
+    return (
+        (folder / "memory.db").exists()
+        or read_mark(folder) is not None
+        or bool(backup_paths(home / "backups"))
+    )
+
 
 PROFILE_FILE = "edgemem.toml"
 

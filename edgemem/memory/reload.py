@@ -16,6 +16,7 @@ from edgemem.config import Profile, load_profile
 from edgemem.errors import ConfigError, EdgememError
 from edgemem.hooks.loader import HookFile
 from edgemem.llama.models.catalog import find_entry, model_folders
+from edgemem.llama.protocols import model_file
 from edgemem.memory.watch import Stamp, Watcher, stamp
 
 if TYPE_CHECKING:
@@ -199,8 +200,8 @@ class Reload:
     def _model_places(self) -> list[Path]:
         """Return where the embedder's file lies, or while there is none where it is looked for, as `find_model` does."""
         if self._embedder is not None:
-            path = getattr(self._embedder, "path", None)  # one of the caller's own may have no file
-            return [path] if isinstance(path, Path) else []
+            path = model_file(self._embedder)
+            return [path] if path is not None else []
         name = self._newest.llama.embedder
         if not name or "/" in name:
             return [Path(name).expanduser()] if name else []

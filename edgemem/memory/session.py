@@ -246,7 +246,7 @@ def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
     # Imported here: a robot whose model calls no tools need not load them.
     from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
-    from edgemem.loop.text_tools import notes_tool, read_more_tool
+    from edgemem.loop.toolbox import notes_tool, read_more_tool
 
     settings = memory.settings
 

@@ -68,7 +68,7 @@ class _Known(NamedTuple):
 @provided
 def _known() -> _Known:
     languages = all_words().values()
-    hails, greetings = in_any("hails").items, in_any("greetings").items
+    hails, greetings = in_any(lambda words: words.hails).items, in_any(lambda words: words.greetings).items
     greets = "|".join(map(re.escape, sorted((*hails, *greetings), key=len, reverse=True)))
     titles = "|".join(
         sorted(
@@ -76,7 +76,7 @@ def _known() -> _Known:
         )
     )
     return _Known(
-        in_any("wants"),
+        in_any(lambda words: words.wants),
         frozenset().union(*(words.speaker.plain() for words in languages)),
         frozenset().union(*(words.counting.plain() for words in languages)),
         Pattern(rf"\W*(?:(?:{greets})(?!\w)\W*)+(?:\w+\W*)?"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from edgemem.records import Episode, Fact, Preference, Session
+    from collections.abc import Callable
 
-    Ours = TypeVar("Ours", Fact, Preference, Episode)
+    from edgemem.records import Episode, Fact, Preference, Session
 
 
 @runtime_checkable
@@ -59,9 +59,20 @@ class SessionStore(Protocol):
         """Return the ids of all conversations."""
 
 
-def as_ours(record: Any, kind: type[Ours]) -> Ours:
-    """Return a record of any store as ours; what it does not know is as our record has it by default."""
-    if isinstance(record, kind):
-        return record
-    known = {name: getattr(record, name) for name in kind.__struct_fields__ if hasattr(record, name)}
-    return kind(**known)
+class Abilities(NamedTuple):
+    """What a store may have or do beside its protocol, as stores of ours do; None: it does not."""
+
+    database: Any
+    flush: Callable[[], object] | None
+    max_episodes: int | None
+    facts_version: Callable[[], tuple[int, ...] | None] | None
+    fact_history: Callable[..., list[Any]] | None
+    read_values: Callable[..., dict[tuple[str, str], Any]] | None
+    recall_facts: Callable[..., list[Any]] | None
+    search_facts: Callable[..., list[Any]] | None
+    embed_pending: Callable[..., int] | None
+
+
+def abilities_of(store: Any) -> Abilities:
+    """Return what any store has or does beside its protocol."""
+    return Abilities(*(getattr(store, name, None) for name in Abilities._fields))

@@ -130,16 +130,12 @@ def written_scope(db: Tables, scope: str) -> str:
     return without_spaces(scope) if written is None else written
 
 
-def scope_in_sql(scope: str, name: str = "scope") -> tuple[str, dict[str, Any]]:
-    """Return what stands for a scope in a statement that looks something up, and its value.
-
-    Args:
-        name: of the value that is bound.
-    """
+def scope_in_sql(scope: str) -> tuple[str, dict[str, Any]]:
+    """Return what stands for a scope in a statement that looks something up, and its value."""
     scope, person = looked_up(scope)
     if person is None:
-        return f":{name}", {name: scope}
-    return f"('user:' || {SPELLED.format(key=f':{name}')})", {name: person}
+        return ":scope", {"scope": scope}
+    return f"('user:' || {SPELLED.format(key=':scope')})", {"scope": person}
 
 
 def looked_up(scope: str) -> tuple[str, str | None]:

@@ -29,6 +29,7 @@ from zlib import crc32
 
 from edgemem.errors import BusyError, ClosedError, DiskError, DiskFullError, ReadOnlyError, StoreError
 from edgemem.store.db.files import meaning_of, sync
+from edgemem.store.protocols import abilities_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -332,8 +333,9 @@ class Later:
     """
 
     def __init__(self, store: Any) -> None:
-        self._database: Any = getattr(store, "database", None)
-        self._flush = getattr(store, "flush", None) if self._database is None else None
+        can = abilities_of(store)
+        self._database = can.database
+        self._flush = can.flush if self._database is None else None
         self._waiting: deque[tuple[Callable[[], object], Future[None]]] = deque()
         self._queued = False
         """Whether a try is on its way; one serves for all that waits."""

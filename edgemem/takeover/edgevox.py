@@ -12,6 +12,8 @@ are Markdown.
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -286,3 +288,13 @@ def _json_of(text: Any) -> Any:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def default_memory_dir() -> Path:
+    """Return where EdgeVox keeps memories, so that its files are found: `$EDGEVOX_MEMORY_DIR` or `~/.edgevox/memory`."""
+    return Path(os.environ.get("EDGEVOX_MEMORY_DIR") or "~/.edgevox/memory").expanduser()
+
+
+def new_session_id() -> str:
+    """Return an id for a new conversation: twelve random hexadecimal digits."""
+    return secrets.token_hex(6)

@@ -9,10 +9,9 @@ import pytest
 
 from edgemem.bench import early, footprint, prefill, reboot, session, turn
 from edgemem.bench.corpus import conversation, own_words
-from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.ground import real_tokenizer, refuse_tmpfs
 from edgemem.bench.model import write_model
-from edgemem.bench.prefill import Reference, play
+from edgemem.bench.prefill import FACTS, TOOLS, Reference, evening, play
 from edgemem.errors import InvalidInputError
 
 

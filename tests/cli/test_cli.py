@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """Return a home with a few facts and a conversation of two turns."""
-    from edgemem.inspect.replay import Player
-    from edgemem.inspect.script import Line, ScriptedFact
+    from edgemem.inspect.replay import Line, Player, ScriptedFact
 
     path = tmp_path / "home"
     with edgemem.open(path, worker=False) as memory:

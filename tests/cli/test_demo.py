@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from edgemem.cli import main
 from edgemem.cli.demo import SCRIPT, find_tokenizer, play
-from edgemem.inspect.script import read_script
+from edgemem.inspect.replay import read_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

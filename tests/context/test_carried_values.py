@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import edgemem
 from edgemem import AgentLoop
 from edgemem.cli import main
-from edgemem.context.block.head import (
+from edgemem.context.block.delta import (
     SUMMARY_HEADER,
     carried_by,
     carrying,

@@ -19,7 +19,7 @@ from edgemem.context.messages import repair_orphans
 from edgemem.context.sentences import MAX_CHARS, split_sentences, tool_lines
 from edgemem.fence import fence
 from edgemem.hooks.conversation import conversation_of
-from edgemem.inspect.script import Line, ScriptedCall
+from edgemem.inspect.replay import Line, ScriptedCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ import edgemem
 from edgemem.bench.ground import KEEP_PLAN, Robot
 from edgemem.config import Profile
 from edgemem.context.messages import repair_orphans
-from edgemem.inspect.script import Line, ScriptedCall
+from edgemem.inspect.replay import Line, ScriptedCall
 
 ROOT = Path(__file__).parents[2]
 TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")

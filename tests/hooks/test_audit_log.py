@@ -27,7 +27,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, Session, ToolCall
 from edgemem.scopes import Level
-from edgemem.store.mentions import forget_in_log
+from edgemem.store.erase.eraser import forget_in_log
 
 SECRET = "the blue pills"
 PILLS = f"You take {SECRET}."

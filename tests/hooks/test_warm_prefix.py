@@ -20,9 +20,9 @@ from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import ClosedError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
+from edgemem.llama.backend import held_by
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.second_context import BATCH
-from edgemem.llama.sequence import held_by
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.loop.replies import ChatReplies

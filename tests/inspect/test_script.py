@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from edgemem.errors import InvalidInputError
-from edgemem.inspect.script import read_script
+from edgemem.inspect.replay import read_script
 
 if TYPE_CHECKING:
     from pathlib import Path

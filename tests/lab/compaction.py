@@ -31,7 +31,7 @@ from edgemem.memory.idle import IdleWorker
 if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.hooks.points import Hook, HookResult
-    from edgemem.inspect.script import Line
+    from edgemem.inspect.replay import Line
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.memory import Memory
     from edgemem.records import Message

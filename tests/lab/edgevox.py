@@ -11,10 +11,9 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.model import write_model
-from edgemem.bench.prefill import OURS, Read, ReadingModel, chat_of, play, tokenizer_of
+from edgemem.bench.prefill import FACTS, OURS, TOOLS, Read, ReadingModel, chat_of, evening, play, tokenizer_of
 from edgemem.bench.report import at_most, report, say
 from edgemem.cli.demo import cache_folder
 from edgemem.errors import InvalidInputError
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgemem.bench.corpus import Known
-    from edgemem.inspect.script import Line
+    from edgemem.inspect.replay import Line
     from edgemem.llama.chat import LlamaChat
     from edgemem.llama.protocols import Tokenizer
     from edgemem.loop.toolbox import Tool

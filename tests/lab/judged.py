@@ -30,7 +30,7 @@ from edgemem.bench.report import at_least, at_most, report, say
 from edgemem.clock import RELEASED
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
-from edgemem.inspect.script import Line
+from edgemem.inspect.replay import Line
 from edgemem.recall.text.analyse import plain_words, terms
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn

@@ -25,8 +25,8 @@ import edgemem
 from edgemem.hooks import load
 from edgemem.hooks.points import ON_RUN_END, AgentResult
 from edgemem.hooks.upkeep import KeepStateHook
+from edgemem.llama.backend import copy_out, held_by
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.sequence import copy_out, held_by
 from edgemem.llama.state import KeptState, headers_in, read_state, write_state
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies

@@ -10,7 +10,7 @@ from hash_embedder import HashEmbedder
 import edgemem
 from edgemem.bench.ground import Robot
 from edgemem.errors import InvalidInputError
-from edgemem.inspect.script import Line
+from edgemem.inspect.replay import Line
 from edgemem.loop.memory_tools import memory_tools
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.recall.vector_store import VectorMemoryStore

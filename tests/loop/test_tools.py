@@ -13,8 +13,7 @@ from tool_robot import Robot, of
 import edgemem
 from edgemem.config import MemorySettings, Profile, ToolSettings
 from edgemem.errors import InvalidInputError
-from edgemem.inspect.replay import ScriptedModel
-from edgemem.inspect.script import Line, ScriptedCall
+from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.memory_tools import NAMES, memory_tools
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.memory import Memory

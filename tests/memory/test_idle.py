@@ -16,7 +16,7 @@ from edgemem.bench.ground import Robot
 from edgemem.config import Profile
 from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_PARTIAL, ON_RUN_END, ON_RUN_START, ON_SPEECH_START
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.inspect.script import Line
+from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker, Step
 
 

@@ -15,8 +15,7 @@ from edgemem.config import Profile, RecallSettings
 from edgemem.errors import ClosedError, NewerSchemaError
 from edgemem.hooks import HookRegistry
 from edgemem.hooks.conversation import conversation_of
-from edgemem.inspect.replay import Player, ScriptedModel
-from edgemem.inspect.script import Line, ScriptedFact
+from edgemem.inspect.replay import Line, Player, ScriptedFact, ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from edgemem.recall.index.sources import EPISODE, FACT, KINDS, TURN
 from edgemem.recall.index.state import FIRST_OTHER
-from edgemem.recall.people.alike import TermWeight
+from edgemem.recall.people.phonetics import TermWeight
 from edgemem.recall.query import parse_query
-from edgemem.recall.search.bm25 import (
+from edgemem.recall.search.table import DocTable, Row
+from edgemem.recall.search.view import Filter, View
+from edgemem.recall.search.words import (
     K1,
     MAX_MATCHES,
     MAX_TERMS,
@@ -23,8 +25,6 @@ from edgemem.recall.search.bm25 import (
     Statistics,
     note_bm25,
 )
-from edgemem.recall.search.table import DocTable, Row
-from edgemem.recall.search.view import Filter, View
 from edgemem.recall.text.analyse import MAX_CHARS, stem
 from edgemem.records import Reader
 

@@ -12,8 +12,7 @@ from conftest import HandClock
 
 import edgemem
 from edgemem.cli import main
-from edgemem.inspect.replay import Player
-from edgemem.inspect.script import Line
+from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 
 ASKED = "Where is the spare key?"

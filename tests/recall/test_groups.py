@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import LlamaSettings
-from edgemem.inspect.replay import Player
-from edgemem.inspect.script import Line
+from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 from edgemem.recall.rank.rerank import name_of
 from edgemem.recall.rank.selection import Rows, first_of

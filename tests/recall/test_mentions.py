@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from edgemem.recall.people.alike import Alikes
 from edgemem.recall.people.names import LONG, Ways, people_heard, ways_of
+from edgemem.recall.people.phonetics import Alikes
 from edgemem.recall.text.analyse import terms
 
 PEOPLE = ["Nana Ruth", "Mrs Achterberg", "Dae-jung", "Jo", "Oleg"]

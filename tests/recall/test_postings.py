@@ -16,11 +16,11 @@ from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import EPISODE, FACT, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, Removals, State, note_removals, trim_removals
-from edgemem.recall.people.alike import TermWeight
-from edgemem.recall.search import postings
-from edgemem.recall.search.bm25 import Statistics, note_bm25
-from edgemem.recall.search.postings import ResidentPostings
+from edgemem.recall.people.phonetics import TermWeight
+from edgemem.recall.search import table
+from edgemem.recall.search.table import ResidentPostings
 from edgemem.recall.search.view import Filter, View
+from edgemem.recall.search.words import Statistics, note_bm25
 from edgemem.store.db.database import Database
 
 WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
@@ -124,8 +124,8 @@ def test_memory_finds_what_the_file_does(tmp_path_factory, taken):
 
 def test_a_question_in_a_hurry_reads_the_newest_first(tmp_path, monkeypatch):
     """It says that it could not read all; the next ones go on, until nothing is missing."""
-    monkeypatch.setattr(postings, "AT_ONCE", 5)
-    monkeypatch.setattr(postings, "NEWEST", 10)
+    monkeypatch.setattr(table, "AT_ONCE", 5)
+    monkeypatch.setattr(table, "NEWEST", 10)
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
@@ -209,7 +209,7 @@ def test_a_word_that_a_text_repeats_a_thousand_times_counts_255_times(tmp_path):
 
 def test_empty_slots_do_not_pile_up(tmp_path, monkeypatch):
     """What is replaced over and over leaves empty slots, and warming makes memory anew before they are half of it."""
-    monkeypatch.setattr(postings, "AT_ONCE", 5)
+    monkeypatch.setattr(table, "AT_ONCE", 5)
     with opened(tmp_path) as database:
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "kettle")]))

@@ -9,8 +9,7 @@ from recalling import ALICE, BOB, STRANGER, Robot
 
 import edgemem
 from edgemem.config import ContextSettings, Profile
-from edgemem.inspect.replay import Player
-from edgemem.inspect.script import Line
+from edgemem.inspect.replay import Line, Player
 from edgemem.recall.index.sources import SUMMARY
 from edgemem.records import Epoch, Reader
 from edgemem.store import epochs

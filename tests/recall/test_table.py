@@ -11,8 +11,7 @@ from edgemem.recall.index.docs import add_docs
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import FACT, KINDS, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, State
-from edgemem.recall.search.postings import ResidentPostings
-from edgemem.recall.search.table import BESIDE, NOBODY, DocTable, Row, sound_row
+from edgemem.recall.search.table import BESIDE, NOBODY, DocTable, ResidentPostings, Row, sound_row
 from edgemem.recall.search.view import Filter, View
 from edgemem.records import Reader
 from edgemem.store.db.database import Database

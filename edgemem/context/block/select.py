@@ -21,7 +21,7 @@ from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, BlockLine, fitt
 from edgemem.context.level import Closing, is_closer
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
-from edgemem.languages.words import common_words
+from edgemem.languages.words import common_words, cues, either
 from edgemem.provisions import Pattern, provided
 from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import plain_words, stem, terms
@@ -42,17 +42,6 @@ _FEWEST = 3
 _ALIKE = 0.75
 """The share of words that two questions have in common which ask the same, perhaps of another thing. Of the messages that answer
 our own and LoCoMo's questions, one or two in a thousand have a sentence that is so much alike to the question."""
-_REFERS = Pattern(
-    r"(?:and |so |but |because |no,? |yes,? )?(?:it|it['’]s|that|that['’]s|this|they|they['’]re|he|he['’]s|she|she['’]s|there|there['’]s)\b",
-    flags=re.IGNORECASE,
-)
-_GREETING = Pattern(
-    r"(?:(?:wow|who?a+h?|hey|hi|hiya|hello|oh|ooh+|ah+|aw+|yeah|yep|yup|okay|ok|well|ha(?:ha)+|lol|hm+|um+|uh+|gosh|gee|man"
-    r"|thanks|thank you|congrats|congratulations|great|cool|awesome|nice|sure|absolutely|definitely|totally|of course"
-    r"|no worries|no problem|you know|by the way|btw|(?:good )?(?:morning|evening|afternoon))"
-    r"(?: so much| a lot| a bunch| again| there| everyone| everybody)?(?:,? (?!I\b)(?-i:[A-Z])\w+)?(?: *[,!.…]+ *| +[-–—]+ +|$))+",
-    flags=re.IGNORECASE,
-)  # fmt: skip
 
 MIN_SAFETY_SCORE = 0.2
 """How likely it must be that a fact that concerns somebody's safety helps; two such lines a block at most."""
@@ -285,7 +274,7 @@ def _words_of(utterance: str) -> tuple[list[str], frozenset[str], list[list[str]
 
 def _goes_on(sentence: str, asked: frozenset[str]) -> bool:
     """Tell whether a sentence says more of what it stands beside."""
-    if _REFERS.match(sentence):
+    if _small_talk().refers.match(sentence.replace("’", "'")):
         return any(term not in _common_stems() for term in terms(sentence))
     return not asked.isdisjoint(terms(sentence)) and tells(sentence)
 
@@ -321,20 +310,30 @@ def _common_stems() -> frozenset[str]:
 
 def tells(text: str) -> bool:
     """Tell whether a sentence says more than small talk does, so that a reader would miss it."""
-    if _GREETING.fullmatch(text):
+    if _small_talk().greeting.fullmatch(text):
         return False
-    stems = frozenset(terms(text)) - _empty()
+    stems = frozenset(terms(text)) - _small_talk().empty
     # A script without spaces makes one long word of a whole clause.
     return len(stems) > 1 or any(len(stem) > 2 and not stem.isascii() for stem in stems)
 
 
+class _SmallTalk(NamedTuple):
+    refers: Pattern
+    """The beginning of an answer that speaks of what the question was about."""
+    greeting: Pattern
+    """A text that greets, thanks or wonders, perhaps with whom it speaks to, and says nothing else."""
+    empty: frozenset[str]
+    """Stems that say nothing."""
+
+
 @provided
-def _empty() -> frozenset[str]:
-    return frozenset(
-        terms(
-            "wow great awesome amazing cool nice good glad happy lovely wonderful fantastic incredible excited exciting thank thanks"
-            " hey hi hello congrats congratulations proud sound sounds hear hearing see look looks bet guess sure yeah really"
-            " definitely totally absolutely thing things stuff way lot lots bit know think feel mean make makes love luck fun well"
-            " best super inspiring special agree appreciate support impressive beautiful pretty gorgeous cute interesting"
-        )
+def _small_talk() -> _SmallTalk:
+    known = cues()
+    before = rf"(?:{either(known.before_refers)} |{either(known.answers_before)},? )?"
+    called, end = r"(?:,? (?!I\b)(?-i:[A-Z])\w+)?", r"(?: *[,!.…]+ *| +[-–—]+ +|$)"
+    talk = rf"(?:{either(known.small_talk)}(?: {either(known.behind_small_talk)})?{called}{end})+"
+    return _SmallTalk(
+        Pattern(rf"{before}{either(known.refers)}(?!\w)", flags=re.IGNORECASE),
+        Pattern(talk, flags=re.IGNORECASE),
+        frozenset(terms(" ".join(known.of_small_talk.words))),
     )

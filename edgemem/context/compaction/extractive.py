@@ -66,8 +66,6 @@ class ExtractiveSummarizer:
 
     Args:
         embedder: returns what tells which sentences mean the same; without one, their words do.
-        user: what to call a user whose messages carry no name.
-        assistant: the same for the robot.
         max_chars: how many characters of the turns are read, newest first; None: all.
     """
 
@@ -76,14 +74,11 @@ class ExtractiveSummarizer:
         embedder: Callable[[], Embedder | None] | None,
         tokenizer: Tokenizer,
         *,
-        user: str = "Somebody",
-        assistant: str = "Robot",
         max_chars: int | None = None,
     ) -> None:
         self._embedder = embedder
         self._tokenizer = tokenizer
-        self._user = user
-        self._assistant = assistant
+
         self._max_chars = max_chars
         self._known: dict[str, NDArray[np.float32]] = {}
         """Vectors of sentences, by text, from a call that somebody's speech stopped; the next call uses them."""
@@ -100,7 +95,7 @@ class ExtractiveSummarizer:
         stopped = stop or (lambda: False)
         if self._max_chars is not None:
             turns = _newest(turns, self._max_chars)
-        sentences = gather(turns, previous=previous, user=self._user, assistant=self._assistant, stop=stopped)
+        sentences = gather(turns, previous=previous, stop=stopped)
         if len(sentences) > _MOST_SENTENCES:
             ranked = sorted(range(len(sentences)), key=lambda i: (-sentences[i].information, -i))
             sentences = [sentences[i] for i in sorted(ranked[:_MOST_SENTENCES])]

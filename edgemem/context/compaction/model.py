@@ -125,18 +125,14 @@ class ModelSummarizer:
 
     Args:
         fallback: makes the summary of sentences that were said.
-        user: what to call a user whose messages carry no name.
-        assistant: the same for the robot.
     """
 
-    def __init__(
-        self, model: SinglePrompts, fallback: Summarizer, *, user: str = "Somebody", assistant: str = "Robot"
-    ) -> None:
+    def __init__(self, model: SinglePrompts, fallback: Summarizer) -> None:
         self.model = model
         self.fallback = fallback
         self.how = ""
         """How the newest summary was made: `model`, or `extractive` and why."""
-        self._names = {"user": user, "assistant": assistant}
+
         self._done: dict[tuple[tuple[str, ...], int], str | Refusal] = {}
         """What was written of each piece, and a budget."""
 
@@ -149,7 +145,7 @@ class ModelSummarizer:
         stop: Callable[[], bool] | None = None,
     ) -> str:
         """Return lines as the Protocol says; one that was stopped goes on where it was when it is called again."""
-        spoken = spoken_lines(turns, previous=previous, **self._names)
+        spoken = spoken_lines(turns, previous=previous)
         # A fact in the model's own words could not be found again when it is to be forgotten; the store has it.
         lines = [line for line in spoken if line.partition(" -> ")[0] not in MEMORY_TOOLS]
         # Another call for the same turns costs nothing; what belonged to others is over.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.context.block.head import (
+from edgemem.context.block.delta import (
     CARRIED_SHARE,
     Current,
     carried_by,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from edgemem.config import Settings
-from edgemem.context.block.head import carried_by, head_of
+from edgemem.context.block.delta import carried_by, head_of
 from edgemem.context.block.render import BlockLine, VisibleLines
 from edgemem.context.level import Closing, Passage, Terms, closing_of, is_closer, joined, passages_of
 from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions

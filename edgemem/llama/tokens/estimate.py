@@ -13,6 +13,7 @@ from edgemem.errors import InvalidInputError, TemplateError
 from edgemem.llama.protocols import Prompt, Segment, Tokenizer
 from edgemem.llama.template.chat_template import text_of
 from edgemem.provisions import Pattern
+from edgemem.records import has_methods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping, Sequence
@@ -221,11 +222,11 @@ def tokenizer_of(llm: Any) -> Tokenizer:
     """
     # A Llama has a method of that name, which is none.
     for candidate in (llm, getattr(llm, "tokenizer", None)):
-        if all(callable(getattr(candidate, name, None)) for name in ("encode", "count", "render")):
+        if has_methods(candidate, "encode", "count", "render"):
             return cast("Tokenizer", candidate)
     # A Llama that was closed has no vocabulary any more.
-    loaded = callable(getattr(llm, "tokenize", None)) and bool(getattr(llm, "model", None))
-    if not (loaded or callable(getattr(llm, "count_tokens", None))):
+    loaded = has_methods(llm, "tokenize") and bool(getattr(llm, "model", None))
+    if not (loaded or has_methods(llm, "count_tokens")):
         return EstimateTokenizer()
     try:
         if llm not in _known:
@@ -238,7 +239,7 @@ def tokenizer_of(llm: Any) -> Tokenizer:
 
 def _counting(llm: Any, held: Any) -> Tokenizer:
     """Return a tokenizer for a model that is none itself; it holds the model as `held`."""
-    if callable(getattr(llm, "count_tokens", None)):
+    if has_methods(llm, "count_tokens"):
         return EstimateTokenizer(lambda text: int(held.count_tokens(text)))
     from edgemem.llama.template.chat_template import CHATML
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer

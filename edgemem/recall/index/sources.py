@@ -183,9 +183,12 @@ def speaker_of(role: str, speaker: str | None, extra: str | None) -> str | None:
     return speaker if role == "user" else None
 
 
-def in_batches(ids: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:
+_BATCH = 500
+
+
+def in_batches(ids: Sequence[T]) -> Iterable[Sequence[T]]:
     """Yield ids, or other values, in numbers that SQLite binds in one statement."""
-    return (ids[start : start + size] for start in range(0, len(ids), size))
+    return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
 
 
 def marks(ids: Sequence[Any]) -> str:

@@ -63,7 +63,7 @@ class State(msgspec.Struct, frozen=True):
 
     def reached(self, table: str) -> int:
         """Return the highest id taken from the table of a source."""
-        return int(getattr(self, table))
+        return int(msgspec.structs.asdict(self)[table])
 
 
 def get_meta(tx: Transaction, key: str, default: int = 0) -> int:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from edgemem.languages.words import Names
-    from edgemem.recall.people.alike import Alike
+    from edgemem.recall.people.phonetics import Alike
     from edgemem.store.db.database import Database
 
 

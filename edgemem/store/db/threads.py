@@ -85,12 +85,16 @@ class _Reader:
         self.thread = threading.current_thread()
 
 
+class _Own(threading.local):
+    reader: _Reader | None = None
+
+
 class Readers:
     """Connections made by `connect`, one for each thread that asks."""
 
     def __init__(self, connect: Callable[[], Any]) -> None:
         self._connect = connect
-        self._local = threading.local()
+        self._own = _Own()
         self._lock = threading.Lock()
         self._all: list[_Reader] = []
         self._shared: _Reader | None = None
@@ -98,9 +102,9 @@ class Readers:
 
     def query(self, sql: str, parameters: Any) -> list[tuple[Any, ...]]:
         """Return all rows of a statement, asked with this thread's connection."""
-        reader: _Reader | None = getattr(self._local, "reader", None)
+        reader = self._own.reader
         if reader is None:
-            reader = self._local.reader = _Reader(self._connect())
+            reader = self._own.reader = _Reader(self._connect())
             self._add(reader)
         with reader.lock:
             self._check_open()
