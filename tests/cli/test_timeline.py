@@ -111,14 +111,6 @@ def test_of_many_versions_the_newest_are_drawn(n: int, drawn: int) -> None:
     assert ("several older ones" in legend(lines)) == (UNICODE.several in "".join(lines)) == (n > drawn)
 
 
-@pytest.mark.parametrize("width", [40, 57, 80])
-def test_a_drawing_is_as_wide_as_the_terminal(width: int) -> None:
-    """No line is wider than the terminal, the legend included."""
-    lines = draw(chain(12), now=START + 13 * DAY, width=width)
-    assert max(map(cell_len, lines)) <= width
-    assert max(map(cell_len, legend(lines, width=width).splitlines())) <= width
-
-
 def test_each_version_has_a_colour_of_its_own() -> None:
     """What is drawn of one version gets its number, on its own line and on later ones; colours move nothing."""
     beliefs = chain(3)

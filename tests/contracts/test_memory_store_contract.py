@@ -257,6 +257,23 @@ def test_what_is_forgotten_is_in_no_byte_on_the_disk(make, tmp_path):
         assert values(store.facts()) == [("other", "stays")]
 
 
+def test_one_episode_is_forgotten_and_the_others_stay(make, tmp_path):
+    """Its bytes are in no file; an id that is none, or was forgotten, changes nothing."""
+    with make() as store:
+        for words in ("lost to quixotry", "won the marathon"):
+            store.add_episode("game", {"result": words}, "ok", heard=Heard("ben"))
+        store.flush()
+        lost, won = store.recent_episodes()
+        assert store.get_episode(lost.id) == lost
+        assert store.get_episode(lost.id, reader=Reader()) is None
+        assert store.forget_episode(lost.id)
+        holds_no_word(tmp_path, b"quixot")
+        for nothing in (lost.id, "", "7", "-1", "x", "9" * 40):
+            assert not store.forget_episode(nothing)
+        assert store.get_episode(lost.id) is None
+        assert store.recent_episodes() == [won]
+
+
 def test_a_retracted_fact_has_a_past(store, hand):
     """A fact can end without being forgotten; what is unknown cannot end."""
     store.add_fact("a", "red")
@@ -319,6 +336,9 @@ def test_who_may_read_is_decided_for_every_record(store):
     assert read(Reader("bob")) == (household, household, {"all", "weather"})
     assert read(Reader("alice", frozenset({"alice", "bob"}))) == read(Reader("bob"))
     assert read(Reader("alice", frozenset({"alice", ""}))) == read(Reader())
+    store.add_fact("k", "misheard", scope="user:alice", heard=Heard("alice", asr_confidence=0.3))
+    assert [doubt.value for doubt in store.doubts(reader=Reader("alice"))] == ["misheard"]
+    assert store.doubts(reader=Reader("bob")) == store.doubts(reader=Reader()) == []
     wanted = [("user:alice", "k"), ("global", "k"), ("global", "none")]
     assert store.read_values(wanted, reader=Reader("bob")) == {
         wanted[0]: Held(False, None),

@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from talkers import ordinary_user
 
 from edgemem.clock import Clock
 from edgemem.errors import (
@@ -227,14 +226,6 @@ def test_a_program_that_locks_the_file_itself_is_named(db):
     db.write(note("y"))
 
 
-def test_vectors_are_there_for_writer_and_readers(tmp_path):
-    """sqlite-vec works on every connection, also where Python was built without extension loading."""
-    with Database(tmp_path / "x.db", load_vec=True) as db:
-        assert db.vec_version is not None
-        assert db.write(lambda tx: tx.execute("select vec_length('[1, 2]')")) == [(2,)]
-        assert db.query("select vec_length('[1, 2]')") == [(2,)]
-
-
 @pytest.mark.parametrize(
     "junk", [b"hello, world" * 500, b"SQLite format 3\x00" + b"\xff" * 5000], ids=["text", "torn"]
 )
@@ -267,16 +258,6 @@ def test_an_impossible_path_is_one_sentence(tmp_path, path, monkeypatch):
         Database(path if path == ":memory:" else tmp_path / path)
 
 
-def test_a_folder_that_cannot_be_written_is_named(tmp_path):
-    """Read-only folders and files raise ReadOnlyError, which says what to mend."""
-    tmp_path.chmod(0o555)
-    try:
-        with ordinary_user(), pytest.raises(ReadOnlyError, match="mend the rights"):
-            Database(tmp_path / "x.db")
-    finally:
-        tmp_path.chmod(0o700)
-
-
 def test_a_full_disk_loses_nothing(db):
     """A write that does not fit is undone as a whole; what was stored stays, and room makes it work again."""
     db.write(note("one"))
@@ -300,22 +281,6 @@ def test_a_value_that_sqlite_cannot_hold_is_one_sentence(db, value):
         db.write(note(value))
     with pytest.raises(InvalidInputError, match="cannot be stored"):
         db.query("select ?", (value,))
-
-
-def test_a_forked_child_is_told_to_open_its_own(db):
-    """A database does not work in a child process, and closing it there leaves the parent's alone."""
-    db.write(note("one"))
-    child = os.fork()
-    if child == 0:
-        try:
-            db.query("select 1")
-        except ClosedError as error:
-            db.close()
-            os._exit(0 if "forked" in str(error) else 1)
-        os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
-    db.write(note("two"))
-    assert notes(db) == ["one", "two"]
 
 
 # Ticks

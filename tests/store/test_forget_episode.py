@@ -1,4 +1,4 @@
-"""One episode is forgotten by its id: in each store, by the tool, by the command line, and everywhere it was copied to."""
+"""One episode is forgotten by its id: by the tool, by the command line, and everywhere it was copied to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hash_embedder import HashEmbedder
 from tool_robot import Robot, of
 
 import edgemem
@@ -21,19 +20,6 @@ STEM = b"quixot"
 
 LOST, WON = {"name": "game", "result": "lost to quixotry"}, {"name": "game", "result": "won the marathon"}
 BEN = Heard(speaker="Ben")
-
-
-@pytest.fixture(params=["sqlite", "json", "vector"])
-def store(request, tmp_path):
-    """Return each kind of store, on a file."""
-    if request.param == "sqlite":
-        opened = edgemem.SQLiteMemoryStore(tmp_path / "mind.db")
-    elif request.param == "json":
-        opened = edgemem.JSONMemoryStore(tmp_path / "mind.json")
-    else:
-        opened = edgemem.VectorMemoryStore(tmp_path / "mind.db", embed_fn=HashEmbedder())
-    with opened:
-        yield opened
 
 
 @pytest.fixture
@@ -49,24 +35,6 @@ def memory(tmp_path):
 def holders(folder: Path) -> list[str]:
     """Return the files in which the word stands."""
     return sorted(path.name for path in folder.rglob("*") if path.is_file() and STEM in path.read_bytes())
-
-
-def test_a_store_forgets_one_episode_and_keeps_the_others(store, tmp_path):
-    """Its bytes are in no file; an id that is none, or was forgotten, changes nothing."""
-    store.add_episode("tool_call", LOST, "ok", heard=BEN)
-    store.add_episode("tool_call", WON, "ok", heard=BEN)
-    store.flush()
-    assert holders(tmp_path)
-    lost, won = store.recent_episodes()
-    assert store.get_episode(lost.id).payload == LOST
-    assert store.get_episode(lost.id, reader=Reader(None)) is None
-    assert store.forget_episode(lost.id)
-    assert holders(tmp_path) == []
-    assert not store.forget_episode(lost.id)
-    assert store.get_episode(lost.id) is None
-    for nothing in ("", "7", "-1", "x", "9" * 40):
-        assert not store.forget_episode(nothing)
-    assert store.recent_episodes() == [won]
 
 
 def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(memory):

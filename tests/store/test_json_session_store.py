@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -249,6 +250,20 @@ def test_two_stores_write_one_conversation(store, lines):
     assert JSONSessionStore(store.base).load("s") == found
     assert store.delete("s")
     assert [path.name for path in store.base.iterdir()] == [".lock"]
+
+
+def test_two_savers_of_one_session_leave_a_whole_file(tmp_path):
+    """Fault 16: savers that come at the same moment do not write into each other's file."""
+
+    def save(n):
+        with JSONSessionStore(tmp_path / "s") as store:
+            store.save("talk", Session(text(f"{n} " * 5000)))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(save, range(24)))
+    (message,) = JSONSessionStore(tmp_path / "s").load("talk").messages
+    assert len(set(message["content"].split())) == 1
+    assert not list((tmp_path / "s").glob("*damaged*"))
 
 
 def test_what_is_new_is_written_and_the_order_stays(store):

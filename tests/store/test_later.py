@@ -43,22 +43,6 @@ def _light() -> Tool:
     return Tool("light", "", {"type": "object", "properties": {}}, lambda: "on")
 
 
-def test_an_episode_waits_for_the_database_and_the_turn_does_not(tmp_path: Path) -> None:
-    """The turns end while another program holds the database, and the episodes are there once it lets go."""
-    with Database(tmp_path / "m.db", busy_timeout_s=LONG_S) as database:
-        model = Model()
-        store = SQLiteMemoryStore(database)
-        loop = AgentLoop(model, hooks=[EpisodeLoggerHook(store)], tools=[_light()])
-        with held(SQLITE, tmp_path / "m.db"):
-            for _ in range(3):
-                model.calls = [ToolCall("light", {})]
-                assert loop.run("light, please", speaker="ann").reply == "ok"
-            assert store.recent_episodes() == []
-        database.flush()
-        assert len(store.recent_episodes()) == 3
-        assert loop.hooks.failures() == []
-
-
 def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) -> None:
     """A lock that lasts longer than the database waits costs no episode either, also if nothing more happens."""
     with Database(tmp_path / "m.db", busy_timeout_s=0.05) as database:

@@ -21,7 +21,7 @@ from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
-from edgemem.store.spool import ROOM, look_into, spool_paths
+from edgemem.store.spool import look_into, spool_paths
 from edgemem.store.turn_steps import Accept
 
 IN_A_TOOL = """
@@ -289,20 +289,6 @@ def test_forgetting_beside_a_turn_of_another_process(
         assert b"zebra" not in held(home / "db")
 
 
-def test_a_turn_that_is_thrown_away_leaves_no_trace(journal: TurnJournal, path: Path) -> None:
-    """Neither in the file nor in the database, whether or not that knew it."""
-    for stored in (False, True):
-        accepted = journal.accept(turn("zebra"))
-        accepted.result(30)
-        if stored:
-            assert journal.mark_unfinished("kitchen") == 1
-        assert journal.discard("kitchen", accepted).result(30)
-        assert not journal.discard("kitchen", accepted).result(30)
-        journal.database.checkpoint()
-        assert b"zebra" not in held(path.parent)
-        assert journal.read_turns("kitchen") == []
-
-
 def test_a_turn_whose_commit_is_refused_keeps_what_was_accepted(journal: TurnJournal) -> None:
     """A write that a hook adds may be wrong for ever; what was said is not lost with it."""
     accepted = journal.accept(turn("one"))
@@ -313,17 +299,6 @@ def test_a_turn_whose_commit_is_refused_keeps_what_was_accepted(journal: TurnJou
         ("unfinished", "one"),
         ("complete", "two"),
     ]
-
-
-def test_a_loop_that_comes_anew_finds_the_turn_that_was_left_open(memory: Memory) -> None:
-    """Within one process too: the history has it, marked unfinished, before the next turn."""
-    left = loop_of(memory)
-    left.run("zero")
-    left.prepare("a timer")
-    loop = loop_of(memory)
-    (handed,) = loop.run("and now?").handed
-    assert [one["content"] for one in handed if one["role"] == "user"] == ["zero", "a timer", "and now?"]
-    assert [each.state for each in turns_of(memory)] == ["complete", "unfinished", "complete"]
 
 
 def test_where_no_file_can_be_made_the_turn_is_committed_all_the_same(database: Database, path: Path) -> None:
@@ -382,32 +357,6 @@ def test_what_was_open_in_an_earlier_version_is_taken_over(path: Path) -> None:
     assert not file.exists()
 
 
-def test_a_turn_that_is_accepted_again_replaces_what_was_kept(journal: TurnJournal, path: Path) -> None:
-    """Prepared again with other words, or with more of the reply: the last one alone stands, also after a crash."""
-    first = journal.accept(turn("what can I"))
-    again = journal.accept(turn("what can I cook?"), replaces=first)
-    more = journal.accept(whole("what can I cook?"), replaces=again)
-    assert first.result(30) == again.result(30) == more.result(30)
-    (text,) = waiting(path)
-    assert b"cook" in text
-    assert b"Fine." in text
-    copies = {spool: spool.read_bytes() for spool in spool_paths(path)}
-    assert [told(each) for each in journal.read_turns("kitchen")] == [
-        [("user", "what can I cook?"), ("assistant", "Fine.")]
-    ]
-    assert journal.commit(whole("what can I cook?"), accepted=more).result(30) == 0
-    journal.close()
-    journal.database.close()
-    for spool, data in copies.items():  # as if the process had died before its commit, and behind it
-        spool.write_bytes(data)
-        assert heard(path) == [("complete", "what can I cook?")]
-    with Database(path) as database:
-        database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
-    for spool, data in copies.items():
-        spool.write_bytes(data)
-        assert heard(path) == [("open", "what can I cook?")]
-
-
 def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> None:
     """The newer record is written before the older one goes, so both may be found."""
     with Database(path) as database:
@@ -427,22 +376,6 @@ def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> 
             database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
 
 
-@pytest.mark.parametrize("stored", [False, True])
-def test_what_replaces_a_turn_that_another_loop_has_taken_up_stands_there_too(
-    journal: TurnJournal, stored: bool
-) -> None:
-    """Whether the database has the open turn or not, its newest words are those that are read, and erased when thrown away."""
-    first = journal.accept(turn("what can I"))
-    if stored:
-        journal.settle()
-    again = journal.accept(turn("what can I cook?"), replaces=first)
-    again.result(30)
-    journal.database.flush()
-    assert [told(each)[0][1] for each in journal.read_turns("kitchen")] == ["what can I cook?"]
-    assert journal.discard("kitchen", again).result(30)
-    assert journal.read_turns("kitchen") == []
-
-
 def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
     """Whose wall clocks stand may count from the same tick; neither takes the other's turn for its own, after a crash too."""
     clocks = [Clock(wall=lambda: 0.0, monotonic=lambda: 0.0) for _ in range(2)]
@@ -458,16 +391,3 @@ def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
     for file, data in copies.items():
         file.write_bytes(data)
     assert heard(path) == [("unfinished", "good morning"), ("open", "good morning")]
-
-
-def test_turns_take_the_same_place_one_after_the_other(journal: TurnJournal, path: Path) -> None:
-    """The file does not grow with the turns, and after a very long one it is cut."""
-    for text in ("short", "x" * 100_000, *(f"number {n}" for n in range(20))):
-        accepted = journal.accept(turn(text, n=0))
-        accepted.result(30)
-        journal.commit(whole(text), accepted=accepted).result(30)
-    journal.database.enqueue(lambda: None).result(30)
-    (file,) = spool_paths(path)
-    assert file.stat().st_size == ROOM
-    assert waiting(path) == []
-    assert file.read_bytes().count(b"\0") > ROOM - 100

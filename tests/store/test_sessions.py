@@ -178,17 +178,3 @@ def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessio
     assert any("SEARCH messages USING INTEGER PRIMARY KEY (rowid>" in step for step in plan)
     assert not [step for step in plan if step.startswith("SCAN") and "messages" in step]
     assert any(step.startswith("SEARCH s USING INTEGER PRIMARY KEY (rowid=") for step in plan), plan
-
-
-def test_two_stores_on_one_file_see_each_other(store: SQLiteSessionStore) -> None:
-    """What another process wrote meanwhile is not written twice, and not lost."""
-    with SQLiteSessionStore(store.database.path) as other:
-        mine = Session(talk(2))
-        store.save("a", mine)
-        theirs = other.load("a")
-        assert theirs is not None
-        theirs.messages += talk(1, system=False)
-        other.save("a", theirs)
-        store.save("a", Session(theirs.messages + talk(1, system=False)))
-        assert rows(store) == 4 * 4 + 1
-        assert other.load("a") == store.load("a")

@@ -111,17 +111,6 @@ def test_what_does_not_fit_leaves_the_rest_as_it_was(spool: Spool) -> None:
     assert b"x" not in spool.path.read_bytes()
 
 
-def test_a_child_that_was_forked_lets_the_file_be(spool: Spool, path: Path) -> None:
-    """What it closes is its own handle; the parent still owns the file."""
-    child = os.fork()
-    if child == 0:
-        spool.close()
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert Spool.left(path) == []
-    spool.put(b"one")
-
-
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
 def test_a_file_that_cannot_be_written_is_left_alone(
     path: Path, code: int, monkeypatch: pytest.MonkeyPatch

@@ -14,7 +14,6 @@ from talkers import home_with, loop_of, python, robot, told, turns_of
 import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.memory import Memory
-from edgemem.records import Turn
 
 
 @pytest.fixture
@@ -101,24 +100,6 @@ def test_a_kill_inside_a_tool_leaves_the_call(tmp_path: Path, vocabularies: Path
             assert "are you there?" in tokenizer.render(handed).text
 
 
-def test_a_turn_is_pending_while_its_tool_runs(memory: Memory) -> None:
-    """It is accepted before the tool, when the database has nothing of it, and whole after the turn."""
-    seen: list[Turn] = []
-
-    def run(minutes: int) -> str:
-        memory.database.flush()
-        seen.extend(turns_of(memory))
-        assert memory.database.query("select count(*) from turns") == [(0,)]
-        return "set"
-
-    loop_of(memory, run=run).run("a timer")
-    (pending,), (turn,) = seen, turns_of(memory)
-    assert (pending.state, told(pending)) == ("open", WHOLE[:2])
-    assert (turn.state, told(turn)) == ("complete", WHOLE)
-    assert turn.recorded_at == pending.recorded_at
-    assert [e.kind for e in memory.store.recent_episodes()] == ["tool_call"]
-
-
 def test_closing_writes_what_the_disk_owes(hurried: Memory) -> None:
     """A memory that is closed while writes wait loses none of them, a barge-in included."""
     disk = SlowDisk(hurried)
@@ -150,23 +131,6 @@ def test_a_write_that_fails_is_told(hurried: Memory) -> None:
     assert {(f.hook, "worn out" in f.message) for f in loop.hooks.failures()} == {
         ("PersistSessionHook", True)
     }
-
-
-def test_a_barge_in_after_the_end_is_a_second_transaction(memory: Memory) -> None:
-    """The turn is complete first; then it is amended, and the rest of the reply stays apart."""
-    loop = loop_of(memory)
-    loop.run("good morning")
-    loop.run("good night")
-    before, whole = turns_of(memory)
-    loop.interrupt("You")
-    memory.database.flush()
-    first, cut = turns_of(memory)
-    assert first == before
-    assert (whole.state, cut.state) == ("complete", "interrupted")
-    reply = cut.messages[-1]
-    assert (reply.content, reply.unheard, reply.tokens) == ("You", " said: good night", (1, 2, 3))
-    assert reply.id == whole.messages[-1].id
-    assert loop.run("go on").handed[0][-2] == {"role": "assistant", "content": "You"}
 
 
 # -- several loops in one home -----------------------------------------------------------------------

@@ -77,23 +77,6 @@ def test_a_turn_comes_back_as_it_was_written(db: Database) -> None:
     assert found.recorded_at == pytest.approx(db.clock.now(), abs=1)
 
 
-def test_an_open_turn_is_replaced_by_its_commit(db: Database) -> None:
-    """The commit keeps the rows that stand already, erases what became different, and ends the turn."""
-    begun = Turn("kitchen", 0, (StoredMessage("user", "a timer"), StoredMessage("assistant", "hm")))
-    db.write(lambda tx: begin_turn(tx, "kitchen", 0, begun))
-    assert has_open(db, "kitchen")
-    before = read_turns(db, "kitchen")[0]
-    assert before.state == "open"
-    final = Turn("kitchen", 0, (begun.messages[0], StoredMessage("assistant", "done")))
-    db.write(lambda tx: commit_turn(tx, final))
-    (after,) = read_turns(db, "kitchen")
-    assert plain([after]) == [(0, "complete", [("user", "a timer"), ("assistant", "done")])]
-    assert after.messages[0].id == before.messages[0].id
-    assert db.query("select count(*) from messages") == [(2,)]
-    assert db.query("select kind, ref from index_queue") == [("message", before.messages[1].id)]
-    assert not has_open(db)
-
-
 def test_a_turn_that_became_private_is_indexed_anew(db: Database) -> None:
     """When the commit changes who may read a turn, rows that it keeps are queued for the index."""
     begun = Turn("kitchen", 0, (StoredMessage("user", "between us"),))
@@ -228,25 +211,3 @@ def test_nothing_is_scanned(db: Database, monkeypatch: pytest.MonkeyPatch) -> No
                 assert "SCAN" not in step.removeprefix("SCAN s").removeprefix("SCAN CONSTANT"), (sql, step)
     plans.close()
     assert len(run) > 50
-
-
-def test_text_that_sqlite_cannot_hold_is_made_storable(db: Database) -> None:
-    """NUL and lone surrogates anywhere in a message neither stop nor damage the turn."""
-    odd = StoredMessage("user", "a\x00b\ud800", {"name": "x\udfff", "n": float("nan"), 1: {"k": ("t",)}})  # type: ignore[dict-item]
-    db.write(lambda tx: commit_turn(tx, Turn("kitchen", 0, (odd,), block="\ud800")))
-    (found,) = read_turns(db, "kitchen")
-    assert found.messages[0].content == "ab\ufffd"
-    assert found.messages[0].extra == {"name": "x\ufffd", "n": None, "1": {"k": ["t"]}}
-
-
-def test_a_turn_left_open_is_marked_unfinished(db: Database) -> None:
-    """After a crash open turns are marked, in one session or in all; a newer turn marks the one before it."""
-    for name in ("kitchen", "hall"):
-        db.write(lambda tx, name=name: begin_turn(tx, name, 0, turn(0)))
-    assert db.write(lambda tx: mark_unfinished(tx, "hall")) == 1
-    assert not has_open(db, "hall")
-    db.write(lambda tx: commit_turn(tx, turn(3)))
-    assert [(t.n, t.state) for t in read_turns(db, "kitchen")] == [(0, "unfinished"), (3, "complete")]
-    db.write(lambda tx: begin_turn(tx, "kitchen", 4, turn(4)))
-    assert db.write(mark_unfinished) == 1
-    assert db.write(mark_unfinished) == 0
