@@ -119,18 +119,18 @@ with getattr(edgemem, kind)(path, **options) as store:
 
 
 def test_processes_do_not_lose_each_others_facts(make, tmp_path):
-    """Fault 2: three processes that write one file at the same time leave one value, and all that they said."""
+    """Fault 2: two processes that write one file at the same time leave one value, and all that they said."""
     with make() as store:
         kind = type(store).__name__
     running = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "memory"), kind, name])
-        for name in "abc"
+        for name in "ab"
     ]
-    assert [process.wait() for process in running] == [0, 0, 0]
+    assert [process.wait() for process in running] == [0, 0]
     with make() as store:
-        assert len(store.facts()) == 61
-        assert len(store.fact_history("shared")) == 60
-        assert len({fact.valid_to for fact in store.fact_history("shared")}) == 60
+        assert len(store.facts()) == 41
+        assert len(store.fact_history("shared")) == 40
+        assert len({fact.valid_to for fact in store.fact_history("shared")}) == 40
 
 
 def test_both_axes_of_time_are_open_to_questions(store, hand):
@@ -696,7 +696,7 @@ def both(tmp_path_factory):
         each.close()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(heard, min_size=1, max_size=12))
 def test_what_is_doubted_does_not_depend_on_the_store(both, steps):
     """However well it was heard, both kinds believe, doubt and confirm the same, also after reading the file again."""

@@ -103,8 +103,9 @@ robot.loop.run({said!r} + " stand", speaker="anna", private={private})
 """
 
 
-@pytest.mark.parametrize("private", [False, True])
-@pytest.mark.parametrize("body", [HOOKS_ALONE, AGENT_LOOP], ids=["hooks alone", "AgentLoop"])
+@pytest.mark.parametrize(
+    ("body", "private"), [(HOOKS_ALONE, True), (AGENT_LOOP, False)], ids=["hooks alone", "AgentLoop"]
+)
 def test_a_kill_while_the_model_generates(tmp_path: Path, body: str, private: bool) -> None:
     """The utterance comes back unfinished: its speaker's, as private as it was said, and in the prompts of its readers alone."""
     home = tmp_path / "home"
@@ -217,11 +218,10 @@ stands()
 """
 
 
-@pytest.mark.parametrize("speaker", ["anna", None])
 @pytest.mark.parametrize(
-    "body",
-    [BEHIND_A_TOOL, BEFORE_THE_END.replace("{how}", "prepare")],
-    ids=["while it generates", "before its end"],
+    ("body", "speaker"),
+    [(BEHIND_A_TOOL, "anna"), (BEFORE_THE_END.replace("{how}", "prepare"), None)],
+    ids=["while it generates", "before its end, of a stranger"],
 )
 def test_a_kill_in_a_turn_with_tools(tmp_path: Path, body: str, speaker: str | None) -> None:
     """What the tools told is with it, and it is the speaker's alone until the turn ends; a stranger's is nobody's."""

@@ -206,24 +206,20 @@ def test_a_reader_of_another_program_does_not_stop_writing(tmp_path):
         assert len(notes(db)) == 21
 
 
-def test_another_process_that_holds_the_lock_is_named(db):
-    """A write waits as long as the profile says, and then tells; afterwards writing works again."""
+def test_another_program_that_holds_the_lock_or_the_file_is_named(db):
+    """Fault 15: a write waits as long as the profile says, and then tells; reading and later writing work."""
     lock = FileLock(db.path.with_name("x.db.lock"), timeout_s=0)
     with lock.held(), pytest.raises(BusyError, match="Another process"):
         db.write(note("x"))
     lock.close()
-    db.write(note("y"))
-    assert notes(db) == ["y"]
-
-
-def test_a_program_that_locks_the_file_itself_is_named(db):
-    """A transaction left open in the sqlite3 shell is waited for, and then told about."""
     shell = sqlite3.connect(db.path, isolation_level=None)
     shell.execute("begin immediate")
     with pytest.raises(BusyError, match="Another process"):
         db.write(note("x"))
+    assert notes(db) == []
     shell.close()
     db.write(note("y"))
+    assert notes(db) == ["y"]
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def shared(tmp_path_factory):
         yield database, wall, itertools.count()
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(operations, min_size=1, max_size=25))
 def test_facts_agree_with_a_naive_model(shared, script):
     """After any history, any question (when, known when) is answered as by painting assertions one by one."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from counts import LONG
 from talkers import Listener
 
 import edgemem
@@ -185,7 +186,8 @@ def test_a_doubt_goes_with_its_fact(tmp_path: Path) -> None:
     assert (files_with(tmp_path, "WELLX1"), files_with(tmp_path, "BADX2")) == ([], [])
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6 if LONG else 2))
 def test_whatever_happens_a_forgotten_value_stands_nowhere(tmp_path: Path, seed: int) -> None:
     """Facts and preferences, told, changed, forgotten and taken up again in any order."""
     chance, given = random.Random(seed), 0

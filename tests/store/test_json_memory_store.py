@@ -11,7 +11,6 @@ import threading
 
 import pytest
 
-from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop
@@ -359,17 +358,6 @@ def test_a_killed_process_leaves_a_whole_file(path):
     assert not [each for each in path.parent.iterdir() if "damaged" in each.name]
 
 
-def test_without_autoload_nothing_is_lost(path):
-    """A store that did not read the file starts empty, and still adds to what the file holds."""
-    with JSONMemoryStore(path) as store:
-        store.add_fact("a", "red")
-    with JSONMemoryStore(path, autoload=False) as store:
-        assert store.facts() == []
-        store.add_fact("b", "blue")
-    with JSONMemoryStore(path) as store:
-        assert {fact.key for fact in store.facts()} == {"a", "b"}
-
-
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("hook", [EpisodeLoggerHook, MemoryInjectionHook])
 def test_a_turn_that_ends_is_in_the_file(path, hook):
@@ -426,27 +414,6 @@ def test_a_link_is_followed_and_a_folder_is_refused(path, tmp_path):
     assert written(path)["facts"][0]["value"] == "red"
     with pytest.raises(InvalidInputError, match="is a folder"):
         JSONMemoryStore(tmp_path)
-
-
-def test_threads_may_share_a_store(path):
-    """Writers, readers and flushes in several threads lose no change."""
-    with JSONMemoryStore(path, flush_after_s=0.001, clock=Clock()) as store:
-
-        def work(name):
-            for n in range(40):
-                store.add_fact(f"{name}.{n}", "x")
-                store.add_episode(name, {"n": n}, "ok")
-                store.facts()
-                if n % 10 == 0:
-                    store.flush()
-
-        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(store.facts()) == 120
-    assert (len(written(path)["facts"]), len(written(path)["episodes"])) == (120, 120)
 
 
 def test_what_is_known_is_written_again_where_the_file_was_spoilt(path):

@@ -56,19 +56,6 @@ def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) ->
         assert [episode.payload["n"] for episode in store.recent_episodes()] == [0, 1, 2]
 
 
-def test_what_waits_is_written_when_the_store_closes(tmp_path: Path) -> None:
-    """Closing finishes what it can."""
-    database = Database(tmp_path / "m.db", busy_timeout_s=0.05)
-    later = Later(store := SQLiteMemoryStore(database))
-    with held(SQLITE, tmp_path / "m.db"):
-        later.write(lambda: store.add_episode("x", {}, "ok"))
-        with pytest.raises(BusyError):
-            database.write(lambda tx: tx.execute("select 1"))
-    database.close()
-    with SQLiteMemoryStore(tmp_path / "m.db") as again:
-        assert len(again.recent_episodes()) == 1
-
-
 def test_what_is_wrong_is_refused_and_holds_up_nothing(tmp_path: Path) -> None:
     """A write that can never succeed is no reason to keep the others waiting."""
     with SQLiteMemoryStore(tmp_path / "m.db") as store:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from counts import LONG
+from talkers import Listener
 
 import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore, VectorMemoryStore
@@ -36,15 +37,6 @@ MISTYPED = {
     "HOUSEHOLD": "household",
 }
 UNKNOWN = {"MARA": "user:MARA", "kitchen": "env:kitchen", "session:7": "user:NAME", "househld": "household"}
-
-
-class Quiet:
-    """A model that says nothing new."""
-
-    def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
-        return Reply("All right.")
-
-    def cut(self, heard_text: str) -> None: ...
 
 
 @pytest.fixture
@@ -162,10 +154,10 @@ def test_a_turn_stays_before_its_speaker_however_the_name_is_written(memory: Mem
     """Another spelling, or an audience of the same person, takes no private turn out of the prompt."""
     prompts: list[str] = []
 
-    class Listening(Quiet):
+    class Listening(Listener):
         def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
             prompts.append(json.dumps(list(messages), ensure_ascii=False))
-            return Reply("All right.")
+            return super().complete(messages)
 
     loop = AgentLoop(Listening(), hooks=memory.hooks(session_id="hall"))
     loop.run("Between us: 4711.", speaker="Zoë", private=True)
@@ -194,7 +186,7 @@ def test_tools_and_hints_know_a_speaker_however_the_name_is_written(memory: Memo
 
 def test_a_person_is_forgotten_and_exported_under_every_spelling(memory: Memory, tmp_path: Path) -> None:
     """Exporting or forgetting a person takes what they said and own, however the name was written; no spelling stays."""
-    loop = AgentLoop(Quiet(), hooks=memory.hooks(session_id="hall"))
+    loop = AgentLoop(Listener(), hooks=memory.hooks(session_id="hall"))
     for name in ("Zoë", "ZOË"):
         loop.run(f"I am {len(name)} and a half.", speaker=name)
         memory.store.add_fact("pin", name, scope=f"user:{name}", heard=Heard(name))
@@ -272,7 +264,7 @@ def test_a_name_is_looked_up_by_its_key_in_an_index(memory: Memory) -> None:
 def test_a_reply_that_repeats_ones_own_fact_stays_ones_own_under_another_spelling(memory: Memory) -> None:
     """A private turn before which memory told something private of the same person is theirs, and not nobody's."""
 
-    class Telling(Quiet):
+    class Telling(Listener):
         def complete(self, messages: Sequence[dict[str, Any]], **_: Any) -> Reply:
             return Reply("Your locker is 4711.")
 

@@ -173,31 +173,6 @@ def test_a_turn_that_is_written_does_not_come_again(path: Path, stored: bool) ->
         assert heard(path) == [("complete", "one")]
 
 
-def test_two_processes_have_each_their_own(
-    tmp_path: Path, talking: Callable[[Path], subprocess.Popen[str]]
-) -> None:
-    """A file whose process lives is not touched; once it is dead, its turn is kept behind what was said meanwhile."""
-    home = home_with(tmp_path / "home", wait=60)
-    path = home / "db" / "memory.db"
-    process = talking(home)
-    (file,) = spool_paths(path)
-    before = file.read_bytes()
-    with edgemem.open(home, worker=False) as memory:
-        assert [told(each)[0][1] for each in turns_of(memory)] == ["good morning"]
-        # Its tool waits until the turn is accepted.
-        loop = loop_of(memory, run=lambda minutes: memory.database.enqueue(lambda: "set").result(30))
-        loop.run("mine, a timer")
-        assert len(spool_paths(path)) == 2
-        assert file.read_bytes() == before
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    assert heard(path) == [
-        ("complete", "good morning"),
-        ("complete", "mine, a timer"),
-        ("open", "a timer, zebra"),
-    ]
-
-
 def damaged(record: bytes) -> dict[str, bytes]:
     """Return a record in ways in which it cannot be read."""
     return {

@@ -62,16 +62,6 @@ def test_a_save_writes_only_what_is_new(store: SQLiteSessionStore) -> None:
     assert store.database.query("select count(*) from index_queue") == [(0,)]
 
 
-def test_a_turn_may_be_saved_piece_by_piece(store: SQLiteSessionStore) -> None:
-    """Messages saved one at a time end up in the same turns as all at once."""
-    said = talk(3)
-    for end in range(1, len(said) + 1):
-        store.save("piecewise", Session(said[:end]))
-    store.save("at once", Session(talk(3)))
-    shapes = [[len(turn.messages) for turn in read_turns(store.database, name)] for name in store.list_ids()]
-    assert shapes == [[5, 4, 4]] * 2
-
-
 def test_a_copied_list_is_recognised_by_content(store: SQLiteSessionStore, tmp_path: Path) -> None:
     """After a restart, or from a loop that copies its messages, what is stored is found by what it says."""
     store.save("a", Session(talk(4)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from talkers import home_with, loop_of, python, robot, told, turns_of
 
 import edgemem
-from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.memory import Memory
 
 
@@ -49,55 +47,6 @@ WHOLE = [
     ("tool", "set"),
     ("assistant", "You said: set"),
 ]
-
-
-def test_a_kill_inside_a_tool_leaves_the_call(tmp_path: Path, vocabularies: Path) -> None:
-    """The turn comes back unfinished with its call, and the next prompt is one that strict templates take."""
-    home = home_with(tmp_path / "home", wait=60)
-    process = python(
-        robot(
-            """
-            def run(minutes):
-                memory.database.flush()
-                print("running", flush=True)
-                time.sleep(600)
-
-            loop = loop_of(memory, run=run)
-            loop.run("good morning")
-            loop.run("a timer, please")
-            """
-        ),
-        home,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "running\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    with edgemem.open(home, worker=False) as memory:
-        assert [turn.state for turn in turns_of(memory)] == ["complete", "open"]
-        loop = loop_of(memory)
-        (handed,) = loop.run("are you there?").handed
-        assert loop.hooks.failures() == []
-        before, cut, after = turns_of(memory)
-        assert (before.state, cut.state, after.state) == ("complete", "unfinished", "complete")
-        assert told(cut) == [("user", "a timer, please"), ("assistant", "One moment.")]
-        (call,) = cut.messages[1].extra["tool_calls"]
-        assert cut.messages[1].tokens == (7, 8, 9)
-    assert [message["role"] for message in handed] == [
-        *("user", "assistant"),
-        *("user", "assistant", "tool", "assistant"),
-        "user",
-    ]
-    result = handed[4]
-    assert (result["tool_call_id"], result["name"]) == (call["id"], "timer")
-    assert "interrupted" in result["content"]
-    for vocabulary, template in {
-        "qwen2": "Qwen-Qwen2.5-7B-Instruct",
-        "llama-bpe": "meta-llama-Llama-3.1-8B-Instruct",
-    }.items():
-        source = (vocabularies / "templates" / f"{template}.jinja").read_text()
-        with LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf", template=source) as tokenizer:
-            assert "are you there?" in tokenizer.render(handed).text
 
 
 def test_closing_writes_what_the_disk_owes(hurried: Memory) -> None:
