@@ -154,29 +154,6 @@ def test_a_kill_while_a_turn_is_prepared_again(tmp_path: Path) -> None:
         assert len(turns(memory)) == 2
 
 
-def test_a_prompt_that_is_made_again_replaces_what_was_accepted(tmp_path: Path) -> None:
-    """A loop of one's own hands over a longer sentence in the same turn: one turn comes back, with the newest words."""
-    home = tmp_path / "home"
-    killed(
-        home,
-        """
-        loop = OwnLoop(memory.hooks(session_id="kitchen"))
-        loop.fail("Set the", "anna")
-        for text in ("Set the alarm", "Set the alarm for seven"):
-            loop.said[-1] = {"role": "user", "content": text}
-            loop.ask()
-            memory.database.flush()
-        stands()
-        """,
-    )
-    with edgemem.open(home, worker=False) as memory:
-        Robot(memory).loop.run("Hello?", speaker="anna")
-        assert [(state, said) for _, _, state, said in turns(memory)] == [
-            ("unfinished", ["Set the alarm for seven"]),
-            ("complete", ["Hello?", "Fine."]),
-        ]
-
-
 @pytest.mark.parametrize(
     "body",
     [

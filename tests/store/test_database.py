@@ -14,7 +14,6 @@ from edgemem.errors import (
     BusyError,
     ClosedError,
     CorruptError,
-    DiskFullError,
     InvalidInputError,
     ReadOnlyError,
     StoreError,
@@ -192,20 +191,6 @@ def test_the_log_is_emptied_when_it_is_large_and_nobody_waits(tmp_path):
         assert wal.stat().st_size == 0
 
 
-def test_a_reader_of_another_program_does_not_stop_writing(tmp_path):
-    """While somebody looks at an old snapshot the log grows on, without a wait at each commit."""
-    with Database(tmp_path / "x.db", migrations=NOTES, wal_limit_mb=0.01) as db:
-        db.write(note("one"))
-        other = sqlite3.connect(f"file:{db.path}?mode=ro", uri=True, isolation_level=None)
-        other.execute("begin")
-        assert other.execute("select count(*) from notes").fetchone() == (1,)
-        for _ in range(20):
-            db.write(note("x" * 2000))
-        assert other.execute("select count(*) from notes").fetchone() == (1,)
-        other.close()
-        assert len(notes(db)) == 21
-
-
 def test_another_program_that_holds_the_lock_or_the_file_is_named(db):
     """Fault 15: a write waits as long as the profile says, and then tells; reading and later writing work."""
     lock = FileLock(db.path.with_name("x.db.lock"), timeout_s=0)
@@ -252,22 +237,6 @@ def test_an_impossible_path_is_one_sentence(tmp_path, path, monkeypatch):
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInputError):
         Database(path if path == ":memory:" else tmp_path / path)
-
-
-def test_a_full_disk_loses_nothing(db):
-    """A write that does not fit is undone as a whole; what was stored stays, and room makes it work again."""
-    db.write(note("one"))
-    pages = db.query("pragma page_count")[0][0]
-    db.write(lambda tx: tx.execute(f"pragma max_page_count = {pages + 4}"))
-    with pytest.raises(DiskFullError, match="intact"):
-        db.write(lambda tx: [note("x" * 900)(tx) for _ in range(20)])
-    with pytest.raises(DiskFullError):
-        db.write(lambda tx: db.write(note("x" * 20_000)))
-    assert notes(db) == ["one"]
-    db.write(lambda tx: tx.execute("pragma max_page_count = 100000"))
-    db.write(note("two"))
-    assert notes(db) == ["one", "two"]
-    assert db.quick_check() == []
 
 
 @pytest.mark.parametrize("value", ["half \ud800", 2**70])

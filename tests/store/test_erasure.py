@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from agreed import after_a_yes
 from click.testing import CliRunner
-from talkers import Caller, Listener
+from talkers import Caller, Listener, files_with
 
 import edgemem
 from edgemem.cli import main
 from edgemem.records import Heard
 from edgemem.store.db.database import Database
 
-STEM = b"quixot"
+STEM = "quixot"
 """What files hold of the forgotten word; the index has its stem."""
 
 
@@ -33,11 +33,6 @@ def home(tmp_path):
         memory.store.add_fact("bell", "brass")
         assert memory.idle(30)
     return folder
-
-
-def holders(home: Path) -> list[str]:
-    """Return the files of a home in which the word stands."""
-    return sorted(path.name for path in home.rglob("*") if path.is_file() and STEM in path.read_bytes())
 
 
 @contextmanager
@@ -69,9 +64,9 @@ def test_where_somebody_reads_a_file_the_rest_is_erased_and_it_goes_on_by_itself
             state, detail = erasing(memory)
             assert state == "warn"
             assert file in detail
-            assert holders(home)
+            assert files_with(home, STEM)
         assert memory.idle(30)
-        assert holders(home) == []
+        assert files_with(home, STEM) == []
         assert erasing(memory)[0] == "ok"
         assert memory.store.get_fact("bell") == "brass"
 
@@ -90,7 +85,7 @@ def test_turns_are_written_while_a_forget_waits_for_a_reader(home):
             memory.store.add_fact("window", "blue")
             assert forgetting.is_alive()
         forgetting.join()
-        assert holders(home) == []
+        assert files_with(home, STEM) == []
 
 
 def test_the_index_worker_that_is_quicker_leaves_nothing_in_the_log(home):
@@ -109,7 +104,7 @@ def test_the_index_worker_that_is_quicker_leaves_nothing_in_the_log(home):
             patch.setattr(Database, "write", written)
             assert not memory.forget("gate.code").pending
         assert taken[0]
-        assert holders(home) == []
+        assert files_with(home, STEM) == []
 
 
 def test_the_tool_answers_at_the_commit_and_nobody_recalls_it_from_then_on(home):
@@ -137,7 +132,7 @@ def test_the_tool_answers_at_the_commit_and_nobody_recalls_it_from_then_on(home)
             assert "gate code" in model.newest
             assert "quixot" not in model.prompt
         assert memory.idle(30)
-        assert holders(home) == []
+        assert files_with(home, STEM) == []
         assert not memory.erasing()
 
 
@@ -149,11 +144,11 @@ def test_the_worker_erases_what_a_tool_forgot(home):
         with reading(home / "db" / "memory.db"):
             after_a_yes(forget, key="gate.code")
             time.sleep(0.2)
-            assert holders(home)
+            assert files_with(home, STEM)
         end = time.monotonic() + 30
-        while holders(home) and time.monotonic() < end:
+        while files_with(home, STEM) and time.monotonic() < end:
             time.sleep(0.05)
-        assert holders(home) == []
+        assert files_with(home, STEM) == []
 
 
 def test_a_person_who_stands_in_an_episode_alone_leaves_no_word_in_the_index(home):
@@ -162,9 +157,9 @@ def test_a_person_who_stands_in_an_episode_alone_leaves_no_word_in_the_index(hom
         memory.forget("gate.code")
         memory.store.add_episode("game", {"won by": "quixotry"}, "ok", heard=Heard(speaker="Ben"))
         assert memory.idle(30)
-        assert "index.db-wal" in holders(home)
+        assert "index.db-wal" in files_with(home, STEM)
         assert memory.forget_person("Ben").erased == {"episodes": 1}
-        assert holders(home) == []
+        assert files_with(home, STEM) == []
 
 
 @pytest.mark.parametrize(
@@ -205,8 +200,8 @@ def test_a_store_that_stands_alone_finishes_when_it_is_opened(tmp_path, kind):
         store.database.write(lambda tx: edgemem.store.erase.records.erase_fact(tx, "gate.code"))
         sessions.close()
         store.close()
-        assert STEM in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+        assert files_with(tmp_path, STEM)
     opened = edgemem.SQLiteMemoryStore(path) if kind == "facts" else edgemem.SQLiteSessionStore(path)
     with opened:
-        assert STEM not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+        assert files_with(tmp_path, STEM) == []
         assert opened.database.query("select count(*) from erasings") == [(0,)]

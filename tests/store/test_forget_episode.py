@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from talkers import files_with
 from tool_robot import Robot, of
 
 import edgemem
@@ -15,7 +15,7 @@ from edgemem.cli import main
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.records import Heard, Reader
 
-STEM = b"quixot"
+STEM = "quixot"
 """What files hold of the word in the episode that is forgotten; the index has its stem."""
 
 LOST, WON = {"name": "game", "result": "lost to quixotry"}, {"name": "game", "result": "won the marathon"}
@@ -32,11 +32,6 @@ def memory(tmp_path):
         yield opened
 
 
-def holders(folder: Path) -> list[str]:
-    """Return the files in which the word stands."""
-    return sorted(path.name for path in folder.rglob("*") if path.is_file() and STEM in path.read_bytes())
-
-
 def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(memory):
     """What a block or the memory's own tool repeated of it is gone from every file of the home, and it is not recalled."""
     lost = next(each for each in memory.store.recent_episodes() if each.payload == LOST)
@@ -46,9 +41,9 @@ def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(memory):
     assert f"[episode:{lost.id}]" in told
     assert memory.idle(30)
     memory.backups.make()
-    assert len(holders(memory.home)) > 2
+    assert len(files_with(memory.home, STEM)) > 2
     assert memory.forget_episode(lost.id).erased == {"episodes": 1}
-    assert holders(memory.home) == []
+    assert files_with(memory.home, STEM) == []
     assert not any("quixotry" in item.text for item in memory.recall("quixotry game"))
     assert any("marathon" in item.text for item in memory.recall("marathon game"))
     assert not memory.forget_episode(lost.id)
@@ -72,7 +67,7 @@ def test_the_tool_forgets_an_episode_by_the_name_that_it_was_found_under(memory)
     assert "quixotry" in told
     assert memory.store.get_episode(lost.id) is None
     assert memory.idle(30)
-    assert holders(memory.home) == []
+    assert files_with(memory.home, STEM) == []
 
 
 def test_the_tool_forgets_nothing_that_the_speaker_may_not_erase(memory):
@@ -105,7 +100,7 @@ def test_the_command_forgets_the_episode_whose_id_recall_tells(memory):
     done = CliRunner().invoke(main, ["forget", "--episode", lost.id, "--yes", "--json", "--home", home])
     assert done.exit_code == 0
     assert json.loads(done.stdout) == {"episode": lost.id, "pending": {}}
-    assert holders(memory.home) == []
+    assert files_with(memory.home, STEM) == []
     again = CliRunner().invoke(main, ["forget", "--episode", lost.id, "--yes", "--home", home])
     assert again.exit_code == 1
     assert "no episode" in again.output

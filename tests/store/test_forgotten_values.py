@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from counts import LONG
-from talkers import Listener
+from talkers import Listener, files_with
 
 import edgemem
 from edgemem import (
@@ -28,11 +28,6 @@ from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Reply, StoredMessage, ToolCall, Turn
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.turn_steps import DropErased
-
-
-def files_with(folder: Path, value: str) -> list[str]:
-    """Return the files below a folder in which a value stands."""
-    return [str(file) for file in folder.rglob("*") if file.is_file() and value.encode() in file.read_bytes()]
 
 
 def forget_from_another_process(memory: edgemem.Memory) -> None:

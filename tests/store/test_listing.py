@@ -81,18 +81,6 @@ def test_preferences_are_listed_and_told_when_they_change(store: Any) -> None:
     assert model.newest == "and now?"
 
 
-def test_a_change_is_told_once(store: Any) -> None:
-    """The fact that changed has a new id, and is before the model all the same."""
-    store.add_fact("tea", "black")
-    agent, model = loop_with(MemoryInjectionHook(store))
-    agent.run("hello")
-    store.add_fact("tea", "green")
-    agent.run("which tea?")
-    assert model.newest == "<memory>tea: now green (before: black)</memory>\nwhich tea?"
-    agent.run("which tea?")
-    assert model.newest == "which tea?"
-
-
 def test_facts_are_read_again_only_when_something_was_written(tmp_path: Path) -> None:
     """10,000 facts are not read and split into words each turn."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from talkers import files_with
 
 import edgemem
 from edgemem.cli import main
@@ -41,11 +42,6 @@ class Model:
         self.replies = [Reply("", (ToolCall(name, arguments),), tokens=(7, 8, 9)), Reply("ok")]
 
 
-def _files_with(home: Path, word: str) -> list[str]:
-    found = (path for path in home.rglob("*") if path.is_file() and word.encode() in path.read_bytes())
-    return sorted(path.name for path in found)
-
-
 def _remembered(memory: Memory) -> tuple[AgentLoop, Model]:
     """Return a loop whose model has remembered a pin, looked it up and listed it."""
     model = Model()
@@ -68,7 +64,7 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
     home = tmp_path / "home"
     with edgemem.open(home, worker=False) as memory:
         loop, model = _remembered(memory)
-        assert "memory.db" in "".join(_files_with(home, SECRET))
+        assert "memory.db" in "".join(files_with(home, SECRET))
         if way == "tool":
             for say in ("forget my pin", "yes"):
                 model.calls("forget_fact", key="pin")
@@ -77,7 +73,7 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
             loop.run("thanks", speaker="alice")
             memory.idle(5)
             memory.database.checkpoint()
-            assert _files_with(home, SECRET) == []
+            assert files_with(home, SECRET) == []
             said = memory.sessions.load("k")
             assert said is not None
             assert sum(ERASED in json.dumps(message) for message in said.messages) >= 6
@@ -85,7 +81,7 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
     if way == "command line":
         ran = CliRunner().invoke(main, ["facts", "forget", "pin", "--yes", "--home", str(home)])
         assert ran.exit_code == 0, ran.output
-    assert _files_with(home, SECRET) == []
+    assert files_with(home, SECRET) == []
 
 
 def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
