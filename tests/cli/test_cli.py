@@ -242,17 +242,6 @@ def test_replay_plays_a_script(tmp_path: Path) -> None:
     assert "Ann: My canoe" in run("sessions", "one", "--home", tmp_path / "again").stdout
 
 
-def test_replay_refuses_what_is_no_script(tmp_path: Path) -> None:
-    """Binary, foreign and missing files are one sentence, and make no home."""
-    path = tmp_path / "talk.jsonl"
-    home = tmp_path / "home"
-    for content in (b"\x00\x01\x02", b"hello\n", b"[1, 2]", b"", b'{"say": 1}'):
-        path.write_bytes(content)
-        refused(run("replay", path, "--home", home))
-    refused(run("replay", tmp_path / "missing", "--home", home))
-    assert not home.exists()
-
-
 @pytest.fixture
 def model(tmp_path: Path, vocabularies: Path) -> Path:
     """Return a real chat model that answers nonsense."""

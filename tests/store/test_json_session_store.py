@@ -266,21 +266,6 @@ def test_two_savers_of_one_session_leave_a_whole_file(tmp_path):
     assert not list((tmp_path / "s").glob("*damaged*"))
 
 
-def test_what_is_new_is_written_and_the_order_stays(store):
-    """A change near the end writes what follows it, and a save that another conversation followed is not the newest."""
-    session = Session([message for n in range(100) for message in text(f"question {n}")])
-    store.save("s", session)
-    written = Written(store.base)
-    session.messages[95] = {"role": "user", "content": "something else"}
-    store.save("s", session)
-    store.save("s", session)
-    assert 0 < written.count() < 500
-    store.save("t", Session(SAID))
-    store.flush()
-    assert store.list_ids() == ["t", "s"]
-    assert JSONSessionStore(store.base).load("s") == session
-
-
 @pytest.mark.parametrize("damage", [b"{}garbage{", b'{"after": 99}', b'{"after": "x"}', b"\xff\xfe", b"[1]"])
 def test_damaged_lines_are_set_aside(store, lines, damage, caplog):
     """What stands before the damage is loaded, every byte is kept under another name, and delete erases that too."""
