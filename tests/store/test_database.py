@@ -13,7 +13,6 @@ from edgemem.clock import Clock
 from edgemem.errors import (
     BusyError,
     ClosedError,
-    CorruptError,
     InvalidInputError,
     ReadOnlyError,
     StoreError,
@@ -42,20 +41,6 @@ def note(text):
 def notes(db):
     """Return all notes."""
     return [row[0] for row in db.query("select text from notes order by rowid")]
-
-
-def test_files_and_folders_belong_to_their_owner_alone(tmp_path, monkeypatch):
-    """New folders are 0700 and new files 0600, whatever the umask; ~ is the home of the user."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    old = os.umask(0)
-    try:
-        with Database("~/a/b/x.db") as db:
-            assert db.path == tmp_path / "a" / "b" / "x.db"
-            modes = {path.name: path.stat().st_mode & 0o777 for path in db.path.parent.iterdir()}
-            assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm", "x.db.lock"), 0o600)
-            assert {p.stat().st_mode & 0o777 for p in (tmp_path / "a", tmp_path / "a" / "b")} == {0o700}
-    finally:
-        os.umask(old)
 
 
 def test_a_write_is_a_transaction(db):
@@ -205,18 +190,6 @@ def test_another_program_that_holds_the_lock_or_the_file_is_named(db):
     shell.close()
     db.write(note("y"))
     assert notes(db) == ["y"]
-
-
-@pytest.mark.parametrize(
-    "junk", [b"hello, world" * 500, b"SQLite format 3\x00" + b"\xff" * 5000], ids=["text", "torn"]
-)
-def test_what_is_no_database_is_left_alone(tmp_path, junk):
-    """A file that is not a database raises CorruptError and keeps its bytes."""
-    path = tmp_path / "x.db"
-    path.write_bytes(junk)
-    with pytest.raises(CorruptError):
-        Database(path)
-    assert path.read_bytes() == junk
 
 
 def test_a_damaged_file_is_found_out(tmp_path):

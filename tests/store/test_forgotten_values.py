@@ -99,17 +99,6 @@ def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -
         assert files_with(home, "ZEBRA9") == []
 
 
-def test_a_retracted_fact_is_taken_back_with_its_value(tmp_path: Path) -> None:
-    """Its history stays, so the model may be told what is no longer true."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
-        memory.store.add_fact("guest", "Eve")
-        agent.run("who is the guest?")
-        memory.store.retract_fact("guest")
-        agent.run("thanks")
-        assert "no longer true: guest: Eve" in model.newest
-
-
 def test_a_value_that_comes_after_an_erased_one_is_told_without_it(tmp_path: Path) -> None:
     """The value before is history only where it was not erased."""
     with edgemem.open(tmp_path, worker=False) as memory:

@@ -10,11 +10,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from talkers import Caller
 from talks import no_file_larger_than
 
 from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
 from edgemem.errors import StoreError
-from edgemem.records import Reply, Session
+from edgemem.records import Session
 
 
 @pytest.fixture
@@ -130,27 +131,9 @@ def test_a_file_dated_in_the_future_does_not_move_the_clock(store, clock):
     assert clock.now() < 2e9
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
-    """Where no folder can be, the error names the place."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises((StoreError, ValueError), match="file"):
-        JSONSessionStore(tmp_path / "file" / "sessions").save("a", Session(SAID))
-
-
 def text(*words):
     """Return messages of a user."""
     return [{"role": "user", "content": word} for word in words]
-
-
-class Echo:
-    """A model that says something new each time."""
-
-    def complete(self, messages, **_):
-        """Answer as long as the question."""
-        return Reply(f"You said: {messages[-1]['content']}")
-
-    def cut(self, heard_text):
-        """Nothing to forget."""
 
 
 class Written:
@@ -173,7 +156,7 @@ class Written:
 def test_late_turns_write_no_more_than_early_ones(store):
     """The turns 101 to 150 write at most 1.5 times the bytes of the first 50, although the state grows by private ones."""
     written, costs = Written(store.base), []
-    loop = AgentLoop(Echo(), hooks=[PersistSessionHook(store, session_id="s")])
+    loop = AgentLoop(Caller(), hooks=[PersistSessionHook(store, session_id="s")])
     for n in range(150):
         loop.run(f"question {n} about the cup", speaker="ann", private=n % 10 == 0)
         costs.append(written.count())

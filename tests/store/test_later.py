@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from talkers import LOCK, SQLITE, held
+from talkers import LOCK, SQLITE, Listener, held
 
 import edgemem
 from edgemem.config import Profile, StoreSettings, ToolSettings
@@ -23,20 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONG_S = 20.0  # a turn that waited for the lock would not end before it is let go
-
-
-class Model:
-    """Calls the tools that a test names, and then answers `ok`."""
-
-    def __init__(self) -> None:
-        self.calls: list[ToolCall] = []
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        """Give the next call, or end the turn."""
-        return Reply("", (self.calls.pop(0),)) if self.calls else Reply("ok")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing is kept."""
 
 
 def _light() -> Tool:
@@ -71,7 +57,7 @@ def test_what_is_wrong_is_refused_and_holds_up_nothing(tmp_path: Path) -> None:
 def test_a_json_file_that_is_held_keeps_no_turn_waiting(tmp_path: Path) -> None:
     """The turn's end asks for the file to be written, and does not wait for whoever holds it."""
     path = tmp_path / "m.json"
-    model = Model()
+    model = Listener()
     with JSONMemoryStore(path, flush_after_s=LONG_S) as store:
         store.add_fact("a", "b")
         store.flush()
@@ -79,8 +65,8 @@ def test_a_json_file_that_is_held_keeps_no_turn_waiting(tmp_path: Path) -> None:
             model, hooks=[MemoryInjectionHook(store), EpisodeLoggerHook(store)], tools=[_light()]
         )
         with held(LOCK, tmp_path / ".m.json.lock"):
-            model.calls = [ToolCall("light", {})]
-            assert loop.run("light, please", speaker="ann").reply == "ok"
+            model.replies = [Reply("", (ToolCall("light", {}),))]
+            assert loop.run("light, please", speaker="ann").reply
             assert "light" not in path.read_text()
     assert "light" in path.read_text()
 
@@ -91,16 +77,16 @@ def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
         store=StoreSettings(busy_timeout_s=LONG_S, commit_wait_s=0.01), tools=ToolSettings(write_wait_s=0.01)
     )
     with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
-        model = Model()
+        model = Listener()
         loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools())
         memory.store.add_fact("tea", "green", scope="household")
         with held(SQLITE, tmp_path / "home" / "db" / "memory.db"):
-            model.calls = [ToolCall("remember_fact", {"key": "pin", "value": "4711"})]
+            model.replies = [Reply("", (ToolCall("remember_fact", {"key": "pin", "value": "4711"}),))]
             (told,) = loop.run("keep my pin", speaker="ann").tools
             assert told.ok
             assert told.result.startswith("Heard, but not kept yet")
             for say in ("forget my tea", "yes"):
-                model.calls = [ToolCall("forget_fact", {"key": "tea"})]
+                model.replies = [Reply("", (ToolCall("forget_fact", {"key": "tea"}),))]
                 (refused,) = loop.run(say, speaker="ann").tools
             assert "nothing was done" in str(refused.error)
         memory.database.flush()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,26 +136,6 @@ def test_blocks_are_kept_apart_from_what_was_said(store: SQLiteSessionStore, tmp
     with SQLiteSessionStore(tmp_path / "sessions.db") as again:
         again.save("a", session)
         assert rows(again) == 3
-
-
-def test_saving_from_several_processes_loses_no_session(tmp_path: Path) -> None:
-    """Processes that save sessions of their own into one file do not disturb each other."""
-    path = tmp_path / "sessions.db"
-    program = (
-        "import sys; from edgemem.records import Session; from edgemem.store.sessions import SINCE, SQLiteSessionStore\n"
-        "session = Session()\n"
-        "with SQLiteSessionStore(sys.argv[1]) as store:\n"
-        "    for i in range(25):\n"
-        "        session.messages += [{'role': 'user', 'content': f'{sys.argv[2]}{i}'}]\n"
-        "        store.save(sys.argv[2], session)\n"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in ("x", "y")]
-    assert [process.wait() for process in running] == [0, 0]
-    with SQLiteSessionStore(path) as store:
-        for name in ("x", "y"):
-            session = store.load(name)
-            assert session is not None
-            assert [message["content"] for message in session.messages] == [f"{name}{i}" for i in range(25)]
 
 
 def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessionStore) -> None:

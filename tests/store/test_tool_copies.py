@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from talkers import files_with
+from talkers import Listener, files_with
 
 import edgemem
 from edgemem.cli import main
@@ -22,24 +22,12 @@ from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_
 SECRET = "TOOLX77"
 
 
-class Model:
-    """Answers what a test has it answer, and then `ok`."""
-
-    def __init__(self) -> None:
-        self.replies: list[Reply] = []
-        self.handed: list[list[dict[str, Any]]] = []
-
-    def complete(self, messages: list[dict[str, Any]], **_: Any) -> Reply:
-        """Give the next reply."""
-        self.handed.append([dict(message) for message in messages])
-        return self.replies.pop(0) if self.replies else Reply("ok", tokens=(1, 2))
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing is kept."""
+class Model(Listener):
+    """Answers what a test has it answer."""
 
     def calls(self, name: str, **arguments: Any) -> None:
         """Have the next reply call a tool."""
-        self.replies = [Reply("", (ToolCall(name, arguments),), tokens=(7, 8, 9)), Reply("ok")]
+        self.replies = [Reply("", (ToolCall(name, arguments),), tokens=(7, 8, 9)), Reply("ok", tokens=(1, 2))]
 
 
 def _remembered(memory: Memory) -> tuple[AgentLoop, Model]:
@@ -105,19 +93,6 @@ def test_what_a_person_said_stays(tmp_path: Path) -> None:
         assert said is not None
         left = [message for message in said.messages if SECRET in json.dumps(message)]
         assert [message["role"] for message in left] == ["user", "assistant"]
-
-
-@pytest.mark.usefixtures("patient")
-def test_a_value_that_is_remembered_again_is_stored_again(tmp_path: Path) -> None:
-    """Forgetting concerns what was said until then."""
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
-        loop, model = _remembered(memory)
-        memory.forget("pin", scope="household")
-        model.calls("remember_fact", key="pin", value=SECRET)
-        loop.run("keep my pin after all", speaker="alice")
-        said = memory.sessions.load("k")
-        assert said is not None
-        assert SECRET in json.dumps(said.messages[-4:])
 
 
 def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
