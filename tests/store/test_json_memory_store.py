@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop
@@ -356,6 +357,38 @@ def test_a_killed_process_leaves_a_whole_file(path):
         with JSONMemoryStore(path) as store:
             assert {f"k{n}" for n in range(done)} <= {fact.key for fact in store.facts()}
     assert not [each for each in path.parent.iterdir() if "damaged" in each.name]
+
+
+def test_without_autoload_nothing_is_lost(path):
+    """A store that did not read the file starts empty, and still adds to what the file holds."""
+    with JSONMemoryStore(path) as store:
+        store.add_fact("a", "red")
+    with JSONMemoryStore(path, autoload=False) as store:
+        assert store.facts() == []
+        store.add_fact("b", "blue")
+    with JSONMemoryStore(path) as store:
+        assert {fact.key for fact in store.facts()} == {"a", "b"}
+
+
+def test_threads_may_share_a_store(path):
+    """Writers, readers and flushes in several threads lose no change."""
+    with JSONMemoryStore(path, flush_after_s=0.001, clock=Clock()) as store:
+
+        def work(name):
+            for n in range(40):
+                store.add_fact(f"{name}.{n}", "x")
+                store.add_episode(name, {"n": n}, "ok")
+                store.facts()
+                if n % 10 == 0:
+                    store.flush()
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(store.facts()) == 120
+    assert (len(written(path)["facts"]), len(written(path)["episodes"])) == (120, 120)
 
 
 @pytest.mark.usefixtures("patient")

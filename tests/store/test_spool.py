@@ -98,6 +98,13 @@ def test_what_does_not_fit_leaves_the_rest_as_it_was(spool: Spool) -> None:
     assert b"x" not in spool.path.read_bytes()
 
 
+def test_a_file_that_grew_for_a_very_long_turn_is_cut_once_it_is_empty(spool: Spool) -> None:
+    """It does not stay as large as the longest turn that ever was."""
+    spool.erase(spool.put(b"x" * 2 * ROOM))
+    assert spool.path.stat().st_size == ROOM
+    assert b"x" not in spool.path.read_bytes()
+
+
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
 def test_a_file_that_cannot_be_written_is_left_alone(
     path: Path, code: int, monkeypatch: pytest.MonkeyPatch
