@@ -351,6 +351,22 @@ def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> 
             database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_what_replaces_a_turn_that_another_loop_has_taken_up_stands_there_too(
+    journal: TurnJournal, stored: bool
+) -> None:
+    """Whether the database has the open turn or not, its newest words are those that are read, and erased when thrown away."""
+    first = journal.accept(turn("what can I"))
+    if stored:
+        journal.settle()
+    again = journal.accept(turn("what can I cook?"), replaces=first)
+    again.result(30)
+    journal.database.flush()
+    assert [told(each)[0][1] for each in journal.read_turns("kitchen")] == ["what can I cook?"]
+    assert journal.discard("kitchen", again).result(30)
+    assert journal.read_turns("kitchen") == []
+
+
 def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
     """Whose wall clocks stand may count from the same tick; neither takes the other's turn for its own, after a crash too."""
     clocks = [Clock(wall=lambda: 0.0, monotonic=lambda: 0.0) for _ in range(2)]
