@@ -264,6 +264,20 @@ def test_forgetting_beside_a_turn_of_another_process(
         assert b"zebra" not in held(home / "db")
 
 
+def test_a_turn_that_is_thrown_away_leaves_no_trace(journal: TurnJournal, path: Path) -> None:
+    """Neither in the file nor in the database, whether or not that knew it."""
+    for stored in (False, True):
+        accepted = journal.accept(turn("zebra"))
+        accepted.result(30)
+        if stored:
+            assert journal.mark_unfinished("kitchen") == 1
+        assert journal.discard("kitchen", accepted).result(30)
+        assert not journal.discard("kitchen", accepted).result(30)
+        journal.database.checkpoint()
+        assert b"zebra" not in held(path.parent)
+        assert journal.read_turns("kitchen") == []
+
+
 def test_a_turn_whose_commit_is_refused_keeps_what_was_accepted(journal: TurnJournal) -> None:
     """A write that a hook adds may be wrong for ever; what was said is not lost with it."""
     accepted = journal.accept(turn("one"))
