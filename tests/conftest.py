@@ -6,10 +6,12 @@ import importlib
 import os
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import wait
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import pytest
 import quick
@@ -116,6 +118,36 @@ def minilm() -> Path:
     found = find_model("all-minilm-l6-v2")
     assert found is not None, "no embedder: run `edgemem models get all-minilm-l6-v2`"
     return found
+
+
+class Demo(NamedTuple):
+    """The demo as it was played once."""
+
+    home: Path
+    printed: str
+    report: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Demo:
+    """Play the demo once, in UTC, with the real vocabulary and embedder; no recall is late, however slow the machine is."""
+    from commands import run
+
+    from edgemem.cli import demo
+
+    assert minilm
+    home = tmp_path_factory.mktemp("kitchen") / "pip"
+    home.mkdir()
+    (home / "edgemem.toml").write_text("[recall]\ndeadline_ms = 60000\n")
+    reports: list[dict[str, Any]] = []
+    play = demo.play
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "play", lambda *args, **rest: reports.append(play(*args, **rest)) or reports[0])
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        printed = run("demo", "--home", home).output
+    time.tzset()
+    return Demo(home, printed, reports[0])
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -33,12 +33,12 @@ def _can_mount() -> bool:
 MODES = ["limit", *(["tmpfs"] if _can_mount() else [])]
 
 
-def command_on(mode: str, folder: Path) -> list[str]:
-    """Return the command that runs this program in a folder."""
-    program = [sys.executable, str(Path(__file__).resolve()), mode, str(folder)]
+def command_on(mode: str, folder: Path, *numbers: int, program: str = __file__) -> list[str]:
+    """Return the command that runs this program, or another, in a folder."""
+    command = [sys.executable, str(Path(program).resolve()), mode, str(folder), *map(str, numbers)]
     if mode == "limit":
-        return program
-    return [*_UNSHARE, "sh", "-c", _MOUNT.format(shlex.quote(str(folder))) + shlex.join(program)]
+        return command
+    return [*_UNSHARE, "sh", "-c", _MOUNT.format(shlex.quote(str(folder))) + shlex.join(command)]
 
 
 class Limited:
@@ -74,7 +74,9 @@ class Filled:
         self._filler.unlink()
 
 
-class _Model:
+class Model:
+    """Answers the same to everything."""
+
     def complete(self, messages: Any, **_: Any) -> Any:
         from edgemem.records import Reply
 
@@ -108,7 +110,7 @@ def main(mode: str, folder: Path) -> dict[str, Any]:
         return True
 
     with edgemem.open(home, worker=False) as memory:
-        loop = AgentLoop(_Model(), hooks=memory.hooks(session_id="talk", speaker="ann"), speaker="ann")
+        loop = AgentLoop(Model(), hooks=memory.hooks(session_id="talk", speaker="ann"), speaker="ann")
         memory.store.add_fact("before", "x")
         memory.notes.append("a note")
         seen["replies"].append(loop.run("while there was space").reply)

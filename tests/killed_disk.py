@@ -10,24 +10,20 @@ import json
 import logging
 import os
 import resource
-import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-_UNSHARE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-_MOUNT = "mount -t tmpfs -o size=3m none {0} && exec "
+import full_disk
+
 TURNS = 30
 
 
 def command_on(mode: str, folder: Path, left: int, chars: int) -> list[str]:
     """Return the command that runs this program in a folder, with so many bytes left, on utterances of so many characters."""
-    program = [sys.executable, str(Path(__file__).resolve()), mode, str(folder), str(left), str(chars)]
-    if mode == "limit":
-        return program
-    return [*_UNSHARE, "sh", "-c", _MOUNT.format(shlex.quote(str(folder))) + shlex.join(program)]
+    return full_disk.command_on(mode, folder, left, chars, program=__file__)
 
 
 def _fill(mode: str, home: Path, left: int) -> None:
@@ -45,16 +41,6 @@ def _fill(mode: str, home: Path, left: int) -> None:
     os.close(fd)
 
 
-class _Model:
-    def complete(self, messages: Any, **_: Any) -> Any:
-        from edgemem.records import Reply
-
-        return Reply("Fine.")
-
-    def cut(self, heard_text: str) -> None:
-        pass
-
-
 def talk(mode: str, folder: Path, left: int, chars: int) -> None:
     """Talk on a disk that becomes full, say what `check` says, and wait to be killed."""
     import edgemem
@@ -62,7 +48,9 @@ def talk(mode: str, folder: Path, left: int, chars: int) -> None:
 
     home = folder / "home"
     with edgemem.open(home, worker=False) as memory:
-        loop = AgentLoop(_Model(), hooks=memory.hooks(session_id="talk", speaker="ann"), speaker="ann")
+        loop = AgentLoop(
+            full_disk.Model(), hooks=memory.hooks(session_id="talk", speaker="ann"), speaker="ann"
+        )
         loop.run("before " + "x" * 100_000)  # the log is larger than what is kept free for turns
         _fill(mode, home, left)
         for n in range(TURNS):

@@ -107,6 +107,13 @@ class Listener:
         """Nothing to forget."""
 
 
+def files_with(folder: Path, word: str) -> list[str]:
+    """Return the names of the files below a folder in which a word stands."""
+    return sorted(
+        path.name for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
+    )
+
+
 @contextmanager
 def ordinary_user() -> Iterator[None]:
     """Give up the rights of root, before which no folder is read-only."""

@@ -9,15 +9,6 @@ from edgemem.clock import RELEASED, Clock
 HOUR, YEAR = 3600.0, 365.25 * 86400.0
 
 
-def test_ticks_follow_the_wall(hand):
-    """A tick is the wall's time in microseconds where the wall can be believed."""
-    assert hand.clock.tick() == int(hand.wall * 1e6)
-    hand.advance(HOUR)
-    assert hand.clock.tick() == int(hand.wall * 1e6)
-    assert hand.clock.now() == hand.wall
-    assert hand.clock.trust().trusted
-
-
 def test_a_wall_that_was_set_back_stops_time_but_not_order(hand):
     """Ticks go on by microseconds until the wall has caught up, and trust says how far it is behind."""
     first = hand.clock.tick()
@@ -107,10 +98,3 @@ def test_ticks_grow_while_the_wall_stands_still(clock):
     ticks = [clock.tick() for _ in range(1000)]
     assert ticks == sorted(set(ticks))
     assert clock.tick(after=ticks[-1] + 10**6) == ticks[-1] + 10**6 + 1
-
-
-def test_a_board_that_knows_nothing_begins_at_the_release():
-    """Without a plausible wall and without a file, time begins at the release of the software."""
-    clock = Clock(wall=lambda: 0.0, monotonic=lambda: 0.0)
-    assert clock.now() == RELEASED
-    assert clock.tick() == int(RELEASED * 1e6)

@@ -17,6 +17,7 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
+from conftest import Demo
 from ggufs import write_llama_gguf
 from llama_server import RunningServer
 
@@ -104,15 +105,6 @@ def utc() -> Iterator[None]:
     time.tzset()
 
 
-@pytest.fixture(scope="module")
-def kitchen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Play the demo; return its home, and what was printed. No recall is late, however slow the machine is."""
-    home = tmp_path_factory.mktemp("kitchen") / "pip"
-    home.mkdir()
-    (home / "edgemem.toml").write_text("[recall]\ndeadline_ms = 60000\n")
-    return home, CliRunner().invoke(main, ["demo", "--home", str(home)]).output
-
-
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no recall be late, however slow the machine is."""
@@ -121,7 +113,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "monotonic", lambda: 0.0)
 
 
-def test_the_recording_shows_what_the_demo_prints(kitchen: tuple[Path, str]) -> None:
+def test_the_recording_shows_what_the_demo_prints(demo: Demo) -> None:
     """docs/demo.svg holds scenes of this very play but for milliseconds, is small, and asks nobody for a font."""
     drawn = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
     assert len(drawn) < 60_000
@@ -134,7 +126,7 @@ def test_the_recording_shows_what_the_demo_prints(kitchen: tuple[Path, str]) -> 
     ]
     shown, printed = (
         re.sub(r"\d+\+\d+ms|\d+ms|\d+kB", "", "".join(text.split()))
-        for text in ("".join(texts), "$ make demo" + script["scenes"](kitchen[1]))
+        for text in ("".join(texts), "$ make demo" + script["scenes"](demo.printed))
     )
     assert shown == printed, "make recording"
 
@@ -179,22 +171,21 @@ def test_code_of_the_pages_prints_what_is_shown(
 )
 def test_commands_of_the_pages_print_what_is_shown(
     block: Block,
-    kitchen: tuple[Path, str],
+    demo: Demo,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     vocabularies: Path,
 ) -> None:
     """Each command works in the home of the demo, at the time at which that ended."""
-    home, played = kitchen
-    with edgemem.open(home, worker=False) as memory:
+    with edgemem.open(demo.home, worker=False) as memory:
         end = memory.database.high_water() / 1e6
     monkeypatch.setattr(Clock, "now", lambda _: end)
-    monkeypatch.setenv("EDGEMEM_HOME", str(home))
+    monkeypatch.setenv("EDGEMEM_HOME", str(demo.home))
     monkeypatch.setenv("EDGEMEM_MODELS", str(ROOT / "models"))
     for command, shown in re.findall(r"^\$ ([^\n]*)\n((?:(?!\$ ).*\n)*)", block.code, re.MULTILINE):
         arguments = shlex.split(command, comments=True)
         if arguments == ["make", "demo"]:
-            printed = played
+            printed = demo.printed
         elif arguments[0] == "edgemem":
             if "chat" in arguments:
                 model = write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies, width=32)
@@ -204,7 +195,7 @@ def test_commands_of_the_pages_print_what_is_shown(
             assert ran.exit_code == 0, ran.output
             printed = ran.output
         else:
-            done = subprocess.run(arguments, cwd=home, capture_output=True, text=True, check=True)
+            done = subprocess.run(arguments, cwd=demo.home, capture_output=True, text=True, check=True)
             printed = done.stdout
         if shown:
             compare(shown, printed)
@@ -217,12 +208,12 @@ def test_settings_of_the_pages_are_settings(tmp_path: Path) -> None:
         load_profile(tmp_path / "edgemem.toml")
 
 
-def test_the_pages_name_what_lies_in_a_home(kitchen: tuple[Path, str]) -> None:
+def test_the_pages_name_what_lies_in_a_home(demo: Demo) -> None:
     """Nothing stands in a home that was used, and in its `db`, that is not in the list."""
     (block,) = of_kind("files")
     lines = [re.split(r"  +", line.strip()) for line in block.code.splitlines()[1:]]
     named = [name for line in lines for name in line if name == line[0] or re.fullmatch(r"\w+/|db/\S+", name)]
-    home = kitchen[0]
+    home = demo.home
     there = [path for path in (*home.iterdir(), *(home / "db").iterdir()) if path.name != "db"]
     assert [path.name for path in there if not any(path.match(name.rstrip("/")) for name in named)] == []
 

@@ -17,6 +17,7 @@ from edgemem import fence as fences
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id, check_text, clean, fence, is_fenced, storable
 from edgemem.llama.replies import Call, meaning_of, read_bare, read_calls
+from edgemem.llama.tokens.vocabulary import FileVocabulary
 
 # Pieces that attacks are made of, so that hypothesis finds their combinations quickly.
 WORDS = (
@@ -46,13 +47,10 @@ def special_strings(vocabularies: Path) -> set[str]:
         found.update(
             re.findall(r"<[^<> {}\"'%]{1,40}>|\[/?[A-Z_]{2,30}\]|\[e~\[|\]~!?b\]?\[?|〈\|\w+\|〉", source)
         )
-    from gguf import GGUFReader
-
     for name in ("phi-3", "falcon", "bert-bge"):
-        fields = GGUFReader(vocabularies / f"ggml-vocab-{name}.gguf").fields
-        kinds = fields["tokenizer.ggml.token_type"].contents()
-        tokens = fields["tokenizer.ggml.tokens"].contents()
-        found.update(token for token, kind in zip(tokens, kinds, strict=True) if kind in (3, 4))
+        vocabulary = FileVocabulary.load(vocabularies / f"ggml-vocab-{name}.gguf")
+        found.update(special.text for special in vocabulary.specials if special.control)
+        vocabulary.close()
     return found
 
 
@@ -75,7 +73,7 @@ def test_no_special_token_of_any_template_survives(vocabularies: Path) -> None:
             assert special not in fence([text])[len(fences.OPEN) : -len(fences.CLOSE)], special
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(TEXTS, st.integers(min_value=0, max_value=80))
 @example("<a<b>c>", 80)
 @example("<##memory>", 80)
@@ -90,7 +88,7 @@ def test_cleaning_twice_changes_nothing(text: str, max_chars: int) -> None:
     assert not re.search("[\u200b\u202a-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]", once)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(TEXTS, max_size=5), TEXTS)
 def test_a_block_has_one_opening_and_one_closing_fence(lines: list[str], header: str) -> None:
     """Whatever the lines are, a block opens once, closes once, and keeps one line for each."""

@@ -18,6 +18,8 @@ from edgemem.records import Session
 def home(tmp_path):
     """Return a home with facts of two people, a conversation and notes."""
     path = tmp_path / "home"
+    path.mkdir()
+    (path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
     with edgemem.open(path, worker=False) as memory:
         memory.store.add_fact("tea", "green", scope="user:Ann")
         memory.store.add_fact("door", "red")

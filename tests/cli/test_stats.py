@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 from commands import run
 from conftest import HandClock
 from hypothesis import given
 from hypothesis import strategies as st
+from talkers import Listener
 
 import edgemem
 from edgemem.cli.stats import Metric, render, write_textfile
@@ -19,22 +19,10 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.registry import HookFailure
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory.stats import gather
-from edgemem.records import Reply
 
 DAY = 86400.0
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
-
-
-class Model:
-    """Answers the same to everything."""
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        """Say something."""
-        return Reply("Of course.")
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
 
 
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\n"])*)"')
@@ -88,7 +76,7 @@ def home(tmp_path: Path) -> Path:
         memory.store.set_preference("volume", "low")
         memory.store.add_episode("tool", {"name": "oven"}, "ok")
         (path / "NOTES.md").write_text("# Notes\n\nThe stove is new.\n", encoding="utf-8")
-        AgentLoop(Model(), hooks=memory.hooks(session_id="hall", speaker="Ann")).run("Is my secret safe?")
+        AgentLoop(Listener(), hooks=memory.hooks(session_id="hall", speaker="Ann")).run("Is my secret safe?")
     return path
 
 

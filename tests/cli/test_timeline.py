@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from edgemem.cli.timeline import ASCII, UNICODE, WIDTH, Belief, beliefs_of, draw, laid_out, legend, versions
+from edgemem.cli.timeline import UNICODE, WIDTH, Belief, beliefs_of, draw, laid_out, legend, versions
 from edgemem.store.memory_store import SQLiteMemoryStore
 
 DAY = 86400.0
@@ -111,14 +111,6 @@ def test_of_many_versions_the_newest_are_drawn(n: int, drawn: int) -> None:
     assert ("several older ones" in legend(lines)) == (UNICODE.several in "".join(lines)) == (n > drawn)
 
 
-@pytest.mark.parametrize("width", [40, 57, 80])
-def test_a_drawing_is_as_wide_as_the_terminal(width: int) -> None:
-    """No line is wider than the terminal, the legend included."""
-    lines = draw(chain(12), now=START + 13 * DAY, width=width)
-    assert max(map(cell_len, lines)) <= width
-    assert max(map(cell_len, legend(lines, width=width).splitlines())) <= width
-
-
 def test_each_version_has_a_colour_of_its_own() -> None:
     """What is drawn of one version gets its number, on its own line and on later ones; colours move nothing."""
     beliefs = chain(3)
@@ -127,14 +119,6 @@ def test_each_version_has_a_colour_of_its_own() -> None:
     assert third.index("<1>") < third.index("<2>") < third.index("<3>")
     plain_lines = draw(beliefs, now=START + 4 * DAY)
     assert [re.sub(r"</?\d?>", "", line) for line in painted] == plain_lines
-
-
-def test_ascii_is_ascii() -> None:
-    """The fallback prints on any terminal, whatever the values are."""
-    beliefs = [Belief(1, "日本語", START, math.inf, START, math.inf)]
-    text = "\n".join([*draw(beliefs, now=START + DAY, ascii_only=True), legend(ascii_only=True)])
-    assert text.isascii()
-    assert ASCII.new in text
 
 
 def test_values_cannot_steer_the_terminal() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ggufs import write_llama_gguf
 from llama_server import RunningServer
+from talks import grown
 
 from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
 from edgemem.llama.chat import LlamaChat
@@ -59,11 +60,6 @@ def opening(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
         {"role": "system", "content": f"{request.node.nodeid} You are a kitchen robot. " * 5},
         {"role": "user", "content": "Where is my cup? " * 10},
     ]
-
-
-def grown(messages: list[dict[str, Any]], reply: str, asked: str) -> list[dict[str, Any]]:
-    """Return the messages with an answer and the next question behind them."""
-    return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": asked}]
 
 
 def test_is_a_chat_model(chat: Any) -> None:

@@ -119,18 +119,18 @@ with getattr(edgemem, kind)(path, **options) as store:
 
 
 def test_processes_do_not_lose_each_others_facts(make, tmp_path):
-    """Fault 2: three processes that write one file at the same time leave one value, and all that they said."""
+    """Fault 2: two processes that write one file at the same time leave one value, and all that they said."""
     with make() as store:
         kind = type(store).__name__
     running = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path / "memory"), kind, name])
-        for name in "abc"
+        for name in "ab"
     ]
-    assert [process.wait() for process in running] == [0, 0, 0]
+    assert [process.wait() for process in running] == [0, 0]
     with make() as store:
-        assert len(store.facts()) == 61
-        assert len(store.fact_history("shared")) == 60
-        assert len({fact.valid_to for fact in store.fact_history("shared")}) == 60
+        assert len(store.facts()) == 41
+        assert len(store.fact_history("shared")) == 40
+        assert len({fact.valid_to for fact in store.fact_history("shared")}) == 40
 
 
 def test_both_axes_of_time_are_open_to_questions(store, hand):
@@ -257,6 +257,23 @@ def test_what_is_forgotten_is_in_no_byte_on_the_disk(make, tmp_path):
         assert values(store.facts()) == [("other", "stays")]
 
 
+def test_one_episode_is_forgotten_and_the_others_stay(make, tmp_path):
+    """Its bytes are in no file; an id that is none, or was forgotten, changes nothing."""
+    with make() as store:
+        for words in ("lost to quixotry", "won the marathon"):
+            store.add_episode("game", {"result": words}, "ok", heard=Heard("ben"))
+        store.flush()
+        lost, won = store.recent_episodes()
+        assert store.get_episode(lost.id) == lost
+        assert store.get_episode(lost.id, reader=Reader()) is None
+        assert store.forget_episode(lost.id)
+        holds_no_word(tmp_path, b"quixot")
+        for nothing in (lost.id, "", "7", "-1", "x", "9" * 40):
+            assert not store.forget_episode(nothing)
+        assert store.get_episode(lost.id) is None
+        assert store.recent_episodes() == [won]
+
+
 def test_a_retracted_fact_has_a_past(store, hand):
     """A fact can end without being forgotten; what is unknown cannot end."""
     store.add_fact("a", "red")
@@ -319,6 +336,9 @@ def test_who_may_read_is_decided_for_every_record(store):
     assert read(Reader("bob")) == (household, household, {"all", "weather"})
     assert read(Reader("alice", frozenset({"alice", "bob"}))) == read(Reader("bob"))
     assert read(Reader("alice", frozenset({"alice", ""}))) == read(Reader())
+    store.add_fact("k", "misheard", scope="user:alice", heard=Heard("alice", asr_confidence=0.3))
+    assert [doubt.value for doubt in store.doubts(reader=Reader("alice"))] == ["misheard"]
+    assert store.doubts(reader=Reader("bob")) == store.doubts(reader=Reader()) == []
     wanted = [("user:alice", "k"), ("global", "k"), ("global", "none")]
     assert store.read_values(wanted, reader=Reader("bob")) == {
         wanted[0]: Held(False, None),
@@ -676,7 +696,7 @@ def both(tmp_path_factory):
         each.close()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(heard, min_size=1, max_size=12))
 def test_what_is_doubted_does_not_depend_on_the_store(both, steps):
     """However well it was heard, both kinds believe, doubt and confirm the same, also after reading the file again."""

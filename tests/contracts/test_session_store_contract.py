@@ -318,24 +318,6 @@ def test_what_is_loaded_is_what_was_said(make, tmp_path):
         assert said == ["tea?", "o", "still there?", "ok"]
 
 
-def test_after_a_restart_memory_still_goes_into_the_newest_message(make, tmp_path):
-    """Fault 18: a resumed history is handed over as it was said, and what is remembered stands behind it."""
-    with SQLiteMemoryStore(tmp_path / "memory.db") as memory, make() as store:
-        memory.add_fact("tea", "black")
-        store.save("kitchen", Session(talk(3)[1:]))
-        hooks = [PersistSessionHook(store, session_id="kitchen"), MemoryInjectionHook(memory)]
-        loop = AgentLoop(Parrot(), hooks=hooks)
-        loop.run("tea?", speaker="alice")
-        *history, newest = loop.model.handed[0]
-        assert history == talk(3)[1:]
-        assert "black" in newest["content"]
-        loop.run("and now?", speaker="alice")
-        *history, newest = loop.model.handed[1]
-        assert "black" in history[-2]["content"]
-        assert newest["content"] == "and now?"
-        assert loop.hooks.failures() == []
-
-
 @pytest.mark.usefixtures("patient")
 def test_after_a_restart_a_private_turn_is_still_its_owners(make):
     """Fault 35: who may read a turn survives with it, whatever else the state holds, and nobody sees how it is kept."""

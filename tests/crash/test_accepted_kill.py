@@ -103,8 +103,9 @@ robot.loop.run({said!r} + " stand", speaker="anna", private={private})
 """
 
 
-@pytest.mark.parametrize("private", [False, True])
-@pytest.mark.parametrize("body", [HOOKS_ALONE, AGENT_LOOP], ids=["hooks alone", "AgentLoop"])
+@pytest.mark.parametrize(
+    ("body", "private"), [(HOOKS_ALONE, True), (AGENT_LOOP, False)], ids=["hooks alone", "AgentLoop"]
+)
 def test_a_kill_while_the_model_generates(tmp_path: Path, body: str, private: bool) -> None:
     """The utterance comes back unfinished: its speaker's, as private as it was said, and in the prompts of its readers alone."""
     home = tmp_path / "home"
@@ -153,29 +154,6 @@ def test_a_kill_while_a_turn_is_prepared_again(tmp_path: Path) -> None:
         assert len(turns(memory)) == 2
 
 
-def test_a_prompt_that_is_made_again_replaces_what_was_accepted(tmp_path: Path) -> None:
-    """A loop of one's own hands over a longer sentence in the same turn: one turn comes back, with the newest words."""
-    home = tmp_path / "home"
-    killed(
-        home,
-        """
-        loop = OwnLoop(memory.hooks(session_id="kitchen"))
-        loop.fail("Set the", "anna")
-        for text in ("Set the alarm", "Set the alarm for seven"):
-            loop.said[-1] = {"role": "user", "content": text}
-            loop.ask()
-            memory.database.flush()
-        stands()
-        """,
-    )
-    with edgemem.open(home, worker=False) as memory:
-        Robot(memory).loop.run("Hello?", speaker="anna")
-        assert [(state, said) for _, _, state, said in turns(memory)] == [
-            ("unfinished", ["Set the alarm for seven"]),
-            ("complete", ["Hello?", "Fine."]),
-        ]
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -217,11 +195,10 @@ stands()
 """
 
 
-@pytest.mark.parametrize("speaker", ["anna", None])
 @pytest.mark.parametrize(
-    "body",
-    [BEHIND_A_TOOL, BEFORE_THE_END.replace("{how}", "prepare")],
-    ids=["while it generates", "before its end"],
+    ("body", "speaker"),
+    [(BEHIND_A_TOOL, "anna"), (BEFORE_THE_END.replace("{how}", "prepare"), None)],
+    ids=["while it generates", "before its end, of a stranger"],
 )
 def test_a_kill_in_a_turn_with_tools(tmp_path: Path, body: str, speaker: str | None) -> None:
     """What the tools told is with it, and it is the speaker's alone until the turn ends; a stranger's is nobody's."""

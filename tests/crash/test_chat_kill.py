@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counts import LONG
 from ggufs import write_llama_gguf
 
 import edgemem
@@ -251,12 +252,13 @@ def test_ten_turns_and_three_kills(home: Path, models: dict[str, Path], tmp_path
             assert prompts[n + 1].ids[: history.n] == history.ids
 
 
+@pytest.mark.long
 def test_killed_at_random_moments(home: Path, models: dict[str, Path]) -> None:
     """Whenever the kill comes: all that was answered is complete, one turn at most unfinished, nothing is lost."""
     chance = random.Random(11)
     kept: list[tuple[Any, ...]] = []
     count = unfinished = 0
-    for round_ in range(6):
+    for round_ in range(6 if LONG else 2):
         robot = Talk(home, models["phi-3"])
         told = [f"Round {round_}, number {n}." for n in range(1000)]
         robot.tell(*told)

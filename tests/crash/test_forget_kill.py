@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 from counts import cases
-from talkers import Caller
+from talkers import Caller, files_with
 
 import edgemem
 from edgemem.cli import main
@@ -29,7 +29,7 @@ from edgemem.records import Heard, Reply, ToolCall
 WORD = "quixotry"
 """Stands in what is forgotten, and nowhere else."""
 
-STEM = b"quixot"
+STEM = "quixot"
 """What the index holds of it."""
 
 
@@ -55,12 +55,6 @@ memory = edgemem.open(sys.argv[1], worker=False)
 Database.write = cut_off
 FORGET[sys.argv[2]](memory)
 """
-
-
-def holders(home: Path) -> list[str]:
-    """Return the files of a home in which the word stands."""
-    found = [path for path in home.rglob("*") if path.is_file() and STEM in path.read_bytes()]
-    return sorted(path.name for path in found)
 
 
 class Obedient:
@@ -125,7 +119,7 @@ def is_there(memory: Memory, how: str) -> bool:
 
 def recalled(memory: Memory) -> bool:
     """Tell whether the word is recalled."""
-    return any(STEM.decode() in item.text for item in memory.recall(WORD))
+    return any(STEM in item.text for item in memory.recall(WORD))
 
 
 def make_template(home: Path, how: str) -> None:
@@ -159,7 +153,7 @@ def make_template(home: Path, how: str) -> None:
         write_state(home / "db" / "state-robot.bin", header, WORD.encode(), still_wanted=lambda: True)
         assert is_there(memory, how)
     held = {"memory.db", "index.db", "state-robot.bin"}
-    assert held < set(holders(home))  # and a backup
+    assert held < set(files_with(home, STEM))  # and a backup
 
 
 @pytest.mark.parametrize("how", FORGET)
@@ -176,11 +170,11 @@ def test_a_forget_that_is_killed_behind_its_commit_is_finished_by_the_next_openi
         check=False,
     )
     assert killed.returncode == -9, killed.stderr.decode()
-    assert holders(home)
+    assert files_with(home, STEM)
     with edgemem.open(home, worker=False) as memory:
         assert any(row.name == "erasing" and row.state == "warn" for row in memory.check())
         assert memory.idle(30)
-        assert holders(home) == []
+        assert files_with(home, STEM) == []
         assert memory.store.get_fact("bell", scope="household") == "iron"
         assert all(row.state == "ok" for row in memory.check() if row.name == "erasing")
 
@@ -242,10 +236,10 @@ def test_kills_inside_forgets_leave_all_or_nothing(tmp_path: Path) -> None:
             gone = not is_there(memory, how)
             assert gone or not done, (case, how)
             if gone:
-                assert holders(home) == [], (case, how)
+                assert files_with(home, STEM) == [], (case, how)
                 assert not recalled(memory)
             else:
-                assert "memory.db" in holders(home), (case, how)
+                assert "memory.db" in files_with(home, STEM), (case, how)
                 assert recalled(memory), (case, how)
             assert memory.store.get_fact("bell", scope="household") == "iron"
             assert not memory.database.quick_check()

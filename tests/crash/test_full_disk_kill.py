@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counts import LONG
 from full_disk import MODES
 from killed_disk import TURNS, command_on
 
@@ -21,7 +22,8 @@ def talk_on(mode: str, folder: Path, left: int, chars: int = 20) -> dict[str, An
     return seen
 
 
-@pytest.mark.parametrize("left", [0, 16_384])
+@pytest.mark.long
+@pytest.mark.parametrize("left", [0, 16_384] if LONG else [0])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_kill_on_a_full_disk_loses_no_turn(tmp_path: Path, mode: str, left: int) -> None:
     """Thirty turns wait for space when the process dies; the next opening has each of them once, in order."""
@@ -31,7 +33,8 @@ def test_a_kill_on_a_full_disk_loses_no_turn(tmp_path: Path, mode: str, left: in
     assert "in memory" not in json.dumps(seen["check"])
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.long
+@pytest.mark.parametrize("mode", MODES if LONG else MODES[:1])
 def test_what_is_only_in_memory_is_told_and_leaves_no_gap(tmp_path: Path, mode: str) -> None:
     """Where more waits than the room beside the database takes, `check` counts the rest, also from another process."""
     seen = talk_on(mode, tmp_path, 0, chars=6000)

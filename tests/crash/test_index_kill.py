@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from checked_index import check, count_docs
+from counts import LONG
 from hash_embedder import HashEmbedder
 
 from edgemem.recall.index.docs import rules_number
@@ -107,7 +108,8 @@ def finish(folder: Path, name: str) -> None:
                 assert vectors.cosines(asked, [number])[number] > 0.99
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4 if LONG else 1))
 def test_killed_while_it_builds_embeds_or_changes_models_it_goes_on(tmp_path, seed):
     """At whatever moment it dies, the file is sound, each model's vectors are its own, and little is made again."""
     fill(tmp_path)
@@ -148,7 +150,8 @@ def test_processes_with_different_models_do_not_mix(tmp_path):
             assert min(made.values()) > TURNS * 2
 
 
-def test_a_thousand_questions_from_eight_threads_while_two_processes_write(tmp_path):
+@pytest.mark.long
+def test_many_questions_from_eight_threads_while_two_processes_write(tmp_path):
     """Every question is answered with what is there, by words and meaning, while the index is built and embedded."""
     fill(tmp_path, count=20)
     finish(tmp_path, "old")
@@ -164,7 +167,7 @@ def test_a_thousand_questions_from_eight_threads_while_two_processes_write(tmp_p
 
         def ask(thread: int) -> None:
             try:
-                for n in range(125):
+                for n in range(125 if LONG else 25):
                     found = recall.recall(f"answer {(thread + n) % 20}", reader=None, k=3)
                     answered.append(any(item.text == f"answer {(thread + n) % 20}" for item in found))
             except BaseException as error:  # noqa: BLE001 - it is raised below, in the test's own thread
@@ -183,7 +186,7 @@ def test_a_thousand_questions_from_eight_threads_while_two_processes_write(tmp_p
         writer.stdout.close()
         writer.wait(10)
     assert failures == []
-    assert len(answered) == 1000
+    assert len(answered) == (1000 if LONG else 200)
     assert all(answered)
     finish(tmp_path, "old")
 
@@ -245,6 +248,7 @@ def test_an_index_that_another_process_made_again_is_opened_again(tmp_path):
         check_again.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["cut", "flipped"])
 @pytest.mark.parametrize("live", [False, True], ids=["closed", "open"])
 def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
@@ -254,7 +258,7 @@ def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
     path = tmp_path / "index.db"
     good = path.read_bytes()
     with Database(tmp_path / "memory.db") as truth:
-        for seed in range(8):
+        for seed in range(8 if LONG else 2):
             dice = random.Random(seed)
             for suffix in ("-wal", "-shm", ""):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -345,7 +349,8 @@ RENEWER = """
 """
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2 if LONG else 1))
 def test_killed_while_words_are_cut_again_it_goes_on_and_embeds_nothing_twice(tmp_path, seed):
     """Two processes at a time, with the same rules or different ones, die at any moment: in the end each vector is the same."""
     fill(tmp_path)

@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from counts import LONG
 
 from edgemem.store import SQLiteMemoryStore
 
@@ -28,15 +29,15 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def test_several_processes_writing_one_key_leave_one_value(tmp_path):
-    """3 processes x 300 writes of one key: no moment has two values, none is lost, order is strict."""
+    """3 processes x 100 writes of one key: no moment has two values, none is lost, order is strict."""
     code = """
         import sys
         from edgemem.store import SQLiteMemoryStore
         from edgemem.store.db.database import Database
-        # Longer than a slow disk needs for 900 commits: who waits for the lock is not served in turn.
+        # Longer than a slow disk needs for 300 commits: who waits for the lock is not served in turn.
         with Database(sys.argv[1], busy_timeout_s=200) as database, SQLiteMemoryStore(database) as store:
             store.database.write(lambda tx: tx.execute("pragma user_version"))
-            for n in range(300):
+            for n in range(100):
                 store.add_fact("key", f"{sys.argv[2]}-{n}")
     """
     path = tmp_path / "memory.db"
@@ -46,10 +47,10 @@ def test_several_processes_writing_one_key_leave_one_value(tmp_path):
     with SQLiteMemoryStore(path) as store:
         assert store.database.quick_check() == []
         history = store.fact_history("key")
-        assert len(history) == 900
+        assert len(history) == 300
         for name in "abc":
             mine = [f.value for f in history if f.value.startswith(name)]
-            assert mine == [f"{name}-{n}" for n in range(300)]
+            assert mine == [f"{name}-{n}" for n in range(100)]
         assert all(a.recorded_at < b.recorded_at for a, b in itertools.pairwise(history))
         assert all(a.superseded_by == b.id and b.supersedes == a.id for a, b in itertools.pairwise(history))
         assert store.get_fact("key") == history[-1].value
@@ -65,7 +66,8 @@ def test_several_processes_writing_one_key_leave_one_value(tmp_path):
         ]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5 if LONG else 2))
 def test_what_was_acknowledged_survives_a_kill(tmp_path, seed):
     """A process killed with -9 in the middle of writing loses nothing that add_fact had returned from."""
     code = """

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,7 +15,7 @@ from talkers import python
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import BackupSettings, LlamaSettings, Profile, Settings
-from edgemem.errors import CorruptError, EdgememError, StoreError
+from edgemem.errors import EdgememError, StoreError
 from edgemem.memory import Memory
 from edgemem.store.backups import Backups, backup_paths, newest_good
 from edgemem.store.db.connection import origin_of
@@ -133,26 +130,6 @@ def test_where_no_fresh_backup_can_be_made_what_was_forgotten_goes_all_the_same(
     assert (check.state, "there is none" in check.detail) == ("warn", True)
 
 
-def test_erasings_of_one_idle_period_share_one_fresh_backup(memory: Memory) -> None:
-    """Three facts that were forgotten before it was quiet make one backup, not three."""
-    for key in ("a", "b", "c"):
-        memory.store.add_fact(key, f"4711-zebra-{key}")
-    memory.idle(10)
-    made: list[Path] = []
-    backup = memory.database.backup
-
-    def counted(target: Path, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        made.append(target)
-        return backup(target, stop=stop)
-
-    memory.database.backup = counted  # type: ignore[method-assign]
-    for key in ("a", "b", "c"):
-        memory.store.forget_fact(key)
-    memory.idle(10)
-    assert len(made) == 1
-    assert backups_of(memory) == made
-
-
 def test_whoever_speaks_keeps_the_older_backups_until_there_is_a_fresh_one(memory: Memory) -> None:
     """A stop leaves all as it is; the next quiet replaces them."""
     memory.store.add_fact("pin", "4711-zebra")
@@ -234,30 +211,6 @@ def test_a_database_that_is_too_large_is_told_once_an_hour(tmp_path: Path, wall:
         wall.ahead = 3700
         with pytest.raises(StoreError, match="max_mb"):
             backups.work()
-
-
-def test_a_damaged_truth_names_the_newest_good_backup(tmp_path: Path) -> None:
-    """Its command brings everything of the backup back; a damaged backup is passed over."""
-    home = tmp_path / "home"
-    profile = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
-    with edgemem.open(home, profile=profile, worker=False) as memory:
-        memory.store.add_fact("tea", "green")
-        memory.idle(10)
-        memory.store.add_fact("tea", "black")
-        memory.idle(10)
-        newest, good = backups_of(memory)[:2]
-    newest.write_bytes(newest.read_bytes()[:4096] + b"\0" * 8192)
-    assert origin_of(newest, thorough=True) is None
-    truth = home / "db" / "memory.db"
-    truth.write_bytes(b"\0" * 5000)
-    with pytest.raises(CorruptError, match=good.name) as caught:
-        edgemem.open(home, profile=profile, worker=False)
-    command = shlex.split(str(caught.value).split("`")[1])
-    subprocess.run([sys.executable, "-m", *command], check=True)
-    with edgemem.open(home, profile=profile, worker=False) as memory:
-        assert memory.store.get_fact("tea") == "green"
-        assert memory.idle(10)
-        assert memory.recall("tea")[0].value == "green"
 
 
 def test_a_kill_during_a_backup_leaves_whole_ones_only(tmp_path: Path) -> None:

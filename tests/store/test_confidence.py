@@ -14,7 +14,7 @@ from edgemem.cli import main
 from edgemem.clock import Clock
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import VisibleLines
-from edgemem.records import Heard, Reader
+from edgemem.records import Heard
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 
@@ -28,29 +28,6 @@ def store(tmp_path, clock):
         yield store
 
 
-def history(store, key="doctor"):
-    """Return what was said of a key, and whether it is a doubt."""
-    return [(fact.value, fact.doubtful) for fact in store.fact_history(key)]
-
-
-def test_a_clear_word_settles_a_doubt(store):
-    """What is heard well ends the doubt: another value or the old one refutes it, a retraction too."""
-    for key in ("a", "b", "c"):
-        store.add_fact(key, "monday")
-        store.add_fact(key, "friday", heard=BADLY)
-    store.add_fact("a", "sunday", heard=WELL)
-    store.add_fact("b", "monday", heard=WELL)
-    store.retract_fact("c")
-    assert store.doubts() == []
-    for key, value in (("a", "sunday"), ("b", "monday"), ("c", None)):
-        assert store.get_fact(key) == value
-        (doubt,) = [fact for fact in store.fact_history(key) if fact.doubtful]
-        assert doubt.invalidated_at is not None
-        assert doubt.superseded_by is None
-    store.add_fact("a", "friday", heard=BADLY)
-    assert store.get_fact("a") == "sunday"
-
-
 def test_a_doubt_is_about_its_own_time(store):
     """A doubt of next month is not settled by a clear word about last month."""
     store.add_fact("doctor", "monday", valid_from=0.0)
@@ -60,24 +37,6 @@ def test_a_doubt_is_about_its_own_time(store):
     store.add_fact("doctor", "friday", valid_from=250.0, valid_to=260.0, heard=BADLY)
     assert store.doubts() == []
     assert [store.facts_as_of(t)[0].value for t in (240.0, 255.0, 265.0)] == ["monday", "friday", "monday"]
-
-
-def test_a_doubt_is_read_by_whom_it_concerns(store):
-    """Nobody reads the doubts about another person's private facts."""
-    store.add_fact("pill", "red", scope="user:alice")
-    store.add_fact("pill", "blue", scope="user:alice", heard=BADLY)
-    assert [f.value for f in store.doubts(reader=Reader("alice"))] == ["blue"]
-    assert store.doubts(reader=Reader("bob")) == store.doubts(reader=Reader()) == []
-    assert store.doubts(scope="global") == []
-
-
-def test_a_forgotten_fact_takes_its_doubts_with_it(store):
-    """Forgetting erases what was heard badly as well, from the file too."""
-    store.add_fact("doctor", "monday")
-    store.add_fact("doctor", "xylophone", heard=BADLY)
-    assert store.forget_fact("doctor")
-    assert store.database.query("select * from doubts") == []
-    assert b"xylophone" not in store.database.path.read_bytes()
 
 
 def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(tmp_path):

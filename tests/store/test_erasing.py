@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from talkers import Caller
 
 import edgemem
 from edgemem.records import Heard, StoredMessage, Turn
@@ -103,16 +100,3 @@ def test_an_audit_log_loses_the_lines_of_a_person(memory, tmp_path):
         assert path.read_bytes() == line % (b"Bo", n) + b'{"speaker": "Ann"'
         assert path.stat().st_mode & 0o777 == 0o600
     assert b"Ann" in bystander.read_bytes()
-
-
-def test_an_audit_log_that_is_in_use_goes_on_without_the_person(memory, tmp_path):
-    """The hook finds the file that took its file's place, and writes there."""
-    with edgemem.AuditLogHook(tmp_path / "audit.jsonl") as audit:
-        for speaker in ("Ann", "Bo"):
-            hooks = [*memory.hooks(session_id=speaker, speaker=speaker), audit]
-            edgemem.AgentLoop(Caller(), hooks=hooks).run("good morning")
-        assert memory.forget_person("Ann", logs=[audit.path]).erased["log lines"] > 0
-        edgemem.AgentLoop(Caller(), hooks=hooks).run("good night")
-    lines = [json.loads(line) for line in audit.path.read_text().splitlines()]
-    assert {line["speaker"] for line in lines} == {"Bo"}
-    assert len([line for line in lines if line["event"] == "on_run_end"]) == 2

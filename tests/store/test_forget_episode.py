@@ -1,14 +1,13 @@
-"""One episode is forgotten by its id: in each store, by the tool, by the command line, and everywhere it was copied to."""
+"""One episode is forgotten by its id: by the tool, by the command line, and everywhere it was copied to."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hash_embedder import HashEmbedder
+from talkers import files_with
 from tool_robot import Robot, of
 
 import edgemem
@@ -16,24 +15,11 @@ from edgemem.cli import main
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.records import Heard, Reader
 
-STEM = b"quixot"
+STEM = "quixot"
 """What files hold of the word in the episode that is forgotten; the index has its stem."""
 
 LOST, WON = {"name": "game", "result": "lost to quixotry"}, {"name": "game", "result": "won the marathon"}
 BEN = Heard(speaker="Ben")
-
-
-@pytest.fixture(params=["sqlite", "json", "vector"])
-def store(request, tmp_path):
-    """Return each kind of store, on a file."""
-    if request.param == "sqlite":
-        opened = edgemem.SQLiteMemoryStore(tmp_path / "mind.db")
-    elif request.param == "json":
-        opened = edgemem.JSONMemoryStore(tmp_path / "mind.json")
-    else:
-        opened = edgemem.VectorMemoryStore(tmp_path / "mind.db", embed_fn=HashEmbedder())
-    with opened:
-        yield opened
 
 
 @pytest.fixture
@@ -46,29 +32,6 @@ def memory(tmp_path):
         yield opened
 
 
-def holders(folder: Path) -> list[str]:
-    """Return the files in which the word stands."""
-    return sorted(path.name for path in folder.rglob("*") if path.is_file() and STEM in path.read_bytes())
-
-
-def test_a_store_forgets_one_episode_and_keeps_the_others(store, tmp_path):
-    """Its bytes are in no file; an id that is none, or was forgotten, changes nothing."""
-    store.add_episode("tool_call", LOST, "ok", heard=BEN)
-    store.add_episode("tool_call", WON, "ok", heard=BEN)
-    store.flush()
-    assert holders(tmp_path)
-    lost, won = store.recent_episodes()
-    assert store.get_episode(lost.id).payload == LOST
-    assert store.get_episode(lost.id, reader=Reader(None)) is None
-    assert store.forget_episode(lost.id)
-    assert holders(tmp_path) == []
-    assert not store.forget_episode(lost.id)
-    assert store.get_episode(lost.id) is None
-    for nothing in ("", "7", "-1", "x", "9" * 40):
-        assert not store.forget_episode(nothing)
-    assert store.recent_episodes() == [won]
-
-
 def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(memory):
     """What a block or the memory's own tool repeated of it is gone from every file of the home, and it is not recalled."""
     lost = next(each for each in memory.store.recent_episodes() if each.payload == LOST)
@@ -78,9 +41,9 @@ def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(memory):
     assert f"[episode:{lost.id}]" in told
     assert memory.idle(30)
     memory.backups.make()
-    assert len(holders(memory.home)) > 2
+    assert len(files_with(memory.home, STEM)) > 2
     assert memory.forget_episode(lost.id).erased == {"episodes": 1}
-    assert holders(memory.home) == []
+    assert files_with(memory.home, STEM) == []
     assert not any("quixotry" in item.text for item in memory.recall("quixotry game"))
     assert any("marathon" in item.text for item in memory.recall("marathon game"))
     assert not memory.forget_episode(lost.id)
@@ -104,7 +67,7 @@ def test_the_tool_forgets_an_episode_by_the_name_that_it_was_found_under(memory)
     assert "quixotry" in told
     assert memory.store.get_episode(lost.id) is None
     assert memory.idle(30)
-    assert holders(memory.home) == []
+    assert files_with(memory.home, STEM) == []
 
 
 def test_the_tool_forgets_nothing_that_the_speaker_may_not_erase(memory):
@@ -137,7 +100,7 @@ def test_the_command_forgets_the_episode_whose_id_recall_tells(memory):
     done = CliRunner().invoke(main, ["forget", "--episode", lost.id, "--yes", "--json", "--home", home])
     assert done.exit_code == 0
     assert json.loads(done.stdout) == {"episode": lost.id, "pending": {}}
-    assert holders(memory.home) == []
+    assert files_with(memory.home, STEM) == []
     again = CliRunner().invoke(main, ["forget", "--episode", lost.id, "--yes", "--home", home])
     assert again.exit_code == 1
     assert "no episode" in again.output

@@ -370,6 +370,27 @@ def test_without_autoload_nothing_is_lost(path):
         assert {fact.key for fact in store.facts()} == {"a", "b"}
 
 
+def test_threads_may_share_a_store(path):
+    """Writers, readers and flushes in several threads lose no change."""
+    with JSONMemoryStore(path, flush_after_s=0.001, clock=Clock()) as store:
+
+        def work(name):
+            for n in range(40):
+                store.add_fact(f"{name}.{n}", "x")
+                store.add_episode(name, {"n": n}, "ok")
+                store.facts()
+                if n % 10 == 0:
+                    store.flush()
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(store.facts()) == 120
+    assert (len(written(path)["facts"]), len(written(path)["episodes"])) == (120, 120)
+
+
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("hook", [EpisodeLoggerHook, MemoryInjectionHook])
 def test_a_turn_that_ends_is_in_the_file(path, hook):
@@ -426,27 +447,6 @@ def test_a_link_is_followed_and_a_folder_is_refused(path, tmp_path):
     assert written(path)["facts"][0]["value"] == "red"
     with pytest.raises(InvalidInputError, match="is a folder"):
         JSONMemoryStore(tmp_path)
-
-
-def test_threads_may_share_a_store(path):
-    """Writers, readers and flushes in several threads lose no change."""
-    with JSONMemoryStore(path, flush_after_s=0.001, clock=Clock()) as store:
-
-        def work(name):
-            for n in range(40):
-                store.add_fact(f"{name}.{n}", "x")
-                store.add_episode(name, {"n": n}, "ok")
-                store.facts()
-                if n % 10 == 0:
-                    store.flush()
-
-        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(store.facts()) == 120
-    assert (len(written(path)["facts"]), len(written(path)["episodes"])) == (120, 120)
 
 
 def test_what_is_known_is_written_again_where_the_file_was_spoilt(path):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from talkers import LOCK, SQLITE, held
+from talkers import LOCK, SQLITE, Listener, held
 
 import edgemem
 from edgemem.config import Profile, StoreSettings, ToolSettings
@@ -25,38 +25,8 @@ if TYPE_CHECKING:
 LONG_S = 20.0  # a turn that waited for the lock would not end before it is let go
 
 
-class Model:
-    """Calls the tools that a test names, and then answers `ok`."""
-
-    def __init__(self) -> None:
-        self.calls: list[ToolCall] = []
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        """Give the next call, or end the turn."""
-        return Reply("", (self.calls.pop(0),)) if self.calls else Reply("ok")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing is kept."""
-
-
 def _light() -> Tool:
     return Tool("light", "", {"type": "object", "properties": {}}, lambda: "on")
-
-
-def test_an_episode_waits_for_the_database_and_the_turn_does_not(tmp_path: Path) -> None:
-    """The turns end while another program holds the database, and the episodes are there once it lets go."""
-    with Database(tmp_path / "m.db", busy_timeout_s=LONG_S) as database:
-        model = Model()
-        store = SQLiteMemoryStore(database)
-        loop = AgentLoop(model, hooks=[EpisodeLoggerHook(store)], tools=[_light()])
-        with held(SQLITE, tmp_path / "m.db"):
-            for _ in range(3):
-                model.calls = [ToolCall("light", {})]
-                assert loop.run("light, please", speaker="ann").reply == "ok"
-            assert store.recent_episodes() == []
-        database.flush()
-        assert len(store.recent_episodes()) == 3
-        assert loop.hooks.failures() == []
 
 
 def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) -> None:
@@ -70,19 +40,6 @@ def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) ->
         for each in written:
             each.result(timeout=LONG_S)
         assert [episode.payload["n"] for episode in store.recent_episodes()] == [0, 1, 2]
-
-
-def test_what_waits_is_written_when_the_store_closes(tmp_path: Path) -> None:
-    """Closing finishes what it can."""
-    database = Database(tmp_path / "m.db", busy_timeout_s=0.05)
-    later = Later(store := SQLiteMemoryStore(database))
-    with held(SQLITE, tmp_path / "m.db"):
-        later.write(lambda: store.add_episode("x", {}, "ok"))
-        with pytest.raises(BusyError):
-            database.write(lambda tx: tx.execute("select 1"))
-    database.close()
-    with SQLiteMemoryStore(tmp_path / "m.db") as again:
-        assert len(again.recent_episodes()) == 1
 
 
 def test_what_is_wrong_is_refused_and_holds_up_nothing(tmp_path: Path) -> None:
@@ -100,7 +57,7 @@ def test_what_is_wrong_is_refused_and_holds_up_nothing(tmp_path: Path) -> None:
 def test_a_json_file_that_is_held_keeps_no_turn_waiting(tmp_path: Path) -> None:
     """The turn's end asks for the file to be written, and does not wait for whoever holds it."""
     path = tmp_path / "m.json"
-    model = Model()
+    model = Listener()
     with JSONMemoryStore(path, flush_after_s=LONG_S) as store:
         store.add_fact("a", "b")
         store.flush()
@@ -108,8 +65,8 @@ def test_a_json_file_that_is_held_keeps_no_turn_waiting(tmp_path: Path) -> None:
             model, hooks=[MemoryInjectionHook(store), EpisodeLoggerHook(store)], tools=[_light()]
         )
         with held(LOCK, tmp_path / ".m.json.lock"):
-            model.calls = [ToolCall("light", {})]
-            assert loop.run("light, please", speaker="ann").reply == "ok"
+            model.replies = [Reply("", (ToolCall("light", {}),))]
+            assert loop.run("light, please", speaker="ann").reply
             assert "light" not in path.read_text()
     assert "light" in path.read_text()
 
@@ -120,16 +77,16 @@ def test_a_tool_says_that_it_is_not_kept_yet(tmp_path: Path) -> None:
         store=StoreSettings(busy_timeout_s=LONG_S, commit_wait_s=0.01), tools=ToolSettings(write_wait_s=0.01)
     )
     with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
-        model = Model()
+        model = Listener()
         loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), tools=memory.tools())
         memory.store.add_fact("tea", "green", scope="household")
         with held(SQLITE, tmp_path / "home" / "db" / "memory.db"):
-            model.calls = [ToolCall("remember_fact", {"key": "pin", "value": "4711"})]
+            model.replies = [Reply("", (ToolCall("remember_fact", {"key": "pin", "value": "4711"}),))]
             (told,) = loop.run("keep my pin", speaker="ann").tools
             assert told.ok
             assert told.result.startswith("Heard, but not kept yet")
             for say in ("forget my tea", "yes"):
-                model.calls = [ToolCall("forget_fact", {"key": "tea"})]
+                model.replies = [Reply("", (ToolCall("forget_fact", {"key": "tea"}),))]
                 (refused,) = loop.run(say, speaker="ann").tools
             assert "nothing was done" in str(refused.error)
         memory.database.flush()

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agreed import after_a_yes
 from talkers import Listener
 
 from edgemem import (
     AgentLoop,
-    EpisodeLoggerHook,
     JSONMemoryStore,
     MemoryInjectionHook,
     NotesFile,
     NotesInjectorHook,
     SQLiteMemoryStore,
     VectorMemoryStore,
-    memory_tools,
 )
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard
@@ -83,18 +79,6 @@ def test_preferences_are_listed_and_told_when_they_change(store: Any) -> None:
     assert model.newest == "<memory>units is no longer known</memory>\nand now"
     agent.run("and now?")
     assert model.newest == "and now?"
-
-
-def test_a_change_is_told_once(store: Any) -> None:
-    """The fact that changed has a new id, and is before the model all the same."""
-    store.add_fact("tea", "black")
-    agent, model = loop_with(MemoryInjectionHook(store))
-    agent.run("hello")
-    store.add_fact("tea", "green")
-    agent.run("which tea?")
-    assert model.newest == "<memory>tea: now green (before: black)</memory>\nwhich tea?"
-    agent.run("which tea?")
-    assert model.newest == "which tea?"
 
 
 def test_facts_are_read_again_only_when_something_was_written(tmp_path: Path) -> None:
@@ -167,89 +151,6 @@ def test_a_function_that_takes_too_long_does_not_hold_a_turn_up(tmp_path: Path) 
         slow = True
         assert [fact.key for fact in store.recall_facts("which tea?", deadline_s=0.02)] == ["tea"]
         assert [fact.key for fact in store.recall_facts("which tea?", deadline_s=0.02)] == ["tea"]
-
-
-@dataclasses.dataclass
-class PlainFact:
-    """A fact as EdgeVox has it: no level, no owner."""
-
-    key: str
-    value: str
-    scope: str = "global"
-    updated_at: float = 0.0
-    source: str = ""
-
-
-@dataclasses.dataclass
-class PlainWish:
-    key: str
-    value: str
-
-
-@dataclasses.dataclass
-class PlainEpisode:
-    kind: str
-    payload: dict[str, Any]
-    outcome: str
-    timestamp: float = 0.0
-    agent: str = ""
-
-
-class PlainStore:
-    """A user's own store, with records of its own."""
-
-    def __init__(self) -> None:
-        self.known: dict[tuple[str, str], PlainFact] = {}
-
-    def add_fact(self, key: str, value: str, *, scope: str = "global", source: str = "") -> None:
-        self.known[scope, key] = PlainFact(key, value, scope, time.time(), source)
-
-    def get_fact(self, key: str, *, scope: str = "global") -> str | None:
-        return self.known[scope, key].value if (scope, key) in self.known else None
-
-    def facts(self, *, scope: str | None = None) -> Any:
-        return [fact for fact in self.known.values() if scope in (None, fact.scope)]
-
-    def forget_fact(self, key: str, *, scope: str = "global") -> bool:
-        return self.known.pop((scope, key), None) is not None
-
-    def set_preference(self, key: str, value: str) -> None:
-        """Keep none."""
-
-    def preferences(self) -> Any:
-        return [PlainWish("units", "metric")]
-
-    def add_episode(self, kind: str, payload: dict[str, Any], outcome: str, *, agent: str = "") -> None:
-        """Keep none."""
-
-    def recent_episodes(self, n: int = 5, *, kind: str | None = None) -> Any:
-        return [PlainEpisode("tool_call", {"name": "timer"}, "ok", 1.0)]
-
-    def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
-        return ""
-
-
-def test_records_of_other_classes_are_read_with_the_levels_of_their_scope() -> None:
-    """What a user's own record does not know is as edgemem's has it by default."""
-    store = PlainStore()
-    store.add_fact("tea", "black")
-    store.add_fact("diet", "vegan", scope="user:alice")
-    agent, model = loop_with(MemoryInjectionHook(store), EpisodeLoggerHook(store))
-    agent.run("hello", speaker="bob")
-    assert "- tea: black" in model.newest
-    assert "- units: metric" in model.newest
-    assert "timer: ok" in model.newest
-    assert "vegan" not in model.newest
-    agent.run("hello", speaker="alice")
-    assert "alice's diet: vegan" in model.newest
-    store.forget_fact("tea")
-    agent.run("thanks", speaker="bob")
-    assert "tea is no longer known" in model.newest
-    assert agent.hooks.failures() == []
-    tools = {tool.name: tool for tool in memory_tools(store)}
-    tools["remember_fact"].run(None, key="milk", value="oat")
-    assert "oat" in tools["recall_fact"].run(None, key="milk")
-    assert "oat" in after_a_yes(tools["forget_fact"], key="milk")
 
 
 def test_what_is_stored_by_hand_without_a_speaker_is_shared(store: Any, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from contextlib import closing
 
 import pytest
@@ -61,22 +60,3 @@ def test_a_step_that_fails_leaves_no_trace(tmp_path):
         Database(tmp_path / "x.db", migrations=(*TRUTH, broken))
     with Database(tmp_path / "x.db") as db:
         assert db.query("select name from sqlite_master where name = 'half'") == []
-
-
-def test_two_that_open_a_new_file_at_the_same_time_both_succeed(tmp_path):
-    """The lock lets one of them make the tables, and the other one find them."""
-    opened, barrier = [], threading.Barrier(4)
-
-    def open_it():
-        barrier.wait()
-        opened.append(Database(tmp_path / "x.db"))
-
-    threads = [threading.Thread(target=open_it) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(opened) == 4
-    for db in opened:
-        assert db.query("select count(*) from migrations") == [(len(TRUTH),)]
-        db.close()

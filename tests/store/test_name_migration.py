@@ -6,16 +6,16 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from talkers import Listener
 
 import edgemem
 from edgemem.cli import main
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Heard, Reader, Reply
+from edgemem.records import Heard, Reader
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -26,15 +26,6 @@ _COLUMNS = {
     "turns": ("owner", "speaker"),
     "preferences": ("owner",),
 }
-
-
-class Quiet:
-    """A model that says nothing new."""
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        return Reply("All right.")
-
-    def cut(self, heard_text: str) -> None: ...
 
 
 def aged(home: Path, spellings: Mapping[str, str], scopes: Mapping[str, str] | None = None) -> None:
@@ -88,7 +79,7 @@ def home(tmp_path: Path) -> Path:
         store.set_preference("light", "off", scope="user:alice2")
         store.set_preference("sound", "loud", scope="user:alice2")
         store.add_episode("said", {"text": "psst"}, "ok", heard=Heard("alice2"), level="private")
-        loop = AgentLoop(Quiet(), hooks=memory.hooks(session_id="hall"))
+        loop = AgentLoop(Listener(), hooks=memory.hooks(session_id="hall"))
         loop.run("My locker is 4711.", speaker="alice2", private=True)
         loop.run("My locker was 815.", speaker="Alice", private=True)
         memory.idle(seconds=20)

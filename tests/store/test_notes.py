@@ -97,7 +97,7 @@ def test_what_is_no_text_is_refused_in_words(tmp_path: Path) -> None:
     assert not notes.path.exists()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.text(max_size=150), min_size=1, max_size=12), st.integers(0, 120))
 def test_whatever_is_noted_the_file_stays_bounded_text(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], max_chars: int

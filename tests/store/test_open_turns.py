@@ -21,7 +21,7 @@ from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
-from edgemem.store.spool import ROOM, look_into, spool_paths
+from edgemem.store.spool import look_into, spool_paths
 from edgemem.store.turn_steps import Accept
 
 IN_A_TOOL = """
@@ -173,31 +173,6 @@ def test_a_turn_that_is_written_does_not_come_again(path: Path, stored: bool) ->
         assert heard(path) == [("complete", "one")]
 
 
-def test_two_processes_have_each_their_own(
-    tmp_path: Path, talking: Callable[[Path], subprocess.Popen[str]]
-) -> None:
-    """A file whose process lives is not touched; once it is dead, its turn is kept behind what was said meanwhile."""
-    home = home_with(tmp_path / "home", wait=60)
-    path = home / "db" / "memory.db"
-    process = talking(home)
-    (file,) = spool_paths(path)
-    before = file.read_bytes()
-    with edgemem.open(home, worker=False) as memory:
-        assert [told(each)[0][1] for each in turns_of(memory)] == ["good morning"]
-        # Its tool waits until the turn is accepted.
-        loop = loop_of(memory, run=lambda minutes: memory.database.enqueue(lambda: "set").result(30))
-        loop.run("mine, a timer")
-        assert len(spool_paths(path)) == 2
-        assert file.read_bytes() == before
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    assert heard(path) == [
-        ("complete", "good morning"),
-        ("complete", "mine, a timer"),
-        ("open", "a timer, zebra"),
-    ]
-
-
 def damaged(record: bytes) -> dict[str, bytes]:
     """Return a record in ways in which it cannot be read."""
     return {
@@ -315,17 +290,6 @@ def test_a_turn_whose_commit_is_refused_keeps_what_was_accepted(journal: TurnJou
     ]
 
 
-def test_a_loop_that_comes_anew_finds_the_turn_that_was_left_open(memory: Memory) -> None:
-    """Within one process too: the history has it, marked unfinished, before the next turn."""
-    left = loop_of(memory)
-    left.run("zero")
-    left.prepare("a timer")
-    loop = loop_of(memory)
-    (handed,) = loop.run("and now?").handed
-    assert [one["content"] for one in handed if one["role"] == "user"] == ["zero", "a timer", "and now?"]
-    assert [each.state for each in turns_of(memory)] == ["complete", "unfinished", "complete"]
-
-
 def test_where_no_file_can_be_made_the_turn_is_committed_all_the_same(database: Database, path: Path) -> None:
     """Accepting says what is wrong; nothing else depends on it."""
     journal = TurnJournal(database)
@@ -382,32 +346,6 @@ def test_what_was_open_in_an_earlier_version_is_taken_over(path: Path) -> None:
     assert not file.exists()
 
 
-def test_a_turn_that_is_accepted_again_replaces_what_was_kept(journal: TurnJournal, path: Path) -> None:
-    """Prepared again with other words, or with more of the reply: the last one alone stands, also after a crash."""
-    first = journal.accept(turn("what can I"))
-    again = journal.accept(turn("what can I cook?"), replaces=first)
-    more = journal.accept(whole("what can I cook?"), replaces=again)
-    assert first.result(30) == again.result(30) == more.result(30)
-    (text,) = waiting(path)
-    assert b"cook" in text
-    assert b"Fine." in text
-    copies = {spool: spool.read_bytes() for spool in spool_paths(path)}
-    assert [told(each) for each in journal.read_turns("kitchen")] == [
-        [("user", "what can I cook?"), ("assistant", "Fine.")]
-    ]
-    assert journal.commit(whole("what can I cook?"), accepted=more).result(30) == 0
-    journal.close()
-    journal.database.close()
-    for spool, data in copies.items():  # as if the process had died before its commit, and behind it
-        spool.write_bytes(data)
-        assert heard(path) == [("complete", "what can I cook?")]
-    with Database(path) as database:
-        database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
-    for spool, data in copies.items():
-        spool.write_bytes(data)
-        assert heard(path) == [("open", "what can I cook?")]
-
-
 def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> None:
     """The newer record is written before the older one goes, so both may be found."""
     with Database(path) as database:
@@ -458,16 +396,3 @@ def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
     for file, data in copies.items():
         file.write_bytes(data)
     assert heard(path) == [("unfinished", "good morning"), ("open", "good morning")]
-
-
-def test_turns_take_the_same_place_one_after_the_other(journal: TurnJournal, path: Path) -> None:
-    """The file does not grow with the turns, and after a very long one it is cut."""
-    for text in ("short", "x" * 100_000, *(f"number {n}" for n in range(20))):
-        accepted = journal.accept(turn(text, n=0))
-        accepted.result(30)
-        journal.commit(whole(text), accepted=accepted).result(30)
-    journal.database.enqueue(lambda: None).result(30)
-    (file,) = spool_paths(path)
-    assert file.stat().st_size == ROOM
-    assert waiting(path) == []
-    assert file.read_bytes().count(b"\0") > ROOM - 100

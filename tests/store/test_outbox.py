@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from full_disk import MODES, command_on
 from talkers import SQLITE, held, loop_of, ordinary_user, told, turns_of
 
 import edgemem
@@ -227,14 +224,3 @@ def test_forgetting_comes_after_what_waits(memory: Memory) -> None:
     memory.forget_person("alice")
     assert said(memory) == []
     assert b"zebra" not in b"".join(path.read_bytes() for path in (memory.home / "db").iterdir())
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_turn_that_did_not_fit_is_written_when_there_is_space(tmp_path: Path, mode: str) -> None:
-    """On a full disk a turn waits, in memory if need be; with space again it stands where it was said."""
-    done = subprocess.run(command_on(mode, tmp_path), capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stdout + done.stderr
-    seen = json.loads(done.stdout)
-    assert seen["failures"] == ["PersistSessionHook"]
-    assert [text[:20] for text in seen["said"]] == ["while there was spac", "x" * 20, "with space again"]
-    assert seen["damage"] == []

@@ -1,4 +1,4 @@
-"""Preferences: lasting wishes, recalled like facts, and erased wherever they stood."""
+"""Preferences: lasting wishes, recalled like facts."""
 
 from __future__ import annotations
 
@@ -20,21 +20,6 @@ def test_a_preference_that_changed_is_recalled_with_its_new_value_only(tmp_path)
         memory.idle(seconds=30)
         assert texts(memory, "units", "bob") == ["units: imperial"]
         assert "units: metric" not in texts(memory, "metric", "bob")
-
-
-def test_a_forgotten_preference_is_gone_from_the_index(tmp_path):
-    """Forgetting reaches the words and the people of the index as well."""
-    with edgemem.open(tmp_path, worker=False) as memory:
-        memory.store.set_preference("tea", "gunpowder", scope="user:alice")
-        memory.store.set_preference("music", "zydeco", scope="user:alice")
-        memory.idle(seconds=30)
-        memory.store.forget_preference("tea", scope="user:alice")
-        memory.forget_person("alice")
-        memory.idle(seconds=30)
-        assert texts(memory, "gunpowder zydeco", "alice") == []
-    for path in (tmp_path / "db").iterdir():
-        assert b"zydeco" not in path.read_bytes(), path
-        assert b"gunpowder" not in path.read_bytes(), path
 
 
 def test_a_preference_is_recalled_before_and_after_it_is_indexed(tmp_path):

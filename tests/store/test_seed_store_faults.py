@@ -15,7 +15,6 @@ import pytest
 from conftest import HandClock
 from hash_embedder import HashEmbedder
 
-import edgemem
 from edgemem import AgentLoop, JSONMemoryStore, MemoryInjectionHook, SQLiteMemoryStore, VectorMemoryStore
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.records import Fact
@@ -138,22 +137,3 @@ def test_09_distances_are_those_of_directions(tmp_path: Path) -> None:
         wanted[key] = math.sqrt(max(0.0, 2 - 2 * cosine))
     assert {fact.key: distance for fact, distance in found} == pytest.approx(wanted, abs=0.05)
     assert keys(found) == sorted(wanted, key=lambda key: wanted[key])
-
-
-def test_09_what_is_far_is_not_recalled(tmp_path: Path, hand: HandClock) -> None:
-    """Below the floor nothing is returned and nothing is put before the model, even if there is nothing nearer."""
-    embedder = HashEmbedder(384)
-    with edgemem.open(tmp_path / "home", clock=hand.clock, embedder=embedder, worker=False) as memory:
-        memory.store.add_fact("allergy", "hazelnuts", scope="household")
-        memory.idle(5.0)
-        (unlikely,) = memory.recall("do zebras swim?")
-        assert unlikely.score < 0.05
-        assert memory.recall("do zebras swim?", min_score=0.05) == []
-        (likely,) = memory.recall("which allergy do I have?", min_score=0.05)
-        assert likely.value == "hazelnuts"
-        loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s", speaker="alice"))
-        asked = ("do zebras swim?", "which allergy do I have?")
-        far, near = (str(loop.run(question, speaker="alice").handed[0][-1]) for question in asked)
-        assert loop.hooks.failures() == []
-    assert "hazelnuts" not in far
-    assert "hazelnuts" in near

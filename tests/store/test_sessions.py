@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,16 +58,6 @@ def test_a_save_writes_only_what_is_new(store: SQLiteSessionStore) -> None:
     assert store.database.query("select count(*) from messages where id > ?", (newest,)) == [(4,)]
     assert store.database.query("select count(*) from turns where recorded > ?", (newest,)) == [(1,)]
     assert store.database.query("select count(*) from index_queue") == [(0,)]
-
-
-def test_a_turn_may_be_saved_piece_by_piece(store: SQLiteSessionStore) -> None:
-    """Messages saved one at a time end up in the same turns as all at once."""
-    said = talk(3)
-    for end in range(1, len(said) + 1):
-        store.save("piecewise", Session(said[:end]))
-    store.save("at once", Session(talk(3)))
-    shapes = [[len(turn.messages) for turn in read_turns(store.database, name)] for name in store.list_ids()]
-    assert shapes == [[5, 4, 4]] * 2
 
 
 def test_a_copied_list_is_recognised_by_content(store: SQLiteSessionStore, tmp_path: Path) -> None:
@@ -150,26 +138,6 @@ def test_blocks_are_kept_apart_from_what_was_said(store: SQLiteSessionStore, tmp
         assert rows(again) == 3
 
 
-def test_saving_from_several_processes_loses_no_session(tmp_path: Path) -> None:
-    """Processes that save sessions of their own into one file do not disturb each other."""
-    path = tmp_path / "sessions.db"
-    program = (
-        "import sys; from edgemem.records import Session; from edgemem.store.sessions import SINCE, SQLiteSessionStore\n"
-        "session = Session()\n"
-        "with SQLiteSessionStore(sys.argv[1]) as store:\n"
-        "    for i in range(25):\n"
-        "        session.messages += [{'role': 'user', 'content': f'{sys.argv[2]}{i}'}]\n"
-        "        store.save(sys.argv[2], session)\n"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", program, str(path), name]) for name in ("x", "y")]
-    assert [process.wait() for process in running] == [0, 0]
-    with SQLiteSessionStore(path) as store:
-        for name in ("x", "y"):
-            session = store.load(name)
-            assert session is not None
-            assert [message["content"] for message in session.messages] == [f"{name}{i}" for i in range(25)]
-
-
 def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessionStore) -> None:
     """Neither the messages nor the sessions from before are looked at."""
     for n in range(30):
@@ -178,17 +146,3 @@ def test_sessions_since_a_time_are_found_by_the_order_of_ids(store: SQLiteSessio
     assert any("SEARCH messages USING INTEGER PRIMARY KEY (rowid>" in step for step in plan)
     assert not [step for step in plan if step.startswith("SCAN") and "messages" in step]
     assert any(step.startswith("SEARCH s USING INTEGER PRIMARY KEY (rowid=") for step in plan), plan
-
-
-def test_two_stores_on_one_file_see_each_other(store: SQLiteSessionStore) -> None:
-    """What another process wrote meanwhile is not written twice, and not lost."""
-    with SQLiteSessionStore(store.database.path) as other:
-        mine = Session(talk(2))
-        store.save("a", mine)
-        theirs = other.load("a")
-        assert theirs is not None
-        theirs.messages += talk(1, system=False)
-        other.save("a", theirs)
-        store.save("a", Session(theirs.messages + talk(1, system=False)))
-        assert rows(store) == 4 * 4 + 1
-        assert other.load("a") == store.load("a")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from talks import no_file_larger_than
 
 from edgemem.store.spool import ROOM, Record, Spool, look_into, spool_paths
 
@@ -60,6 +60,7 @@ def test_records_come_and_go_in_any_order(tmp_path_factory: pytest.TempPathFacto
 def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     """Nobody else takes it over before; afterwards one does, once, with what stands in it."""
     spool = Spool.create(path)
+    assert spool.path.stat().st_blocks * 512 >= ROOM, "the room is taken from the disk at once"
     spool.put(b"one")
     assert spool.path.stat().st_mode & 0o777 == 0o600
     assert Spool.left(path) == []
@@ -72,16 +73,6 @@ def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     assert spool_paths(path) == [taken.path, second.path]
     for each in (taken, second):
         each.close()
-
-
-def test_its_blocks_are_there_before_they_are_needed(spool: Spool) -> None:
-    """The room is taken from the disk at once, and a file of zeros is empty, not damaged."""
-    status = spool.path.stat()
-    assert status.st_size == ROOM
-    assert status.st_blocks * 512 >= ROOM
-    assert spool.read() == []
-    assert spool.empty
-    assert not spool.damaged
 
 
 def test_a_file_of_zeros_is_empty(path: Path) -> None:
@@ -98,28 +89,20 @@ def test_a_file_of_zeros_is_empty(path: Path) -> None:
 def test_what_does_not_fit_leaves_the_rest_as_it_was(spool: Spool) -> None:
     """A write that a full disk cuts off takes nothing from the records before, nor from the room."""
     spool.put(b"one")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, hard))
-    try:
+    with no_file_larger_than(ROOM):
         with pytest.raises(OSError, match="too large"):
             spool.put(b"x" * (ROOM + 1))
         spool.put(b"y" * 1000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert look_into(spool.path)[0] == [b"one", b"y" * 1000]
     assert spool.path.stat().st_size == ROOM
     assert b"x" not in spool.path.read_bytes()
 
 
-def test_a_child_that_was_forked_lets_the_file_be(spool: Spool, path: Path) -> None:
-    """What it closes is its own handle; the parent still owns the file."""
-    child = os.fork()
-    if child == 0:
-        spool.close()
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert Spool.left(path) == []
-    spool.put(b"one")
+def test_a_file_that_grew_for_a_very_long_turn_is_cut_once_it_is_empty(spool: Spool) -> None:
+    """It does not stay as large as the longest turn that ever was."""
+    spool.erase(spool.put(b"x" * 2 * ROOM))
+    assert spool.path.stat().st_size == ROOM
+    assert b"x" not in spool.path.read_bytes()
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from talkers import Listener, files_with
 
 import edgemem
 from edgemem.cli import main
@@ -21,29 +22,12 @@ from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_
 SECRET = "TOOLX77"
 
 
-class Model:
-    """Answers what a test has it answer, and then `ok`."""
-
-    def __init__(self) -> None:
-        self.replies: list[Reply] = []
-        self.handed: list[list[dict[str, Any]]] = []
-
-    def complete(self, messages: list[dict[str, Any]], **_: Any) -> Reply:
-        """Give the next reply."""
-        self.handed.append([dict(message) for message in messages])
-        return self.replies.pop(0) if self.replies else Reply("ok", tokens=(1, 2))
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing is kept."""
+class Model(Listener):
+    """Answers what a test has it answer."""
 
     def calls(self, name: str, **arguments: Any) -> None:
         """Have the next reply call a tool."""
-        self.replies = [Reply("", (ToolCall(name, arguments),), tokens=(7, 8, 9)), Reply("ok")]
-
-
-def _files_with(home: Path, word: str) -> list[str]:
-    found = (path for path in home.rglob("*") if path.is_file() and word.encode() in path.read_bytes())
-    return sorted(path.name for path in found)
+        self.replies = [Reply("", (ToolCall(name, arguments),), tokens=(7, 8, 9)), Reply("ok", tokens=(1, 2))]
 
 
 def _remembered(memory: Memory) -> tuple[AgentLoop, Model]:
@@ -62,25 +46,22 @@ def _remembered(memory: Memory) -> tuple[AgentLoop, Model]:
     return loop, model
 
 
-@pytest.mark.parametrize("way", ["tool", "memory", "command line"])
+@pytest.mark.parametrize("way", ["tool", "command line"])
 def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
     """What the tools were told and answered is erased, however one forgets, also where the loop goes on talking."""
     home = tmp_path / "home"
     with edgemem.open(home, worker=False) as memory:
         loop, model = _remembered(memory)
-        assert "memory.db" in "".join(_files_with(home, SECRET))
+        assert "memory.db" in "".join(files_with(home, SECRET))
         if way == "tool":
             for say in ("forget my pin", "yes"):
                 model.calls("forget_fact", key="pin")
                 result = loop.run(say, speaker="alice")
             assert SECRET in result.tools[0].result  # whoever asked hears it once
-        elif way == "memory":
-            assert memory.forget("pin", scope="household")
-        if way != "command line":
             loop.run("thanks", speaker="alice")
             memory.idle(5)
             memory.database.checkpoint()
-            assert _files_with(home, SECRET) == []
+            assert files_with(home, SECRET) == []
             said = memory.sessions.load("k")
             assert said is not None
             assert sum(ERASED in json.dumps(message) for message in said.messages) >= 6
@@ -88,7 +69,7 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
     if way == "command line":
         ran = CliRunner().invoke(main, ["facts", "forget", "pin", "--yes", "--home", str(home)])
         assert ran.exit_code == 0, ran.output
-    assert _files_with(home, SECRET) == []
+    assert files_with(home, SECRET) == []
 
 
 def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
@@ -112,19 +93,6 @@ def test_what_a_person_said_stays(tmp_path: Path) -> None:
         assert said is not None
         left = [message for message in said.messages if SECRET in json.dumps(message)]
         assert [message["role"] for message in left] == ["user", "assistant"]
-
-
-@pytest.mark.usefixtures("patient")
-def test_a_value_that_is_remembered_again_is_stored_again(tmp_path: Path) -> None:
-    """Forgetting concerns what was said until then."""
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
-        loop, model = _remembered(memory)
-        memory.forget("pin", scope="household")
-        model.calls("remember_fact", key="pin", value=SECRET)
-        loop.run("keep my pin after all", speaker="alice")
-        said = memory.sessions.load("k")
-        assert said is not None
-        assert SECRET in json.dumps(said.messages[-4:])
 
 
 def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:

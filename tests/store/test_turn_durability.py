@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,7 @@ import pytest
 from talkers import home_with, loop_of, python, robot, told, turns_of
 
 import edgemem
-from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.memory import Memory
-from edgemem.records import Turn
 
 
 @pytest.fixture
@@ -52,73 +49,6 @@ WHOLE = [
 ]
 
 
-def test_a_kill_inside_a_tool_leaves_the_call(tmp_path: Path, vocabularies: Path) -> None:
-    """The turn comes back unfinished with its call, and the next prompt is one that strict templates take."""
-    home = home_with(tmp_path / "home", wait=60)
-    process = python(
-        robot(
-            """
-            def run(minutes):
-                memory.database.flush()
-                print("running", flush=True)
-                time.sleep(600)
-
-            loop = loop_of(memory, run=run)
-            loop.run("good morning")
-            loop.run("a timer, please")
-            """
-        ),
-        home,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "running\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    with edgemem.open(home, worker=False) as memory:
-        assert [turn.state for turn in turns_of(memory)] == ["complete", "open"]
-        loop = loop_of(memory)
-        (handed,) = loop.run("are you there?").handed
-        assert loop.hooks.failures() == []
-        before, cut, after = turns_of(memory)
-        assert (before.state, cut.state, after.state) == ("complete", "unfinished", "complete")
-        assert told(cut) == [("user", "a timer, please"), ("assistant", "One moment.")]
-        (call,) = cut.messages[1].extra["tool_calls"]
-        assert cut.messages[1].tokens == (7, 8, 9)
-    assert [message["role"] for message in handed] == [
-        *("user", "assistant"),
-        *("user", "assistant", "tool", "assistant"),
-        "user",
-    ]
-    result = handed[4]
-    assert (result["tool_call_id"], result["name"]) == (call["id"], "timer")
-    assert "interrupted" in result["content"]
-    for vocabulary, template in {
-        "qwen2": "Qwen-Qwen2.5-7B-Instruct",
-        "llama-bpe": "meta-llama-Llama-3.1-8B-Instruct",
-    }.items():
-        source = (vocabularies / "templates" / f"{template}.jinja").read_text()
-        with LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf", template=source) as tokenizer:
-            assert "are you there?" in tokenizer.render(handed).text
-
-
-def test_a_turn_is_pending_while_its_tool_runs(memory: Memory) -> None:
-    """It is accepted before the tool, when the database has nothing of it, and whole after the turn."""
-    seen: list[Turn] = []
-
-    def run(minutes: int) -> str:
-        memory.database.flush()
-        seen.extend(turns_of(memory))
-        assert memory.database.query("select count(*) from turns") == [(0,)]
-        return "set"
-
-    loop_of(memory, run=run).run("a timer")
-    (pending,), (turn,) = seen, turns_of(memory)
-    assert (pending.state, told(pending)) == ("open", WHOLE[:2])
-    assert (turn.state, told(turn)) == ("complete", WHOLE)
-    assert turn.recorded_at == pending.recorded_at
-    assert [e.kind for e in memory.store.recent_episodes()] == ["tool_call"]
-
-
 def test_closing_writes_what_the_disk_owes(hurried: Memory) -> None:
     """A memory that is closed while writes wait loses none of them, a barge-in included."""
     disk = SlowDisk(hurried)
@@ -150,23 +80,6 @@ def test_a_write_that_fails_is_told(hurried: Memory) -> None:
     assert {(f.hook, "worn out" in f.message) for f in loop.hooks.failures()} == {
         ("PersistSessionHook", True)
     }
-
-
-def test_a_barge_in_after_the_end_is_a_second_transaction(memory: Memory) -> None:
-    """The turn is complete first; then it is amended, and the rest of the reply stays apart."""
-    loop = loop_of(memory)
-    loop.run("good morning")
-    loop.run("good night")
-    before, whole = turns_of(memory)
-    loop.interrupt("You")
-    memory.database.flush()
-    first, cut = turns_of(memory)
-    assert first == before
-    assert (whole.state, cut.state) == ("complete", "interrupted")
-    reply = cut.messages[-1]
-    assert (reply.content, reply.unheard, reply.tokens) == ("You", " said: good night", (1, 2, 3))
-    assert reply.id == whole.messages[-1].id
-    assert loop.run("go on").handed[0][-2] == {"role": "assistant", "content": "You"}
 
 
 # -- several loops in one home -----------------------------------------------------------------------

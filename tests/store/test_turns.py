@@ -121,69 +121,23 @@ def test_a_turn_is_written_once(db: Database) -> None:
     assert read_turns(db, "nobody") == []
 
 
-@pytest.mark.parametrize(
-    ("heard", "content", "unheard"),
-    [
-        ("The milk is", "The milk is", " in the fridge."),
-        ("", "", "The milk is in the fridge."),
-        ("The milk is in the fridge.", "The milk is in the fridge.", None),
-        ("the milk", "the milk", "The milk is in the fridge."),
-    ],
-)
-def test_a_barge_in_keeps_what_was_heard(db: Database, heard: str, content: str, unheard: str | None) -> None:
-    """After a turn ended, its reply becomes what was heard; the rest stays apart, and the ids as generated."""
-    db.write(lambda tx: commit_turn(tx, turn(0, reply="The milk is in the fridge.")))
-    assert db.write(lambda tx: amend_turn(tx, "kitchen", 0, heard_text=heard))
-    (found,) = read_turns(db, "kitchen")
-    reply = found.messages[-1]
-    assert (found.state, reply.content, reply.unheard) == ("interrupted", content, unheard)
-    assert reply.tokens == (1, 2, 2**31 - 1)
-    assert db.query("select ref from index_queue") == [(reply.id,)]
-
-
-def test_a_barge_in_may_be_told_twice(db: Database) -> None:
-    """A better figure of what was heard replaces the first; turns that do not exist are said."""
-    db.write(lambda tx: commit_turn(tx, turn(0, reply="one two three")))
-    for heard in ("one", "one two"):
-        assert db.write(lambda tx, heard=heard: amend_turn(tx, "kitchen", 0, heard_text=heard))
-    reply = read_turns(db, "kitchen")[0].messages[-1]
-    assert (reply.content, reply.unheard) == ("one two", " three")
-    assert not db.write(lambda tx: amend_turn(tx, "kitchen", 9, heard_text=""))
-    assert not db.write(lambda tx: amend_turn(tx, "nobody", 0, heard_text=""))
-
-
-@pytest.mark.parametrize(
-    ("reader", "numbers"),
-    [
-        (None, [0, 1, 2, 3]),
-        (Reader(None), [0]),
-        (Reader("bob"), [0, 1, 3]),
-        (Reader("alice"), [0, 1, 2]),
-        (Reader("alice", frozenset({"alice", "bob"})), [0, 1]),
-    ],
-)
-def test_a_reader_gets_only_what_is_meant_for_them(
-    db: Database, reader: Reader | None, numbers: list[int]
-) -> None:
+def test_a_reader_gets_only_what_is_meant_for_them(db: Database) -> None:
     """The reading rule decides in SQL which turns come back."""
     levels: tuple[tuple[Level, str | None], ...] = (
         ("shared", None), ("household", None), ("private", "alice"), ("private", "bob"),
     )  # fmt: skip
     for n, (level, owner) in enumerate(levels):
         db.write(lambda tx, n=n, level=level, owner=owner: commit_turn(tx, turn(n, level=level, owner=owner)))
-    assert [t.n for t in read_turns(db, "kitchen", reader=reader)] == numbers
-    assert [t.n for t in read_turns(db, "kitchen", reader=reader, from_n=2)] == [n for n in numbers if n > 1]
-
-
-def test_the_newest_epoch_is_where_a_session_stands(db: Database) -> None:
-    """Epochs are appended; the newest one of a session comes back with all it says."""
-    assert latest_epoch(db, "kitchen") is None
-    first = db.write(lambda tx: append_epoch(tx, Epoch("kitchen", 3, "Alice likes tea.", "full", 17.5)))
-    assert latest_epoch(db, "kitchen") == first
-    second = db.write(lambda tx: append_epoch(tx, Epoch("kitchen", 9)))
-    db.write(lambda tx: append_epoch(tx, Epoch("hall", 1)))
-    assert latest_epoch(db, "kitchen") == second
-    assert second.id > first.id > 0
+    for reader, numbers in (
+        (None, [0, 1, 2, 3]),
+        (Reader(None), [0]),
+        (Reader("bob"), [0, 1, 3]),
+        (Reader("alice"), [0, 1, 2]),
+        (Reader("alice", frozenset({"alice", "bob"})), [0, 1]),
+    ):
+        assert [t.n for t in read_turns(db, "kitchen", reader=reader)] == numbers
+        later = read_turns(db, "kitchen", reader=reader, from_n=2)
+        assert [t.n for t in later] == [n for n in numbers if n > 1]
 
 
 def test_nothing_is_scanned(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,25 +182,3 @@ def test_nothing_is_scanned(db: Database, monkeypatch: pytest.MonkeyPatch) -> No
                 assert "SCAN" not in step.removeprefix("SCAN s").removeprefix("SCAN CONSTANT"), (sql, step)
     plans.close()
     assert len(run) > 50
-
-
-def test_text_that_sqlite_cannot_hold_is_made_storable(db: Database) -> None:
-    """NUL and lone surrogates anywhere in a message neither stop nor damage the turn."""
-    odd = StoredMessage("user", "a\x00b\ud800", {"name": "x\udfff", "n": float("nan"), 1: {"k": ("t",)}})  # type: ignore[dict-item]
-    db.write(lambda tx: commit_turn(tx, Turn("kitchen", 0, (odd,), block="\ud800")))
-    (found,) = read_turns(db, "kitchen")
-    assert found.messages[0].content == "ab\ufffd"
-    assert found.messages[0].extra == {"name": "x\ufffd", "n": None, "1": {"k": ["t"]}}
-
-
-def test_a_turn_left_open_is_marked_unfinished(db: Database) -> None:
-    """After a crash open turns are marked, in one session or in all; a newer turn marks the one before it."""
-    for name in ("kitchen", "hall"):
-        db.write(lambda tx, name=name: begin_turn(tx, name, 0, turn(0)))
-    assert db.write(lambda tx: mark_unfinished(tx, "hall")) == 1
-    assert not has_open(db, "hall")
-    db.write(lambda tx: commit_turn(tx, turn(3)))
-    assert [(t.n, t.state) for t in read_turns(db, "kitchen")] == [(0, "unfinished"), (3, "complete")]
-    db.write(lambda tx: begin_turn(tx, "kitchen", 4, turn(4)))
-    assert db.write(mark_unfinished) == 1
-    assert db.write(mark_unfinished) == 0
