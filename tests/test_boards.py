@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -69,6 +70,15 @@ def test_a_python_with_the_sqlite_that_is_asked_for_passes(
     """The proof fits the code of today: with this very Python it finds vec0, full text and the version."""
     monkeypatch.setattr(old_sqlite, "VERSION", sqlite3.sqlite_version)
     old_sqlite.prove(Path(sys.executable), dict(os.environ))
+
+
+def test_no_statement_needs_what_the_oldest_sqlite_lacks() -> None:
+    """JSON came with 3.38 (before, a distribution chose it), the rest later; the ordinary suite would not notice."""
+    newer = re.compile(
+        r"\bjson_(each|extract|tree|array|object|group|valid)|->>|\bunixepoch\(|\bdistinct from\b|\b(full|right) join\b"
+    )
+    modules = sorted((CI.parent / "edgemem").rglob("*.py"))
+    assert [module for module in modules if newer.search(module.read_text())] == []
 
 
 @pytest.mark.parametrize(
