@@ -72,13 +72,13 @@ def put_before(environment: "dict[str, str]", found: Path) -> "dict[str, str]":
 
 PROOF = """
 import sqlite3
-from edgemem.store.db.connection import load_vec0, register_vec0
-if not hasattr(sqlite3.Connection, "enable_load_extension"):
-    register_vec0()
-connection = sqlite3.connect(":memory:")
-load_vec0(connection)
-connection.execute("create virtual table v using vec0(e float[2])")
-connection.execute("create virtual table t using fts5(e)")
+from contextlib import closing
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from edgemem.store.db.connection import connect
+with NamedTemporaryFile() as file, closing(connect(Path(file.name), "rw", 1.0, True)) as connection:
+    connection.execute("create virtual table v using vec0(e float[2])")
+    connection.execute("create virtual table t using fts5(e)")
 print(sqlite3.sqlite_version)
 """
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +62,23 @@ def test_a_python_with_another_sqlite_is_refused(old_sqlite: ModuleType, tmp_pat
     with pytest.raises(RuntimeError, match="no such module: vec0"):
         old_sqlite.prove(no_vec0, {})
     old_sqlite.prove(write_program(tmp_path / "old", "echo 3.37.0"), {})
+
+
+def test_a_python_with_the_sqlite_that_is_asked_for_passes(
+    old_sqlite: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proof fits the code of today: with this very Python it finds vec0, full text and the version."""
+    monkeypatch.setattr(old_sqlite, "VERSION", sqlite3.sqlite_version)
+    old_sqlite.prove(Path(sys.executable), dict(os.environ))
+
+
+def test_no_statement_needs_what_the_oldest_sqlite_lacks() -> None:
+    """JSON came with 3.38 (before, a distribution chose it), the rest later; the ordinary suite would not notice."""
+    newer = re.compile(
+        r"\bjson_(each|extract|tree|array|object|group|valid)|->>|\bunixepoch\(|\bdistinct from\b|\b(full|right) join\b"
+    )
+    modules = sorted((CI.parent / "edgemem").rglob("*.py"))
+    assert [module for module in modules if newer.search(module.read_text())] == []
 
 
 @pytest.mark.parametrize(

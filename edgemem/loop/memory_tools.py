@@ -135,7 +135,8 @@ def memory_tools(
         settings: `[tools]`, and `[memory] default_level`, which says where a fact goes if the model does not; None: the
             defaults, and the scope `global`, as in EdgeVox.
     """
-    if not isinstance(store, MemoryStore):
+    # No `isinstance`: since Python 3.12 it does not see what a store hands on by `__getattr__`.
+    if not all(hasattr(store, name) for name in vars(MemoryStore) if not name.startswith("_")):
         raise InvalidInputError(
             f"memory_tools needs a memory store, not {type(store).__name__}; open one first."
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from edgemem.records import Fact, Held
 from edgemem.store.rights import LEVELS, SPELLED, looked_up, reading_rule, scope_in_sql
-from edgemem.store.validation import as_text, checked_tick, checked_time, heard_of, lookup
+from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables
 
+T = TypeVar("T")
 
 FACT_COLUMNS = """
   k.key, f.value, k.scope, f.origin, f.source, f.valid_from, f.valid_to, f.known_to, f.supersedes, f.level, f.owner,
@@ -48,7 +47,7 @@ WITHIN = """
       and b.valid_from >= coalesce((select max(b.valid_from) from facts b
         where b.key_id = k.id and b.known_to is null and b.valid_from <= a.since), -9e999)
     order by b.valid_from desc limit {most})
-  where k.id in (select value from json_each(:keys)) and coalesce(f.valid_to, 9e999) > a.since and f.value is not null and {rule}
+  where k.id in ({keys}) and coalesce(f.valid_to, 9e999) > a.since and f.value is not null and {rule}
   group by a.n, k.id, f.value
 """
 
@@ -92,15 +91,16 @@ def read_values(
     For each, whether the reader may read it, and if so, its value (None: there is none) and who else may read that.
     """
     rule, values = reading_rule(reader, "f.")
-    asked = list(keys)
-    bound = [(*looked_up(scope), lookup(key)) for scope, key in asked]
-    # One statement for any number of keys: to prepare one for thirty takes longer than to find them.
+    if not keys:
+        return {}
+    asked = _padded(keys)
+    for n, (scope, key) in enumerate(asked):
+        in_rows, person = looked_up(scope)
+        values |= {f"scope{n}": in_rows, f"person{n}": person, f"key{n}": lookup(key)}
+    bound = ", ".join(f"({n}, :scope{n}, :person{n}, :key{n})" for n in range(len(asked)))
     rows = db.query(
         f"""
-        with asked as (
-          select key as n, json_extract(value, '$[0]') as scope, json_extract(value, '$[1]') as person,
-            json_extract(value, '$[2]') as key
-          from json_each(:asked))
+        with asked (n, scope, person, key) as (values {bound})
         select a.n, {rule}, case when {rule} and coalesce(f.valid_to, 9e999) > :t then f.value end,
           f.level, f.owner
         from asked a
@@ -110,7 +110,7 @@ def read_values(
           select b.id from facts b where b.key_id = k.id and b.known_to is null and b.valid_from <= :t
           order by b.valid_from desc limit 1)
         """,  # noqa: S608 - our own constants
-        {"t": t, "asked": msgspec.json.encode(bound).decode(), **values},
+        {"t": t, **values},
     )
     held = {
         asked[n]: Held(True, value, LEVELS[level], owner) if readable else Held(False, None)
@@ -180,8 +180,9 @@ class HeldWithin(NamedTuple):
 
 def keys_of(db: Tables, origins: Sequence[int]) -> dict[int, int]:
     """Return which key each of some statements is about, by the numbers of what was said."""
-    sql = "select id, key_id from facts where id in (select value from json_each(?))"
-    return dict(db.query(sql, (as_text(origins),)))
+    ids = _padded(origins)
+    sql = f"select id, key_id from facts where id in ({','.join('?' * len(ids))})"  # noqa: S608 - our own marks
+    return dict(db.query(sql, ids))
 
 
 def held_within(
@@ -195,8 +196,20 @@ def held_within(
     for n, (since, till) in enumerate(times):
         values |= {f"since{n}": since, f"till{n}": till}
     asked = ", ".join(f"({n}, :since{n}, :till{n})" for n in range(len(times)))
-    sql = WITHIN.format(times=asked, rule=rule, most=MOST_WITHIN)
-    return [HeldWithin._make(row) for row in db.query(sql, values | {"keys": as_text(list(keys))})]
+    ids = _padded(keys)
+    values |= {f"key{n}": key for n, key in enumerate(ids)}
+    bound = ", ".join(f":key{n}" for n in range(len(ids)))
+    sql = WITHIN.format(times=asked, keys=bound, rule=rule, most=MOST_WITHIN)
+    return [HeldWithin._make(row) for row in db.query(sql, values)]
+
+
+def _padded(asked: Collection[T]) -> list[T]:
+    """Repeat the last one up to a power of two: a dozen prepared statements then serve any number of them.
+
+    They do not travel as one JSON array, because SQLite may have no JSON before 3.38.
+    """
+    padded = list(asked)
+    return padded + padded[-1:] * ((1 << (len(padded) - 1).bit_length()) - len(padded))
 
 
 def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:

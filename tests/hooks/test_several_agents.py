@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from inspect import cleandoc
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
@@ -283,9 +284,9 @@ def test_a_turn_that_was_given_up_within_a_tool_does_not_stop_the_storing(memory
 
 def test_the_example_of_the_docstring_runs(memory: Memory) -> None:
     """What `Memory.hooks` shows is what works."""
-    shown = Memory.hooks.__doc__ or ""
+    shown = cleandoc(Memory.hooks.__doc__ or "")
     lines = [
-        line for line in shown.splitlines() if line.startswith(" " * 12) and ("=" in line or ".run(" in line)
+        line for line in shown.splitlines() if line.startswith("    ") and ("=" in line or ".run(" in line)
     ]
     code = dedent("\n".join(line for line in lines if line.strip().startswith(("hooks =", "cook", "host"))))
     stove = Tool("stove", "", {}, lambda: "hot")

@@ -29,7 +29,7 @@ SPOKEN = [
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return a copy of a home that an older edgemem left."""
     with tarfile.open(HOMES / f"{request.param}.tar.xz") as packed:
-        packed.extractall(tmp_path / request.param)
+        packed.extractall(tmp_path / request.param, filter="fully_trusted")
     return tmp_path / request.param
 
 
