@@ -25,7 +25,8 @@ class Forced:
         self._llama = chat._llama
         self._generate = self._llama.generate
         self._vocabulary = chat.tokenizer.vocabulary
-        self._end = next(n for n in range(self._vocabulary.size) if self._vocabulary.ends_reply(n))
+        self._end = self._vocabulary.eos
+        assert self._vocabulary.ends_reply(self._end)
         self._llama.generate = self.generate
 
     def generate(self, ids: list[int], **options: Any) -> Iterator[int]:

@@ -91,16 +91,15 @@ class Talking(Robot):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("apart", [False, True], ids=["one session", "two a day"])
 def test_few_turns_are_closed_for_nothing(
-    tmp_path: Path, apart: bool, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Of ordinary turns whose reply repeats nothing private, at most one in twenty is closed."""
     dice, count = random.Random(SEED), cases(2_000)
     ordinary = closed = 0
     with Talking(tmp_path / "home") as robot:
         for _, exchange in zip(range(count), talks(SEED)):  # noqa: B905 - the talk has no end
-            robot.enter(exchange.user.session if apart else "kitchen")
+            robot.enter(exchange.user.session)
             if dice.random() < 0.1:
                 robot.go(exchange, private=True)
                 continue

@@ -83,24 +83,6 @@ def test_a_greeting_is_a_turn_of_its_own() -> None:
     )
 
 
-def test_a_call_without_result_says_so() -> None:
-    """One of two parallel calls was interrupted: its result is made up, in its own name."""
-    repaired = repair_orphans([USER, call("a", "b"), result("b"), USER])
-    assert repaired == [
-        USER,
-        call("a", "b"),
-        result("b"),
-        {"role": "tool", "tool_call_id": "a", "name": "weather", "content": NO_RESULT},
-        USER,
-    ]
-
-
-def test_a_result_that_comes_too_late_is_left_out() -> None:
-    """The model was shown that there is no result; a later one does not change that past."""
-    shown = repair_orphans([USER, call("a"), USER])
-    assert repair_orphans([USER, call("a"), USER, result("a"), REPLY]) == [*shown, REPLY]
-
-
 def test_results_without_ids_are_matched_by_name_and_order() -> None:
     """Small models leave ids out, in the nested spelling and in the flat one."""
     flat = {"role": "assistant", "content": None, "tool_calls": [{"name": "timer"}, {"name": "weather"}]}

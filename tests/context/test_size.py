@@ -23,23 +23,6 @@ TOOLS = [
 ]
 
 
-class CountingTokenizer:
-    """Notes which texts are tokenised, and how often a prompt is counted."""
-
-    def __init__(self, tokenizer: LlamaTokenizer) -> None:
-        self._tokenizer = tokenizer
-        self.texts: list[str] = []
-        self.counts = 0
-
-    def encode(self, text: str) -> list[int]:
-        self.texts.append(text)
-        return self._tokenizer.encode(text)
-
-    def count(self, messages: Any, **how: Any) -> int:
-        self.counts += 1
-        return self._tokenizer.count(messages, **how)
-
-
 @pytest.fixture(scope="module")
 def tokenizer(vocabularies: Path) -> Any:
     """Return the tokenizer of phi-3 with ChatML."""
@@ -90,30 +73,6 @@ def test_what_was_measured_ahead_bounds_the_next_prompt(tokenizer: LlamaTokenize
             assert bound is None
         said += [asked[-1], {"role": "assistant", "content": text[::-1]}]
         size.settle([*system, *said], tools=TOOLS, limit=0)
-
-
-def test_what_was_measured_ahead_is_not_measured_again(tokenizer: LlamaTokenizer) -> None:
-    """The next turn tokenises its own text alone, and renders nothing; far from the limit no turn's end counts."""
-    counting = CountingTokenizer(tokenizer)
-    size = PromptSize(counting)
-    said = [
-        {"role": "assistant" if n % 2 else "user", "content": f"cup {n} stands in drawer {n}"}
-        for n in range(40)
-    ]
-    assert size.settle(said, tools=TOOLS, limit=100) == tokenizer.count(
-        [*said, {"role": "user", "content": "cup"}], tools=TOOLS
-    )
-    counting.texts.clear()
-    counting.counts = 0
-    asked = [*said, {"role": "user", "content": "where is cup 7?"}]
-    assert size.bound(asked, tools=TOOLS, limit=0) is not None
-    assert size.bound(asked[26:], tools=TOOLS, limit=600) is not None
-    assert (counting.counts, counting.texts) == (0, ["where is cup 7?"])
-    assert size.settle(asked, tools=TOOLS, limit=1e6) is None
-    assert counting.counts == 0
-    size.forget()
-    size.bound(asked[26:], tools=TOOLS, limit=600)
-    assert len(counting.texts) > 12
 
 
 class Letters:

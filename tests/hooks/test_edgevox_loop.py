@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from edgevox_agent import calls, calls_in_words, grows, make_agent, new_context, tool, words
+from edgevox_agent import calls, grows, make_agent, new_context, tool, words
 from talking import opened
 from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem import Compactor, memory_tools
 from edgemem.errors import InvalidInputError
-from edgemem.fence import is_fenced
 from edgemem.hooks import Hook, HookResult, ToolOutputTruncatorHook, load
 from edgemem.memory import Memory
 
@@ -164,25 +162,6 @@ def test_a_barge_in_is_told_as_text_or_times(memory: Memory, told: Any, heard: s
     assert ears.failures() == []
 
 
-@pytest.mark.parametrize("asked", [calls("look", "Let me look."), calls_in_words("look", "Let me look.")])
-def test_a_barge_in_reaches_what_was_said_before_a_tool(memory: Memory, asked: Any) -> None:
-    """The words that came with a call are cut too, in the agent's session as in the store."""
-    agent = Talk("Hello.", asked, "On the shelf.", tools=[tool("look", lambda: "a cup")])
-    ears = load("edgevox_loop").attach(
-        agent.agent, memory, session_id="kitchen", speaker="alice", memory_tools=False
-    )
-    agent.run("hello")
-    agent.run("where is the cup?")
-    ears.interrupt("let me")
-    said = [m["content"] for m in agent.ctx.session.messages if m["role"] == "assistant"]
-    assert said[-2:] == ["Let me", ""]
-    memory.database.flush()
-    turn = memory.sessions.journal.read_turns("kitchen")[-1]
-    kept = [(m.content, m.unheard) for m in turn.messages if m.role == "assistant"]
-    assert kept == [("Let me", " look."), ("", "On the shelf.")]
-    assert ears.failures() == []
-
-
 class Doing:
     """A hook of edgemem that names a point of ours and does what a test says."""
 
@@ -281,41 +260,6 @@ def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
     agent.run("And who painted it?")
     assert (memory.ahead.counts.turns, memory.ahead.counts.ready) == (2, 2)
     assert ears.failures() == []
-
-
-def test_edgevox_compacts_with_our_compactor(edgevox: ModuleType) -> None:
-    """Its own hook leaves a conversation alone below the trigger, and cuts it rarely, with a summary, above."""
-    for trigger, sizes in ((100_000, [6] * 8), (1000, [100] * 40)):
-        counts = WordTokenizer()
-        compaction = edgevox.ContextCompactionHook(Compactor(trigger, tokenizer=counts))
-        agent, _ = make_agent(hooks=[compaction])
-        ctx = new_context()
-        cuts = []
-        for n, size in enumerate(sizes):
-            before = list(ctx.session.messages)
-            agent.run(f"I put {n} jars of jam on shelf {n}." + " word" * (size - 12), ctx)
-            if before and before[1] not in ctx.session.messages:
-                cuts.append(n)
-                assert is_fenced(ctx.session.messages[1]["content"])
-        if trigger == 100_000:
-            assert len(ctx.session.messages) == 17
-        else:
-            assert cuts
-            assert all(later - earlier >= 4 for earlier, later in pairwise(cuts))
-        assert counts.count(ctx.session.messages) <= trigger + 100
-
-
-def test_the_counter_is_the_agents_model(edgevox: ModuleType) -> None:
-    """`llm_getter` is called with the context in EdgeVox, and in ours."""
-    asked: list[Any] = []
-    ours = edgemem.ContextCompactionHook(Compactor(1000), asked.append)
-    theirs = edgevox.ContextCompactionHook(Compactor(1000), llm_getter=asked.append)
-    agent, _ = make_agent(hooks=[theirs])
-    ctx = new_context()
-    edgemem.hooks.load("edgevox_loop").attach_hooks(agent, [ours])
-    agent.run("Hello.", ctx)
-    agent.run("Hello.", ctx)
-    assert [seen.hook_state is ctx.hook_state for seen in asked] == [True] * 3
 
 
 def test_hooks_and_tools_say_which_call_attaches_them(edgevox: ModuleType, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from edgevox_agent import calls, calls_in_words, grows, hands_over, make_agent, new_context, tool, words
+from edgevox_agent import calls, calls_in_words, grows, make_agent, new_context, tool
 from talking import opened
 
 from edgemem.errors import InvalidInputError
@@ -44,73 +44,6 @@ def stored(memory: Memory) -> list[tuple[str | None, str, list[tuple[str, str | 
         )
         for turn in memory.sessions.journal.read_turns("kitchen")
     ]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_what_the_second_agent_answers_is_kept(memory: Memory, way: str) -> None:
-    """EdgeVox ends no turn that it hands over; each stays one turn of whoever spoke, with the reply that was given."""
-    cook, cooking = make_agent("Twenty minutes.", "Thirty minutes.", name="cook")
-    router, routing = make_agent(hands_over("cook"), "Hello Bob.", hands_over("cook"), handoffs=[cook])
-    ctx = new_context()
-    ears = attached(way, router, ctx, memory)
-    router.hooks.register(Private("rice"))
-    assert router.run("How long does rice take?", ctx).reply == "Twenty minutes."
-    ears.speaker = "bob"
-    router.run("I am Bob.", ctx)
-    router.run("And potatoes?", ctx)
-    assert ears.failures() == []
-    assert stored(memory) == [
-        ("alice", "complete", [("user", "How long does rice take?"), ("assistant", "Twenty minutes.")]),
-        ("bob", "complete", [("user", "I am Bob."), ("assistant", "Hello Bob.")]),
-        ("bob", "complete", [("user", "And potatoes?"), ("assistant", "Thirty minutes.")]),
-    ]
-    assert [turn.level for turn in memory.sessions.journal.read_turns("kitchen")] == [
-        "private",
-        "household",
-        "household",
-    ]
-    assert "rice" not in str([*routing.handed[1:], *cooking.handed[1:]])
-    ears.speaker = "alice"
-    router.run("Thank you.", ctx)
-    assert [words(message) for message in routing.handed[-1][1:]] == [
-        *("How long does rice take?", "Twenty minutes."),
-        *("I am Bob.", "Hello Bob."),
-        *("And potatoes?", "Thirty minutes."),
-        "Thank you.",
-    ]
-    assert grows(routing.handed[1:3])
-    assert grows([routing.handed[0], routing.handed[3]])
-    heard = [[words(message) for message in prompt[1:]] for prompt in cooking.handed]
-    before = ["I am Bob.", "Hello Bob."] if way == "context" else []
-    assert heard == [["How long does rice take?"], [*before, "And potatoes?"]]
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("fresh", [False, True])
-def test_a_model_that_fails_leaves_the_question_to_its_speaker(memory: Memory, way: str, fresh: bool) -> None:
-    """What was said in private when the model failed is neither lost nor told to whoever speaks next."""
-    agent, model = make_agent("Hello.", RuntimeError("out of memory"))
-    ctx = new_context()
-    ears = attached(way, agent, ctx, memory)
-    agent.run("Good evening.", ctx)
-    agent.hooks.register(Private("ring"))
-    secret = "Between us: Ben's ring is in the piano."
-    with pytest.raises(RuntimeError):
-        agent.run(secret, ctx)
-    ears.speaker = "ben"
-    again = new_context(hooks=ctx.hooks) if fresh else ctx
-    agent.run("Where is my ring?", again)
-    ears.speaker = "alice"
-    agent.run("Is it still there?", again)
-    assert stored(memory)[1:] == [
-        ("alice", "unfinished", [("user", secret)]),
-        ("ben", "complete", [("user", "Where is my ring?"), ("assistant", "ok")]),
-        ("alice", "complete", [("user", "Is it still there?"), ("assistant", "ok")]),
-    ]
-    assert memory.sessions.journal.read_turns("kitchen")[1].level == "private"
-    assert ["piano" in str(handed) for handed in model.handed] == [False, True, False, True]
-    assert not [item for item in memory.recall("ring piano", speaker="ben") if "piano" in item.text]
-    assert ears.failures() == []
 
 
 class Private:
@@ -182,26 +115,6 @@ def test_calls_in_words_are_taken_up_again(memory: Memory, way: str) -> None:
     assert ears.failures() == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_an_interrupt_is_told_once_and_stays(memory: Memory, way: str) -> None:
-    """EdgeVox tells it as a result without a call, which no later prompt has; memory tells it, and that stays."""
-    from edgevox.agents import InterruptController
-
-    ctx = new_context(interrupt=InterruptController())
-    agent, model = make_agent("One two three.", "Sorry.", "Four.")
-    ears = attached(way, agent, ctx, memory)
-    agent.run("Count.", ctx)
-    ctx.interrupt.trigger("user_barge_in")
-    agent.run("Stop.", ctx)
-    agent.run("Go on.", ctx)
-    assert ears.failures() == []
-    assert grows(model.handed)
-    assert not [m for handed in model.handed for m in handed if m.get("tool_call_id") == "__interrupt__"]
-    assert "you were interrupted after: One two three." in model.handed[1][-1]["content"]
-    assert str(model.handed[2]).count("you were interrupted") == 1
-    assert [turn[1] for turn in stored(memory)] == ["interrupted", "complete", "complete"]
-
-
 @pytest.mark.parametrize("first", WAYS)
 @pytest.mark.parametrize("second", WAYS)
 def test_attaching_twice_keeps_each_word_once(memory: Memory, first: str, second: str) -> None:
@@ -253,26 +166,6 @@ def test_hooks_by_hand_keep_a_session_once(memory: Memory) -> None:
     assert ears.failures() == []
 
 
-def test_agents_that_are_attached_each_share_a_session(memory: Memory) -> None:
-    """A turn that one of them hands over is one turn, and the second knows what was said before."""
-    cook, cooking = make_agent("Twenty minutes.", name="cook")
-    router, routing = make_agent("Hello.", hands_over("cook"), handoffs=[cook])
-    ctx = new_context()
-    for agent in (router, cook):
-        ears = attached("agent", agent, ctx, memory)
-    router.run("Good evening.", ctx)
-    router.run("How long does rice take?", ctx)
-    router.run("Thank you.", ctx)
-    assert [turn[2] for turn in stored(memory)] == [
-        [("user", "Good evening."), ("assistant", "Hello.")],
-        [("user", "How long does rice take?"), ("assistant", "Twenty minutes.")],
-        [("user", "Thank you."), ("assistant", "ok")],
-    ]
-    assert "Good evening." in str(cooking.handed[0])
-    assert grows(routing.handed)
-    assert ears.failures() == []
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, way: str) -> None:
     """What it says to the other agent was said by nobody; its answer is the tool's result."""
@@ -294,28 +187,6 @@ def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, way: str)
         assert [m.role for m in turn.messages] == ["user", "assistant", "tool", "assistant"]
     assert first.messages[0].content == "How long does rice take?"
     assert "Twenty minutes." in str(first.messages[2].content)
-    assert grows(model.handed)
-    assert ears.failures() == []
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_turn_that_another_hook_ends_at_once_leaves_nothing_open(memory: Memory, way: str) -> None:
-    """EdgeVox's guardrail answers in the model's place; the turns around it stay what they are."""
-    from edgevox.agents import SafetyGuardrailHook
-
-    agent, model = make_agent(OSError("gone"), "Hello.", hooks=[SafetyGuardrailHook(blocklist=["knife"])])
-    ctx = new_context()
-    ears = attached(way, agent, ctx, memory)
-    with pytest.raises(OSError, match="gone"):
-        agent.run("Good evening.", ctx)
-    agent.run("Give me the knife.", ctx)
-    ears.speaker = "bob"
-    agent.run("I am Bob.", ctx)
-    assert stored(memory) == [
-        ("alice", "unfinished", [("user", "Good evening.")]),
-        ("bob", "complete", [("user", "I am Bob."), ("assistant", "Hello.")]),
-    ]
-    assert "knife" not in str(model.handed)
     assert grows(model.handed)
     assert ears.failures() == []
 

@@ -28,14 +28,12 @@ pytestmark = pytest.mark.usefixtures("patient")
 
 
 @pytest.fixture
-def memory(tmp_path: Path, clock: Clock, minilm: Path):
-    """Return an open memory with the real embedder and no upkeep thread."""
-    from edgemem.llama.embedder import LlamaEmbedder
-
+def memory(tmp_path: Path, clock: Clock):
+    """Return an open memory with an embedder of hashes and no upkeep thread."""
     # However busy the machine is, what is found by meaning is found.
     profile = Profile(recall=RecallSettings(deadline_ms=60_000, query_embed_ms=60_000))
     with edgemem.open(
-        tmp_path / "home", profile=profile, clock=clock, embedder=LlamaEmbedder(minilm), worker=False
+        tmp_path / "home", profile=profile, clock=clock, embedder=HashEmbedder(), worker=False
     ) as opened:
         yield opened
 
@@ -143,7 +141,7 @@ def test_a_long_conversation_stays_within_the_window(memory: Memory) -> None:
     player = Player(memory)
     room = memory.profile.context.window_tokens - memory.profile.context.reply_tokens
     epochs = set()
-    for i in range(120):
+    for i in range(80):
         planted = f"Today is the {i}th day and I planted {i} tulips in the garden behind the house."
         played = player.turn(say(planted, f"That is {i} more tulips.", speaker="alice"))
         epochs.add(played.epoch)
@@ -151,31 +149,8 @@ def test_a_long_conversation_stays_within_the_window(memory: Memory) -> None:
         if i % 10 == 9:
             memory.idle(5.0)
     assert 1 < len(epochs) < 12
-    assert len(memory.sessions.journal.read_turns("kitchen")) == 120
+    assert len(memory.sessions.journal.read_turns("kitchen")) == 80
     assert player.failures == []
-
-
-def test_an_interrupted_reply_is_kept_as_heard(memory: Memory) -> None:
-    """What nobody heard is stored apart and never recalled as said."""
-    player = Player(memory)
-    reply = "First we bake. Then we paint the shed green."
-    player.turn(say("Tell me the plan.", reply, speaker="alice", interrupted="First we bake."))
-    memory.database.flush()
-    (turn,) = memory.sessions.journal.read_turns("kitchen")
-    assert turn.state == "interrupted"
-    assert turn.messages[-1].content == "First we bake."
-    assert "shed" in (turn.messages[-1].unheard or "")
-    assert not [item for item in memory.recall("paint the shed", speaker="alice") if "shed" in item.text]
-
-
-def test_an_aborted_turn_leaves_no_trace(memory: Memory) -> None:
-    """A prepared turn that is thrown away is in no table."""
-    loop = loop_of(memory)
-    loop.prepare("turn on the")
-    loop.abort()
-    loop.run("turn on the light")
-    turns = memory.sessions.journal.read_turns("kitchen")
-    assert [turn.messages[0].content for turn in turns] == ["turn on the light"]
 
 
 def test_a_failing_memory_never_stops_a_reply(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
