@@ -72,19 +72,6 @@ def test_the_parts_are_the_window_and_between_their_bounds(window: int, bounds: 
         assert plan[part] == bounds[part].ceiling
 
 
-@given(st.dictionaries(st.sampled_from(PARTS[:-1]), st.integers(0, 1200)))
-def test_a_plan_with_a_prompt_in_it(used: dict[str, int]) -> None:
-    """Each part of a prompt has its place, what is free is never less than nothing, and all together is the window."""
-    budget = Budget(Settings(Profile()), WordTokenizer())
-    bounds = budget.bounds(used=used)
-    assert all(bounds[part].floor >= tokens for part, tokens in used.items())
-    if sum(bound.floor for bound in bounds.values()) <= budget.window_tokens:
-        plan = divide(budget.window_tokens, bounds)
-        free = {part: plan[part] - used.get(part, 0) for part in PARTS}
-        assert min(free.values()) >= 0
-        assert sum(used.values()) + sum(free.values()) == budget.window_tokens
-
-
 counts = st.integers(0, 500)
 contexts = st.fixed_dictionaries(
     {
@@ -251,18 +238,6 @@ def test_an_overflow_that_nobody_could_foresee_is_in_check(tmp_path: Path) -> No
         assert next(one for one in memory.check() if one.name == "hooks").state == "ok"
 
 
-SYSTEM = {"role": "system", "content": "You help in the kitchen."}
-
-
-def talk(turns: int, *, words: int = 10) -> list[dict[str, Any]]:
-    """Return a conversation whose messages can be told apart."""
-    out: list[dict[str, Any]] = [SYSTEM]
-    for n in range(turns):
-        out.append({"role": "user", "content": f"question {n} " + "word " * words})
-        out.append({"role": "assistant", "content": f"answer {n} " + "word " * words})
-    return out
-
-
 messages = st.lists(
     st.one_of(
         st.builds(
@@ -302,29 +277,3 @@ def test_fit_always_ends_with_a_legal_list(
         head = conversation[: next(i for i, m in enumerate(conversation) if m["role"] == "user")]
         for message in head:
             assert message["role"] != "system" or any(message is other for other in kept)
-
-
-def hops(n: int, *, words: int = 40) -> list[dict[str, Any]]:
-    """Return a newest turn in which a tool was called so often."""
-    out: list[dict[str, Any]] = [SYSTEM, *talk(3)[1:], {"role": "user", "content": "look it up"}]
-    for i in range(n):
-        call = {"id": f"c{i}", "type": "function", "function": {"name": "timer", "arguments": {"n": i}}}
-        out.append({"role": "assistant", "content": "", "tool_calls": [call]})
-        out.append({"role": "tool", "tool_call_id": f"c{i}", "content": f"result {i} " + "word " * words})
-    return out
-
-
-def test_a_turn_that_alone_is_too_large_loses_its_oldest_calls() -> None:
-    """When every other turn is gone, the oldest calls go with their results; the newest and what was asked stay."""
-    conversation = hops(6)
-    fitted = fit(conversation, tokenizer=WordTokenizer(), budget_tokens=200)
-    assert fitted.fits
-    assert fitted.tokens <= 200
-    assert fitted.messages[:2] == [SYSTEM, {"role": "user", "content": "look it up"}]
-    assert fitted.messages[2:] == conversation[-len(fitted.messages) + 2 :]
-    assert repair_orphans(fitted.messages) == fitted.messages
-    gone = 6 - (len(fitted.messages) - 2) // 2
-    assert 0 < gone < 6
-    assert fitted.note == f"Left out {gone} of 6 calls of tools in the newest turn to stay within 200 tokens."
-    more = [*fitted.messages[:2], *conversation[-len(fitted.messages) :]]
-    assert WordTokenizer().count(more) > 200

@@ -7,12 +7,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from word_tokenizer import WordTokenizer
 
 from edgemem.context.compaction.compactor import Compactor
-from edgemem.context.compaction.planner import first_kept
 from edgemem.context.messages import repair_orphans, split_turns
 from edgemem.errors import InvalidInputError
 from edgemem.fence import is_fenced
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
     from edgemem.records import Message
 
 SYSTEM = {"role": "system", "content": "You help in the kitchen."}
-ROOM = 4096 - 512
 
 
 def talk(turns: int, *, words: int = 12, tools: bool = False) -> list[dict[str, Any]]:
@@ -36,18 +32,6 @@ def talk(turns: int, *, words: int = 12, tools: bool = False) -> list[dict[str, 
             out.append({"role": "tool", "tool_call_id": f"c{n}", "name": "count", "content": f"{n} jars"})
         out.append({"role": "assistant", "content": f"Jam {n} noted. " + "word " * words})
     return out
-
-
-@given(st.lists(st.integers(1, 3000), max_size=40), st.integers(0, 3000), st.integers(1, 50))
-def test_a_plan_keeps_whole_turns_below_the_low_mark(turns: list[int], fixed: int, most: int) -> None:
-    """After a cut the prompt is below the low mark, or only the newest turn is left."""
-    first = first_kept(turns, fixed=fixed, room=ROOM, most_turns=most)
-    if first is None:
-        assert len(turns) < 2
-        return
-    assert 0 < first < len(turns)
-    assert len(turns) - first <= most
-    assert fixed + sum(turns[first:]) <= 0.5 * ROOM or first == len(turns) - 1
 
 
 def alternates(messages: Sequence[Message]) -> bool:

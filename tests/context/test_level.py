@@ -13,7 +13,6 @@ from talking import Model, opened
 import edgemem
 from edgemem import AgentLoop, Memory
 from edgemem.context.prompt.log import PromptLog
-from edgemem.hooks.persist import turns_of
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reader, Reply, StoredMessage, ToolCall, Turn
 from edgemem.store.sessions import SQLiteSessionStore
@@ -184,16 +183,6 @@ def test_the_reply_is_as_private_before_it_is_spoken(robot: Robot) -> None:
     assert robot.levels()[1] == MINE
 
 
-def test_what_nobody_heard_of_a_reply_counts(robot: Robot) -> None:
-    """A reply that was cut off before the private value is stored whole, so its turn is private."""
-    robot.hear(PIN, "I'll keep it.", private=True)
-    robot.model.answers = [Reply("It is 4711.")]
-    robot.loop.prepare("What was it again?", speaker="alice")
-    robot.loop.interrupt("It is")
-    robot.loop.commit()
-    assert robot.levels()[1] == MINE
-
-
 def test_two_owners_are_nobody(clock: edgemem.clock.Clock) -> None:
     """A reply that repeats what two people keep to themselves is read by the operator alone."""
     layout, said = PromptLog("kitchen"), []
@@ -240,15 +229,6 @@ def test_a_stored_summary_of_two_peoples_private_turns_is_nobodys(tmp_path: Path
         store.save("a", session)
         turns = store.journal.read_turns("a")
         assert [(turn.level, turn.owner) for turn in turns] == [("private", None)]
-
-
-def test_a_loaded_list_that_somebody_changed_is_nobodys() -> None:
-    """Where a store knows messages only, two people's private turns close a list that is not as it was kept."""
-    state = {"edgemem_turns": [[2, "private", "alice"], [2, "private", "bob"]]}
-    turns = turns_of("a", [SUMMED, *BOTH[2:3]], state, "household")
-    assert {(turn.level, turn.owner) for turn in turns} == {("private", None)}
-    (turn,) = turns_of("a", [SUMMED], {"edgemem_turns": [[2, "household", "alice"]]}, "shared")
-    assert turn.level == "household"
 
 
 # What a tool wrote

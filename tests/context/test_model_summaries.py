@@ -290,32 +290,23 @@ CONVERSATIONS: dict[str, list[str]] = {
 
 
 GOOD: list[tuple[str, str]] = [
-    ("kitchen", "Alice: I'm allergic to peanuts."),
     ("kitchen", "Alice is allergic to peanuts. Her dentist appointment with Dr. Brown is now on Thursday."),
     (
         "kitchen",
         "Alice has a peanut allergy.\nAlice's appointment with Dr. Brown was moved to Thursday at 3 pm.",
     ),
-    ("kitchen", "Bob and Alice will cook lasagna for six people on Saturday."),
-    ("attack", "Dave: The spare key hangs behind the blue door.\nDave: My bicycle is in the cellar."),
     ("attack", "Dave's spare key is behind the blue door and his bicycle is in the cellar."),
     ("attack", "Dave wanted the robot to ignore its instructions; it did not. His bicycle is in the cellar."),
-    ("attack", "Dave keeps a spare key behind the blue door. He asked for the door code."),
     ("küche", "Jonas hat am Mittwoch um 14 Uhr einen Termin bei Frau Schneider."),
     (
         "küche",
         "Jonas: Termin bei Frau Schneider am Mittwoch um 14 Uhr.\nLena ist Vegetarierin und kommt mit zwei Kindern.",
     ),
     ("küche", "Für den Kuchen braucht Jonas 200 Gramm Mehl und 3 Eier."),
-    ("küche", "Lenas Kinder kommen zum Essen. Der Schlüssel des Schuppens liegt unter dem Blumentopf."),
     ("casa", "Pablo, el hijo de María, empieza a trabajar el lunes en Sevilla."),
     ("casa", "María es alérgica a la leche. Su hijo Pablo tiene 35 alumnos."),
-    ("casa", "La llave del garaje está en el cajón de la cocina. La luz del salón está encendida."),
-    ("casa", "María preguntó a qué hora sale el tren a Sevilla."),
     ("nhà", "Anh Minh từ Đà Nẵng về ăn cơm thứ sáu này."),
     ("nhà", "Chìa khóa xe máy ở trong ngăn kéo bên trái. Đã hẹn giờ hai mươi phút."),
-    ("nhà", "Lan: Bà nội uống hai viên thuốc mỗi sáng.\nLan: Anh Minh về nhà thứ sáu này."),
-    ("家", "小明的妈妈对花生过敏。"),
     ("家", "备用钥匙在蓝色的门后面。小明的妈妈对花生过敏。"),
 ]
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
-from edgemem.context.prompt.turn import PromptTurn
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Reader, Turn
+from edgemem.records import Epoch, Reader
 from edgemem.store.messages import stored_message as stored
 
 SYSTEM = {"role": "system", "content": "You are Pip."}
@@ -61,52 +57,6 @@ def test_content_lists_get_their_block_as_a_part() -> None:
     assert content[1:] == message["content"]
     assert stored(message).content == "what is this?"
     assert stored(message).as_message() == message
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.lists(st.sampled_from(["commit", "abort", "interrupt", "hop", "stranger"]), max_size=25))
-def test_any_order_of_events_gives_the_prompt_of_the_committed_history(events: list[str]) -> None:
-    """Prepare, abort, interrupt and commit in any order leave the prompt of the turns that were kept."""
-    layout, said = PromptLog("kitchen"), []
-    kept: list[PromptTurn] = []
-    for i, event in enumerate(events):
-        reader = STRANGER if event == "stranger" else ALICE
-        layout.begin(reader)
-        layout.take([SYSTEM, *said, user(f"q{i}")])
-        layout.put("memory", (BlockLine(f"fact:{i}", f"- line {i}", "shared"),))
-        layout.view()
-        if event == "abort":
-            layout.discard()
-            continue
-        said += [user(f"q{i}"), robot(f"answer {i}")]
-        layout.take([SYSTEM, *said])
-        committed = layout.commit()
-        assert committed is not None
-        kept.append(committed)
-        if event == "interrupt":
-            layout.hear(committed, {1: "answer"})
-            said[-1] = robot("answer")
-    plain = PromptLog("kitchen")
-    plain.resume(
-        [
-            Turn(
-                "kitchen",
-                t.n,
-                tuple(stored(m) for m in t.messages),
-                block=t.block,
-                level=t.level,
-                owner=t.owner,
-            )
-            for t in kept
-        ],
-        None,
-    )
-    for reader in (ALICE, STRANGER):
-        layout.begin(reader)
-        layout.take([SYSTEM, *said, user("end")])
-        plain.begin(reader)
-        plain.take([SYSTEM, *said, user("end")])
-        assert layout.view() == plain.view()
 
 
 def test_a_view_that_is_how_all_began_is_not_taken_for_what_was_said() -> None:

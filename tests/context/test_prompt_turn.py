@@ -40,23 +40,6 @@ def test_note_that_the_model_wrote_is_seen() -> None:
     assert not seen.holds_note("Anna said nothing")
 
 
-def test_note_that_a_block_showed_is_seen() -> None:
-    """A note that stands in a block is not recalled once more; of several lines each must stand there."""
-    turn = PromptTurn(
-        0, [{"role": "user", "content": "Hello."}], block="<memory>\nNotes:\n- eggs: 3 left\n</memory>\n"
-    )
-    seen = Dedupe([turn])
-    assert seen.holds(Recalled("note", "1", "eggs: 3 left", 0.5))
-    assert not seen.holds(Recalled("note", "1", "eggs: 3 left\nmilk: none", 0.5))
-
-
-def test_outcome_of_a_visible_call_is_seen() -> None:
-    """What a tool did stands in the turn that called it; the same tool with another outcome does not."""
-    seen = Dedupe([called("light", {"room": "sink", "percent": "50"}, "50")])
-    assert seen.holds(Recalled("episode", "1", "light sink 50: 50", 0.5))
-    assert not seen.holds(Recalled("episode", "1", "light sink 80: 80", 0.5))
-
-
 def test_fact_is_seen_until_a_block_says_otherwise() -> None:
     """The model's own call tells what holds, unless a later block gave the fact another value."""
     call = called("remember_fact", {"key": "bin.day", "value": "Thursday"})

@@ -11,7 +11,6 @@ import pytest
 from talking import Model, opened
 
 from edgemem import AgentLoop, Memory
-from edgemem.context.messages import NO_RESULT
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.loop.toolbox import Tool, ToolTurn
@@ -124,27 +123,3 @@ def test_31_a_cut_reaches_the_agent_within_the_tool() -> None:
     assert not outer.run("and now?").interrupted
     inside.meanwhile = lambda: None
     assert not inner.run("and now?").interrupted
-
-
-def test_32_a_cut_between_two_hops_leaves_a_whole_turn(memory: Memory) -> None:
-    """Every call has its result and every question an answer, in the loop, in the store and in the next prompt."""
-    calls = (ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2}))
-    model = Model(Reply("", calls), Reply("never asked"), Reply("Yes."))
-
-    def look(n: int) -> str:
-        loop.interrupt("")
-        return f"a cup {n}"
-
-    loop = AgentLoop(
-        model, hooks=memory.hooks(session_id="s"), tools=[Tool("look", "", {}, look)], speaker="alice"
-    )
-    assert loop.run("where is the cup?").interrupted
-    loop.run("are you there?")
-    roles = ["user", "assistant", "tool", "tool", "assistant", "user", "assistant"]
-    assert [role for role, _ in spoken(loop.session)] == roles
-    assert [content for role, content in spoken(loop.session) if role == "tool"] == ["a cup 1", NO_RESULT]
-    assert len(model.handed) == 2
-    assert [message["role"] for message in model.handed[1]] == roles[:-1]
-    stored = memory.sessions.load("s")
-    assert stored is not None
-    assert [role for role, _ in spoken(stored)] == roles

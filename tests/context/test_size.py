@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgemem.context.size import PromptSize, TokenCache
-from edgemem.fence import fence
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 TEXT = st.text(min_size=1, max_size=60)
@@ -91,18 +90,6 @@ class Letters:
 def letters() -> Letters:
     """Return a tokenizer that tells what it was asked for."""
     return Letters()
-
-
-def test_of_a_message_only_what_stands_behind_a_known_block_is_tokenised(letters: Letters) -> None:
-    """A block that was counted when it was filled is not counted with the message; an unknown one is."""
-    sizes, block = TokenCache(letters), fence(["- the cup is blue", "- the tin is red"])
-    whole = f"{block}Where is it?"
-    assert sizes.count(whole) == len(whole)
-    assert letters.asked == [whole]
-    sizes.note(block, 20)
-    other = f"{block}And that?"
-    assert sizes.count(other) == sizes.count(other) == 20 + len("And that?")
-    assert letters.asked == [whole, "And that?"]
 
 
 def test_no_words_are_kept(letters: Letters) -> None:

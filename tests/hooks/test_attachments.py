@@ -121,35 +121,6 @@ def test_ten_turns_evaluate_only_what_is_new(llm: Llama, memory: Memory) -> None
     )
 
 
-def test_a_barge_in_after_the_turn_keeps_what_was_heard(llm: Llama, memory: Memory) -> None:
-    """The reply ends where the voice stopped, in the prompt and in the store; only what follows is evaluated."""
-    robot = attached(llm, memory, speaker="alice")
-    watch = Watch(robot)
-    robot.run("count the spoons")
-    whole = robot.run("now count the forks").reply
-    before = last(robot)
-    heard = whole[: len(whole) // 2]
-    robot.interrupt(heard)
-    robot.run("stop, count the knives")
-    after = last(robot)
-    pieces = [robot.model.tokenizer.vocabulary.piece(token) for token in before.ids]  # type: ignore[attr-defined]
-    heard_tokens = sum(
-        len(b"".join(pieces[: n + 1]).decode("utf-8", "replace").lstrip()) <= len(heard)
-        for n in range(len(pieces))
-    )
-    assert heard_tokens > 2
-    kept = before.prompt_tokens + heard_tokens
-    assert after.evaluated_tokens <= after.prompt_tokens - kept + 2
-    assert watch.prompts[2].startswith(watch.prompts[1] + heard)
-    assert whole not in watch.prompts[2]
-    assert "you were interrupted after: " in watch.prompts[2]
-    turn = memory.sessions.journal.read_turns("kitchen")[1]
-    reply = turn.messages[-1]
-    assert (turn.state, reply.content, reply.tokens) == ("interrupted", heard, before.ids)
-    assert heard + str(reply.unheard) == whole
-    assert robot.hooks.failures() == []
-
-
 def test_a_barge_in_from_another_thread_stops_within_a_token(llm: Llama, memory: Memory) -> None:
     """The answer ends at once; what was generated and not heard is kept apart."""
     robot = attached(llm, memory, max_tokens=200, speaker="alice")

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from talking import Model, opened
 
 import edgemem
-from edgemem import AgentLoop, JSONSessionStore, Memory
+from edgemem import AgentLoop, Memory
 from edgemem.context.bargein import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
-from edgemem.hooks import AgentResult, HookRegistry, PersistSessionHook, TurnContext
+from edgemem.hooks import AgentResult, HookRegistry, TurnContext
 from edgemem.records import Message, Reply, Session
 
 COUNT = "One two three four five."
@@ -278,23 +278,6 @@ def test_what_was_heard_is_history_and_the_rest_is_kept_apart(
     assert loop.hooks.failures() == []
 
 
-def test_a_model_that_failed_leaves_the_turn_before_alone(memory: Memory) -> None:
-    """There is no reply to cut, so none is cut."""
-
-    class Failing(Model):
-        def complete(self, messages: Sequence[Message], **rest: Any) -> Reply:
-            if self.handed:
-                loop.interrupt("one")
-                raise LookupError("no model")
-            return super().complete(messages, **rest)
-
-    loop = AgentLoop(Failing(Reply("one two")), hooks=memory.hooks(session_id="kitchen"), speaker="alice")
-    loop.run("count")
-    with pytest.raises(LookupError):
-        loop.run("count on")
-    assert [message["content"] for message in loop.session.messages] == ["count", "one two", "count on"]
-
-
 # -- a real model ----------------------------------------------------------------------------------------
 
 
@@ -420,22 +403,6 @@ def test_a_reply_that_still_grows_is_cut_when_the_turn_ends(memory: Memory) -> N
     assert loop.turn("go on", "Ok.")[2]["content"] == "One"
 
 
-def test_a_session_kept_as_json_holds_what_was_heard(tmp_path: Path) -> None:
-    """Also where the reply is still to come."""
-    store = JSONSessionStore(tmp_path / "sessions")
-    hooks = HookRegistry([PersistSessionHook(store, session_id="k")])
-    ctx = TurnContext(Session())
-    hooks.fire("on_run_start", ctx, {"task": "count"})
-    ctx.session.messages.append({"role": "user", "content": "count"})
-    hooks.fire("on_interrupt", ctx, {"heard_text": "One two"})
-    ctx.session.messages.append({"role": "assistant", "content": COUNT})
-    hooks.fire("on_run_end", ctx, AgentResult(COUNT, 1, True))
-    kept = store.load("k")
-    assert kept is not None
-    assert kept.messages[-1]["content"] == "One two"
-    assert hooks.failures() == []
-
-
 # -- a turn prepared while the reply before it plays -----------------------------------------------------
 
 
@@ -553,33 +520,4 @@ def test_who_was_cut_off_alone_is_told_when_next_that_person_speaks(tmp_path: Pa
                 break
 
 
-def test_what_one_was_told_is_told_to_nobody_else(memory: Memory) -> None:
-    """A turn of the household that was cut off is told to whoever speaks next, and once."""
-    loop = AgentLoop(model := Model("One two three four."), hooks=memory.hooks(session_id="k"))
-    loop.run("count", speaker="alice")
-    loop.interrupt("One two")
-    loop.run("what?", speaker="bob")
-    assert said(model.handed[-1])[-1] == after("One two") + "what?"
-    loop.run("well?", speaker="alice")
-    assert said(model.handed[-1])[-1] == "well?"
-
-
 # -- what was heard --------------------------------------------------------------------------------------
-
-
-def test_a_loop_of_ones_own_prepares_too(memory: Memory) -> None:
-    """Its hooks find the reply that was playing by what was heard of it."""
-    loop = OwnLoop(memory)
-    loop.turn("plan?", BAKE)
-    loop.ask("stop")
-    assert loop.interrupt(heard_text="First we bake")["heard_text"] == "First we bake"
-    loop.say(STOP)
-    loop.end()
-    assert said(loop.turn("go on", "Ok.")[1:]) == [
-        "plan?",
-        "First we bake",
-        "stop",
-        STOP,
-        after("First we bake") + "go on",
-    ]
-    assert replies(memory) == [("First we bake", " rolls, then the cake."), (STOP, None), ("Ok.", None)]

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from edgevox_agent import calls, grows, make_agent, new_context, tool, words
+from edgevox_agent import calls, make_agent, new_context, tool, words
 from talking import opened
 from word_tokenizer import WordTokenizer
 
@@ -46,29 +46,6 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     """Return an open memory."""
     with opened(tmp_path / "home") as memory:
         yield memory
-
-
-def test_an_agent_remembers_and_its_session_holds_only_what_was_said(memory: Memory) -> None:
-    """Memory reaches the newest message, the prompt only grows, and the store keeps the words alone."""
-    memory.store.add_fact("allergy", "hazelnuts", scope="household")
-    agent = Talk()
-    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
-    for task in ("which allergy do we have?", "and what else?", "thank you"):
-        assert agent.run(task) == "ok"
-    assert ears.failures() == []
-    assert "hazelnuts" in agent.handed[0][-1]["content"]
-    assert agent.handed[0][-1]["content"].endswith("which allergy do we have?")
-    assert grows(agent.handed)
-    turns = memory.sessions.journal.read_turns("kitchen")
-    assert [m.content for turn in turns for m in turn.messages] == [
-        "which allergy do we have?",
-        "ok",
-        "and what else?",
-        "ok",
-        "thank you",
-        "ok",
-    ]
-    assert [turn.heard.speaker for turn in turns if turn.heard] == ["alice"] * 3
 
 
 def test_a_session_is_taken_up_and_its_first_words_are_not_lost(memory: Memory) -> None:
@@ -122,16 +99,6 @@ def test_memory_tools_act_for_whoever_speaks(memory: Memory) -> None:
     assert "Forgotten" in told[6]
     assert memory.store.get_fact("code", scope="user:alice") is None
     assert ears.failures() == []
-
-
-def test_memory_tools_can_be_left_out(memory: Memory) -> None:
-    """`memory_tools=False` registers none, and a bare registry of hooks has no place for any."""
-    agent = Talk()
-    load("edgevox_loop").attach(agent.agent, memory, memory_tools=False)
-    assert agent.tools.tools == {}
-    load("edgevox_loop").attach(agent.ctx.hooks, memory)
-    load("edgevox_loop").attach(agent.agent, memory)
-    assert "remember_fact" in agent.tools.tools
 
 
 @pytest.mark.parametrize(
@@ -204,27 +171,6 @@ def test_failures_are_counted_and_safety_fails_closed() -> None:
     guard.fail_closed = True
     agent, _ = attached(guard)
     assert (agent.run("go"), agent.handed) == ("Sorry, I cannot do that right now.", [])
-
-
-def test_priorities_hold_between_their_hooks_and_ours(edgevox: ModuleType) -> None:
-    """A hook of theirs at 40 acts before ours at 30, one at 20 behind it."""
-    order: list[str] = []
-
-    class Theirs:
-        points = frozenset({"before_llm"})
-
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
-            order.append(self.name)
-            return edgevox.HookResult.cont()
-
-    agent, _ = attached(Doing(lambda _: order.append("ours")))  # type: ignore[func-returns-value]
-    agent.hooks.register(Theirs("20"), priority=20)
-    agent.hooks.register(Theirs("40"), priority=40)
-    agent.run("go")
-    assert order == ["40", "ours", "20"]
 
 
 def test_an_agent_without_a_registry_is_refused(memory: Memory) -> None:

@@ -97,24 +97,6 @@ def test_calls_in_words_are_kept_as_calls(memory: Memory, way: str) -> None:
     assert not [item for item in found if item.source == "user" and "cup" in item.text]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_calls_in_words_are_taken_up_again(memory: Memory, way: str) -> None:
-    """After a restart their results stand again where EdgeVox's model can read them: some know no role for tools."""
-    shelf = tool("look", lambda: "a red cup")
-    ctx = new_context()
-    agent, _ = make_agent(calls_in_words("look"), "A red cup.", tools=[shelf])
-    attached(way, agent, ctx, memory)
-    agent.run("What is on the shelf?", ctx)
-    shown = ctx.session.messages[2:-1]
-    ctx = new_context()
-    agent, model = make_agent(tools=[shelf])
-    ears = attached(way, agent, ctx, memory)
-    agent.run("Thank you.", ctx)
-    assert model.handed[0][2:4] == shown
-    assert {message["role"] for message in model.handed[0]} == {"system", "user", "assistant"}
-    assert ears.failures() == []
-
-
 @pytest.mark.parametrize("first", WAYS)
 @pytest.mark.parametrize("second", WAYS)
 def test_attaching_twice_keeps_each_word_once(memory: Memory, first: str, second: str) -> None:
@@ -133,20 +115,6 @@ def test_attaching_twice_keeps_each_word_once(memory: Memory, first: str, second
     assert model.handed[-1][-1]["content"].count("tea: black") == 1
     assert grows(model.handed)
     assert ears.failures() == []
-
-
-def test_an_agent_leaves_one_session_for_another(memory: Memory) -> None:
-    """What is said behind belongs to the second one alone."""
-    ctx = new_context()
-    agent, _ = make_agent()
-    loop = load("edgevox_loop")
-    loop.attach(agent, memory, session_id="kitchen", speaker="alice")
-    agent.run("Hello kitchen.", ctx)
-    loop.attach(agent, memory, session_id="hall", speaker="alice")
-    agent.run("Hello hall.", new_context())
-    said = {name: memory.sessions.load(name).messages for name in ("kitchen", "hall")}
-    assert [message["content"] for message in said["kitchen"]] == ["Hello kitchen.", "ok"]
-    assert [message["content"] for message in said["hall"]] == ["Hello hall.", "ok"]
 
 
 def test_hooks_by_hand_keep_a_session_once(memory: Memory) -> None:

@@ -11,7 +11,6 @@ from talking import Model
 
 from edgemem import (
     AgentLoop,
-    AuditLogHook,
     Compactor,
     ContextCompactionHook,
     EpisodeLoggerHook,
@@ -26,7 +25,6 @@ from edgemem import (
     TimingHook,
     TokenBudgetHook,
     ToolErrorRetryHook,
-    ToolOutputTruncatorHook,
     estimate_tokens,
 )
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
@@ -74,25 +72,6 @@ def test_typical_wiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert (episode.payload["name"], episode.outcome, episode.agent) == ("set_timer", "ok", "kitchen")
         store.close()
         sessions.close()
-
-
-def test_the_other_hooks_of_the_seed(tmp_path: Path) -> None:
-    """Audit, truncation, retry and timing take the arguments that they take there."""
-    calls = Reply("", (ToolCall("read", {}), ToolCall("broken", {})))
-    with AuditLogHook(tmp_path / "audit.jsonl") as audit:
-        timing = TimingHook()
-        agent, model = agent_with(
-            calls,
-            hooks=[audit, timing, ToolOutputTruncatorHook(max_chars=2000), ToolErrorRetryHook(max_retries=2)],
-            tools=[Tool("read", "", {}, lambda: "page\n" * 10_000)],
-        )
-        agent.run("read to me")
-        assert agent.hooks.failures() == []
-    read, broken = model.handed[-1][-2:]
-    assert len(read["content"]) <= 2000
-    assert '"retries_left": 2' in broken["content"]
-    assert {t.hook: t.count for t in timing.timings()}["model"] == 2
-    assert len((tmp_path / "audit.jsonl").read_text().splitlines()) == 5
 
 
 def test_23_the_budget_has_the_last_word(tmp_path: Path) -> None:

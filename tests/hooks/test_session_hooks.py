@@ -111,15 +111,6 @@ def audit(home: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
 
 
-def test_nothing_is_added_by_default(tmp_path: Path) -> None:
-    """Without a key there is no further hook and no further file."""
-    with opened(tmp_path, "") as memory:
-        names = {type(hook).__name__ for hook in memory.hooks()}
-        robot(memory, Caller("look"), lambda: "x" * 9000).run("Look.")
-    assert not names & {"AuditLogHook", "TimingHook", "ToolErrorRetryHook"}
-    assert not list(tmp_path.glob("audit*"))
-
-
 def test_a_tool_that_fails_is_told_when_to_stop(tmp_path: Path) -> None:
     """`tool_retries` bounds how often a failed tool is called again in a turn."""
     model = Caller("look")

@@ -6,7 +6,6 @@ import json
 import logging
 import re
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +16,12 @@ from hypothesis import strategies as st
 from talking import Model
 
 import edgemem
-from edgemem import TimingHook
-from edgemem.config import LogSettings, Profile, RecallSettings
-from edgemem.hooks import AFTER_LLM, hook
-from edgemem.hooks.points import (
-    AFTER_TOOL,
-    BEFORE_LLM,
-    ON_RUN_END,
-    ON_RUN_START,
-)
+from edgemem.config import Profile, RecallSettings
 from edgemem.hooks.turn_log import FigureFile, TurnFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool
-from edgemem.records import Heard, Message, Reply, ToolCall
+from edgemem.records import Heard
 
 WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
 
@@ -140,17 +130,6 @@ def test_no_word_that_was_said_stored_or_shown_is_logged(
     assert kept.path.name == "turn.json"
 
 
-def test_the_profile_switches_it_off(tmp_path: Path, lines: Lines) -> None:
-    """`[log] turn = false` logs nothing; the figures are kept for `edgemem stats` all the same."""
-    with edgemem.open(tmp_path, profile=Profile(log=LogSettings(turn=False)), worker=False) as memory:
-        AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks()).run("Hello.")
-        figures = memory.figures
-    assert not lines.records
-    newest = figures.read()
-    assert newest is not None
-    assert newest.hops == 1
-
-
 def test_a_thrown_away_turn_is_not_logged(tmp_path: Path, lines: Lines) -> None:
     """What was prepared and aborted leaves no line; what failed leaves one that says so."""
     with edgemem.open(tmp_path, worker=False) as memory:
@@ -195,55 +174,3 @@ def test_a_damaged_or_unwritable_file_is_no_failure(tmp_path: Path, caplog: pyte
     gone.note(TurnFigures(1.0, 0))
     assert not gone.write()
     assert "could not be kept" in caplog.text
-
-
-class Stopwatch:
-    """Seconds that pass when a test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-class Busy:
-    """Calls a tool, then answers; each takes a while."""
-
-    def __init__(self, watch: Stopwatch) -> None:
-        self.watch = watch
-        self.calls = [Reply("", (ToolCall("wait", {}),))]
-
-    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
-        self.watch.seconds += 0.2
-        return self.calls.pop() if self.calls else Reply("ok")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
-
-def test_hooks_model_tools_and_turn_are_measured() -> None:
-    """Each hook is counted at each of its points, also when it fails; the spans are exact; an aborted turn is none."""
-    watch = Stopwatch()
-    timing = TimingHook(now=watch)
-
-    @hook(ON_RUN_START, BEFORE_LLM)
-    def slow(point: str, ctx: Any, payload: Any) -> None:
-        if point == BEFORE_LLM:
-            raise OSError("no disk")
-
-    def wait() -> str:
-        watch.seconds += 0.05
-        return "waited"
-
-    loop = AgentLoop(Busy(watch), hooks=[timing, slow], tools=[Tool("wait", "", {}, wait)])
-    loop.run("go")
-    loop.prepare("go")
-    loop.abort()
-    spans = {(each.point, each.hook): each for each in timing.timings()}
-    assert spans[ON_RUN_START, "slow"].count == 2
-    assert spans[BEFORE_LLM, "slow"].count == spans[BEFORE_LLM, "TimingHook"].count == 3
-    model, turn = spans[AFTER_LLM, "model"], spans[ON_RUN_END, "turn"]
-    assert (model.count, round(model.total_ms), round(model.max_ms)) == (3, 600, 200)
-    assert round(spans[AFTER_TOOL, "tool"].last_ms) == 50
-    assert (turn.count, round(turn.last_ms)) == (1, 450)

@@ -265,18 +265,6 @@ def test_a_full_window_forces_the_switch(file: Path, memory: Memory, chat: Llama
     assert not kitchen.hook.warm(stop=never)
 
 
-def test_a_model_that_answers_somebody_else_is_left_alone(memory: Memory, chat: LlamaChat) -> None:
-    """Where another conversation was the last to use the model, nothing is read ahead, and the epoch begins at once."""
-    kitchen, garden = Kitchen(memory, chat), Kitchen(memory, chat, "garden")
-    epoch = kitchen.until_prepared()
-    assert kitchen.hook.warm(stop=never)
-    garden.turn()
-    assert not kitchen.hook.warm(stop=never)
-    kitchen.turns += 100
-    kitchen.loop.run("And now?")
-    assert kitchen.in_epoch(epoch)
-
-
 def test_a_lent_model_is_touched_only_in_the_turn(file: Path, memory: Memory) -> None:
     """Its owner may be using it between turns: what was read goes into its cache when the next turn begins."""
     lent = Llama(str(file), n_ctx=WINDOW, n_threads=1, n_threads_batch=1, verbose=False)

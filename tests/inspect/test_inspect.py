@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,40 +194,6 @@ def test_what_is_closed_is_named_and_not_quoted(tmp_path: Path) -> None:
         assert far.left_out
         assert all(item.text for item in far.left_out), "what is far away anyway is not told to exist"
         assert any("2 turns" in note and "closed" in note for note in look(memory, "Hi.", speaker=None).notes)
-
-
-def test_the_plan_counts_each_kind_of_part(tmp_path: Path, vocabularies: Path) -> None:
-    """Tool schemas and notes are told apart from instructions and memory, and the plan adds up to the prompt."""
-    talk(tmp_path, "Is the tea green, without sugar?")
-    source = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
-    with (
-        LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf", template=source) as tokenizer,
-        edgemem.open(tmp_path, worker=False) as memory,
-    ):
-        memory.notes.append("The plumber comes on Friday at nine.")
-        schemas = [tool.schema() for tool in memory.tools()]
-
-        def ask(tools: Sequence[dict[str, Any]]) -> Inspection:
-            return inspect_prompt(
-                memory.hooks(session_id="hall", speaker="Ann", tokenizer=tokenizer),
-                "What car does Ann drive, a red van?",
-                speaker="Ann",
-                instructions="You are a robot.",
-                tools=tools,
-            )
-
-        found, bare = ask(schemas), ask(())
-        epoch = memory.sessions.journal.latest_epoch("hall")
-        now = epoch.started_at if epoch else None
-        assert found.tokens == tokenizer.count(found.messages, tools=schemas, now=now)
-        assert bare.tokens == tokenizer.count(bare.messages, now=now)
-    plan = found.plan
-    assert sum(plan.values()) == found.tokens
-    assert plan["tools"] == found.tokens - bare.tokens > 300
-    assert all(plan[name] > 0 for name in ("instructions", "history", "memory", "notes", "utterance"))
-    assert plan["notes"] >= sum(line.tokens for line in found.note_lines) > 0
-    assert {**plan, "tools": 0} == bare.plan
-    assert not [line for line in found.lines if "plumber" in line.text]
 
 
 def test_the_command_prints_parts_sums_and_estimates(home: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -444,17 +443,3 @@ def test_a_backup_overwrites_nothing_but_a_backup(home: Path, tmp_path: Path) ->
     assert (home / "db" / "memory.db").read_bytes() == before
     for _ in range(2):
         assert run("backup", tmp_path / "copy.db", "--home", home).exit_code == 0
-
-
-def test_completing_a_word_makes_no_memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell that looks for keys while the truth is lost leaves everything as it is."""
-    cut(home)
-    words = f"edgemem facts history --home {home} t"
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", "5")
-    subprocess.run(
-        [sys.executable, "-m", "edgemem"],
-        env={**os.environ, "_EDGEMEM_COMPLETE": "bash_complete"},
-        check=False,
-    )
-    assert (home / "db" / "memory.db").read_bytes() == b""

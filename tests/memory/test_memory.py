@@ -57,15 +57,6 @@ def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path) -
         memory.recall("anything")
 
 
-def test_what_was_said_a_moment_ago_is_found_at_once(memory: Memory) -> None:
-    """A turn is recalled before any upkeep has run, from another session."""
-    player = Player(memory)
-    player.turn(say("My sister's rabbit is called Wolfgang.", "What a name.", speaker="alice"))
-    (first, *_) = memory.recall("what is the rabbit called?", speaker="alice")
-    assert "Wolfgang" in first.text
-    assert first.kind == "turn"
-
-
 def test_a_turn_is_kept_with_its_block_apart_from_what_was_said(memory: Memory) -> None:
     """The utterance, the injected text and who said it stand in fields of their own."""
     memory.store.add_fact("allergy", "hazelnuts", scope="user:alice")
@@ -116,24 +107,6 @@ def test_private_things_stay_private_in_recall_and_in_the_prompt(memory: Memory)
     ]
     played = player.turn(say("Where did I put the tickets?", speaker="alice", must=("flour tin",)))
     assert played.missing == ()
-
-
-def test_what_was_cut_off_in_private_is_quoted_to_nobody_else(memory: Memory) -> None:
-    """Neither the next speaker nor a stranger reads the beginning of a reply that was not for them."""
-    reply = "The tickets to Lisbon are in the flour tin, and the hotel is paid."
-    private = say("Where is it?", reply, speaker="alice", private=True, interrupted=reply[:21])
-    for speaker in ("bob", None):
-        loop = loop_of(memory, session=f"next is {speaker}", speaker=None)
-        loop.model.expect(private)
-        loop.run(private.say, speaker="alice", private=True)
-        loop.interrupt(private.interrupted)
-        assert "Lisbon" not in str(loop.run("Hello there.", speaker=speaker).handed)
-    loop = loop_of(memory, session="alice goes on", speaker=None)
-    loop.model.expect(private)
-    loop.run(private.say, speaker="alice", private=True)
-    loop.interrupt(private.interrupted)
-    assert "interrupted after: The tickets to Lisbon" in str(loop.run("Go on.", speaker="alice").handed)
-    assert "Lisbon" not in str(loop.run("Hello there.", speaker="bob").handed)
 
 
 def test_a_long_conversation_stays_within_the_window(memory: Memory) -> None:
