@@ -221,3 +221,21 @@ def test_anything_may_be_said(said: str, utterance: str) -> None:
     """Whatever both are, there is an answer, and the same words never add anything."""
     assert adds(said, utterance) in {True, False}
     assert not adds(said, said)
+
+
+def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:
+    """What changed or ended since it was shown is said even if nobody asked for it."""
+    shown = {
+        item.id: item
+        for item in lines(
+            fact("f_1", "doctor: Thursday"), fact("f_2", "guest: Eve"), fact("f_3", "tea: black")
+        )
+    }
+    now = {("fact", "global", "doctor"): "Tuesday", ("fact", "global", "tea"): "black"}
+    told = [
+        item.line
+        for item in changes(
+            VisibleLines(shown), lambda wanted: {about: Held(True, now.get(about)) for about in wanted}
+        )
+    ]
+    assert told == ["- doctor: now Tuesday (before: Thursday)", "- no longer true: guest: Eve"]

@@ -277,3 +277,15 @@ def test_fit_always_ends_with_a_legal_list(
         head = conversation[: next(i for i, m in enumerate(conversation) if m["role"] == "user")]
         for message in head:
             assert message["role"] != "system" or any(message is other for other in kept)
+
+
+def test_an_estimate_says_so(tmp_path: Path) -> None:
+    """Without a tokenizer of its own the memory measures roughly, and says that too."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[context]\nwindow_tokens = 1024\n')
+    with edgemem.open(home, worker=False) as memory:
+        with pytest.raises(ContextOverflowError, match=r"^The instructions take about [\d,]+ tokens .*\.$"):
+            memory.hooks(instructions="You are a robot. " * 300)
+        assert memory.hooks(instructions="You are a robot.")
+        assert memory.hooks()

@@ -96,25 +96,6 @@ def test_scripts_without_blanks_end_at_a_sign() -> None:
 # -- times -----------------------------------------------------------------------------------------------
 
 
-def test_words_with_times_are_exact() -> None:
-    """A word counts when it is over, a number when its last word is."""
-    said = ["first", "we", "bake", "twenty", "one", "cakes", "at", "one", "hundred", "eighty", "degrees"]
-    said += ["celsius", "then", "doctor", "lang", "the", "zeppelin", "departs"]
-    words = [(word, 100.0 * n, 100.0 * n + 90) for n, word in enumerate(said)]
-    parts = [heard_part(RECIPE, heard_ms=100 * n, words=words) for n in range(len(said) + 1)]
-    assert parts[:7] == [
-        "",
-        "First",
-        "First we",
-        "First we bake",
-        "First we bake",
-        "First we bake 21",
-        "First we bake 21 cakes",
-    ]
-    assert parts[15].endswith("Dr. Lang,")
-    assert parts[18] == heard_part(RECIPE, words=words) == RECIPE
-
-
 def test_a_time_alone_is_an_estimate_that_ends_at_a_word() -> None:
     """Ten characters a second: after 1.3 seconds the third word is not over."""
     assert heard_part(RECIPE, heard_ms=1290, chars_per_s=10) == "First we"
@@ -472,29 +453,6 @@ def test_words_told_while_the_turn_begins_are_in_its_prompt(memory: Memory) -> N
     loop.hooks.register(Early())
     loop.prepare("stop")
     assert said(model.handed[-1]) == ["plan?", "First we bake", after("First we bake") + "stop"]
-
-
-@pytest.mark.parametrize(
-    ("told", "kept"),
-    [
-        ({"heard_text": "Sure"}, [BAKE, "Sure"]),
-        ({"heard_text": ""}, [BAKE, ""]),
-        ({"heard_text": "nobody ever said so"}, [BAKE, ""]),
-        ({"heard_ms": 600}, [BAKE, "Sure,"]),
-        ({"heard_text": "First we bake", "prepared": True}, [BAKE, ""]),
-        ({}, [BAKE, STOP]),
-    ],
-)
-def test_what_is_not_of_the_reply_before_is_of_the_prepared_one(
-    memory: Memory, told: dict[str, Any], kept: list[str]
-) -> None:
-    """The reply before stays whole."""
-    loop = AgentLoop(Model(BAKE, STOP), hooks=memory.hooks(session_id="k"), speaker="alice")
-    loop.run("plan?")
-    loop.prepare("stop")
-    loop.interrupt(**told)
-    assert loop.commit().interrupted
-    assert [text or "" for text, _ in replies(memory)] == kept
 
 
 # -- who is told -----------------------------------------------------------------------------------------

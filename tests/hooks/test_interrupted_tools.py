@@ -229,9 +229,9 @@ def test_every_template_takes_what_is_left_of_a_turn(
 
 KILLED = dedent(
     """
-    import sys
+    import sys, time
     sys.path[:0] = {tests!r}
-    from test_interrupted_tools import Plan, Path, Robot, opened, time
+    from test_interrupted_tools import Plan, Path, Robot, opened
     robot = Robot(opened(Path({home!r})))
     robot.turn(Plan((1,)))
     robot.look = lambda n: (print("in the tool", flush=True), time.sleep({after}), print("out", flush=True), "late")[-1]

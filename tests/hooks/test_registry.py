@@ -1,4 +1,4 @@
-"""The registry: order, isolation, and who has the last word; and hooks that are made with the wrong things say so at once."""
+"""The registry: order, isolation, and who has the last word; hooks made with wrong things say so; attachments load by name or path."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from edgemem import (
     ToolErrorRetryHook,
     ToolOutputTruncatorHook,
 )
-from edgemem.errors import InvalidInputError
-from edgemem.hooks import TurnContext, hook
+from edgemem.errors import ConfigError, InvalidInputError
+from edgemem.hooks import TurnContext, available, hook, load
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult, SecondPlace
 from edgemem.hooks.registry import HookRegistry
 from edgemem.records import Session
@@ -276,3 +276,34 @@ def test_a_hook_without_a_priority_acts_at_0() -> None:
     assert "bare" in fired.reason
     assert ON_RUN_START in registry
     assert BEFORE_LLM not in registry
+
+
+def test_shipped_attachments_load_by_name() -> None:
+    """Every file in hooks/ defines attach(), and is loaded once: it knows what it is attached to."""
+    assert "llama_cpp_loop" in available()
+    for name in available():
+        assert callable(load(name).attach)
+        assert load(name) is load(name)
+
+
+def test_a_file_of_the_operator_loads_by_path(tmp_path: Path) -> None:
+    """A path to a Python file is enough; it is read each time, since its owner edits it."""
+    file = tmp_path / "mine.py"
+    for answer in ("mine", "mine, edited"):
+        file.write_text(f"def attach():\n    return {answer!r}\n")
+        assert load(file).attach() == answer
+
+
+@pytest.mark.parametrize("name", ["no_such_loop", "/does/not/exist.py"])
+def test_a_missing_hook_is_named(name: str) -> None:
+    """The error says what there is."""
+    with pytest.raises(ConfigError, match="llama_cpp_loop"):
+        load(name)
+
+
+def test_a_hook_that_fails_while_loading_is_one_sentence(tmp_path: Path) -> None:
+    """The file and the cause are named."""
+    file = tmp_path / "broken.py"
+    file.write_text("1 / 0\n")
+    with pytest.raises(ConfigError, match=r"broken\.py failed while loading: ZeroDivisionError"):
+        load(file)

@@ -347,3 +347,18 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
         assert not memory.diagnostics.idle_failures()
     assert len(epochs) > 2
     assert "high water, read ahead" in epochs
+
+
+def test_check_says_what_it_costs(memory: Memory, chat: LlamaChat) -> None:
+    """What it takes, and how many epochs began warm."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    kitchen.read_all()
+    kitchen.turn()
+    (told,) = [check for check in memory.check() if check.name == "compaction"]
+    assert told.state == "ok"
+    assert (
+        "reads a new epoch's prompt in idle time (9 MB with a model of 0.5 B and 88 MB with 3 B"
+        in told.detail
+    )
+    assert told.detail.endswith("before 1 of 1 epochs")

@@ -413,3 +413,12 @@ def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
     assert "Kept as perhaps misheard" in told
     assert told.endswith("still holds.")
     assert memory.store.get_fact("drink", scope="household") == "tea"
+
+
+def test_tools_say_what_they_need(memory: Memory) -> None:
+    """No store, one name instead of several, and no choice at all."""
+    with pytest.raises(InvalidInputError, match="needs a memory store, not NoneType"):
+        memory_tools(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"write \['recall_fact'\]"):
+        memory_tools(memory.store, include="recall_fact")
+    assert len(memory_tools(memory.store, include=None)) == 3

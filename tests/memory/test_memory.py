@@ -11,7 +11,7 @@ from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.clock import Clock
-from edgemem.config import Profile, RecallSettings
+from edgemem.config import ContextSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, NewerSchemaError
 from edgemem.hooks import HookRegistry
 from edgemem.hooks.conversation import conversation_of
@@ -31,7 +31,10 @@ pytestmark = pytest.mark.usefixtures("patient")
 def memory(tmp_path: Path, clock: Clock):
     """Return an open memory with an embedder of hashes and no upkeep thread."""
     # However busy the machine is, what is found by meaning is found.
-    profile = Profile(recall=RecallSettings(deadline_ms=60_000, query_embed_ms=60_000))
+    profile = Profile(
+        recall=RecallSettings(deadline_ms=60_000, query_embed_ms=60_000),
+        context=ContextSettings(window_tokens=2048),
+    )
     with edgemem.open(
         tmp_path / "home", profile=profile, clock=clock, embedder=HashEmbedder(), worker=False
     ) as opened:
@@ -62,9 +65,9 @@ def test_a_turn_is_kept_with_its_block_apart_from_what_was_said(memory: Memory) 
     memory.store.add_fact("allergy", "hazelnuts", scope="user:alice")
     memory.idle(5.0)
     loop = loop_of(memory)
-    loop.run("am I allergic to anything?", heard=Heard(speaker="alice", room="kitchen", asr_confidence=0.9))
+    loop.run("which allergy do I have?", heard=Heard(speaker="alice", room="kitchen", asr_confidence=0.9))
     (turn,) = memory.sessions.journal.read_turns("kitchen")
-    assert turn.messages[0].content == "am I allergic to anything?"
+    assert turn.messages[0].content == "which allergy do I have?"
     assert "hazelnuts" in turn.block
     assert (turn.level, turn.owner) == ("private", "alice")
     assert turn.heard is not None

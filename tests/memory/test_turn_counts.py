@@ -112,7 +112,7 @@ def test_no_turn_counts_a_whole_prompt_where_idle_time_does(tmp_path: Path, toke
         hooks = memory.hooks(session_id="now")
         robot = Robot(HookRegistry(hooks), tools=[KEEP_PLAN])
         counts, paused, epochs = 0, 0, set()
-        for n in range(30):
+        for n in range(50):
             tokenizer.clear()
             robot.turn(line(n))
             counts += tokenizer.counts if n else 0
