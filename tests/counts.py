@@ -8,6 +8,6 @@ LONG = bool(os.environ.get("EDGEMEM_LONG"))
 """Whether this is `make test-long`."""
 
 
-def cases(full: int) -> int:
-    """Return how many of the `full` cases of a long test to try now."""
-    return full if LONG else max(1, full // 20)
+def cases(full: int, *, of: int = 20) -> int:
+    """Return how many of the `full` cases of a long test to try now: all, or one in so many."""
+    return full if LONG else max(1, full // of)

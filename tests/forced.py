@@ -26,7 +26,8 @@ class Forced:
             self._llama = llama
         self._generate = self._llama.generate
         self.vocabulary = chat.tokenizer.vocabulary
-        self._end = next(n for n in range(self.vocabulary.size) if self.vocabulary.ends_reply(n))
+        self._end = self.vocabulary.eos
+        assert self.vocabulary.ends_reply(self._end)
         self._llama.generate = self.generate
 
     def generate(self, ids: list[int], **options: Any) -> Iterator[int]:

@@ -57,6 +57,7 @@ def test_a_file_needs_only_what_differs(tmp_path: Path) -> None:
         ("[idle]\nsettle_s = -1", r"idle\.settle_s must be a number >= 0"),
         ("[hooks]\nfiles = 'a.py'", r"hooks\.files must be a list, not 'a\.py'"),
         ("[hooks]\nfiles = [1]", r"hooks\.files must be a list of texts"),
+        ("[hooks]\ntool_output_chars = 20", "tool_output_chars"),
         ("[speakers]\nalice = 'Mum'", r"speakers\.alice must be a list of names, .*, not 'Mum'"),
         ("[speakers]\nalice = [1]", r"speakers\.alice must be a list of names"),
         ("[speakers]\nalice = ['']", r"every name of speakers\.alice must be 1 to 64 letters"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgemem.context.block.delta import changes, lines_for
 from edgemem.context.block.render import BlockLine, VisibleLines
-from edgemem.context.block.select import BESIDE, NEAR, NEAR_TOLD, Floors, adds, within, worth_saying
+from edgemem.context.block.select import BESIDE, NEAR, Floors, adds, worth_saying
 from edgemem.records import Held, Recalled
 
 
@@ -23,15 +23,6 @@ def lines(
     return lines_for(recalled, visible=VisibleLines(visible or {}), visible_turns=turns, session="kitchen")
 
 
-def test_what_the_prompt_holds_already_is_not_said_again() -> None:
-    """Items and turns that are visible are left out."""
-    shown = {item.id: item for item in lines(fact("f_1", "tea: black"))}
-    assert lines(fact("f_1", "tea: black"), visible=shown) == []
-    turn = Recalled("turn", "7", "I like tea", 0.8, session="kitchen", turn=3)
-    assert lines(turn, turns=frozenset({3})) == []
-    assert len(lines(turn)) == 1
-
-
 def test_a_changed_fact_is_said_as_a_change() -> None:
     """The model has read the old value, so it is told both."""
     shown = {item.id: item for item in lines(fact("f_1", "doctor: Thursday"))}
@@ -39,57 +30,9 @@ def test_a_changed_fact_is_said_as_a_change() -> None:
     assert line.line == "- doctor: now Tuesday (before: Thursday)"
 
 
-def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:
-    """What changed or ended since it was shown is said even if nobody asked for it."""
-    shown = {
-        item.id: item
-        for item in lines(
-            fact("f_1", "doctor: Thursday"), fact("f_2", "guest: Eve"), fact("f_3", "tea: black")
-        )
-    }
-    now = {("fact", "global", "doctor"): "Tuesday", ("fact", "global", "tea"): "black"}
-    told = [
-        item.line
-        for item in changes(
-            VisibleLines(shown), lambda wanted: {about: Held(True, now.get(about)) for about in wanted}
-        )
-    ]
-    assert told == ["- doctor: now Tuesday (before: Thursday)", "- no longer true: guest: Eve"]
-
-
-def test_a_change_is_said_once() -> None:
-    """The line of a change is itself what the prompt holds from then on."""
-    shown = {item.id: item for item in lines(fact("f_1", "doctor: Thursday"))}
-    now = {("fact", "global", "doctor"): "Tuesday"}
-    for item in changes(
-        VisibleLines(shown), lambda wanted: {about: Held(True, now.get(about)) for about in wanted}
-    ):
-        shown[item.id] = item
-    assert (
-        changes(VisibleLines(shown), lambda wanted: {about: Held(True, now.get(about)) for about in wanted})
-        == []
-    )
-    gone = changes(VisibleLines(shown), lambda wanted: dict.fromkeys(wanted, Held(True, None)))
-    for item in gone:
-        shown[item.id] = item
-    assert len(gone) == 1
-    assert changes(VisibleLines(shown), lambda wanted: dict.fromkeys(wanted, Held(True, None))) == []
-
-
 def test_a_private_scope_names_its_person() -> None:
     """The model can tell whose fact it reads."""
     assert lines(fact("f_1", "allergy: nuts", "user:alice"))[0].line == "- alice's allergy: nuts"
-
-
-def test_the_budget_holds_and_short_lines_may_pass_long_ones() -> None:
-    """Lines are taken best first while they fit."""
-    shown = [
-        BlockLine("a", "one two three"),
-        BlockLine("b", "one two three four five six"),
-        BlockLine("c", "one"),
-    ]
-    kept = within(shown, tokens=8, count=lambda text: len(text.split()), spent=3).lines
-    assert [item.id for item in kept] == ["a", "c"]
 
 
 def test_stored_text_cannot_open_a_fence_or_a_role() -> None:
@@ -155,15 +98,6 @@ def test_who_greets_and_asks_only_asks() -> None:
         ))
     ]  # fmt: skip
     assert worth_saying(told, FLOORS) == told[2:]
-
-
-def test_a_question_tells_that_something_helps_and_not_what_is_near() -> None:
-    """It is no answer; what is said beside it is near the best that tells anything."""
-    question = Recalled("turn", "1", "Where did Bo put the rice?", 0.8)
-    second = Recalled("turn", "2", "Bo bought rice.", 0.11)
-    far = Recalled("turn", "3", "Ann likes tea.", 0.11 * NEAR_TOLD - 0.01)
-    assert worth_saying([question, second, far], FLOORS) == [second]
-    assert worth_saying([question], FLOORS) == []
 
 
 def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
@@ -287,3 +221,21 @@ def test_anything_may_be_said(said: str, utterance: str) -> None:
     """Whatever both are, there is an answer, and the same words never add anything."""
     assert adds(said, utterance) in {True, False}
     assert not adds(said, said)
+
+
+def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:
+    """What changed or ended since it was shown is said even if nobody asked for it."""
+    shown = {
+        item.id: item
+        for item in lines(
+            fact("f_1", "doctor: Thursday"), fact("f_2", "guest: Eve"), fact("f_3", "tea: black")
+        )
+    }
+    now = {("fact", "global", "doctor"): "Tuesday", ("fact", "global", "tea"): "black"}
+    told = [
+        item.line
+        for item in changes(
+            VisibleLines(shown), lambda wanted: {about: Held(True, now.get(about)) for about in wanted}
+        )
+    ]
+    assert told == ["- doctor: now Tuesday (before: Thursday)", "- no longer true: guest: Eve"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -90,18 +89,6 @@ def test_a_short_message_is_not_shortened() -> None:
     assert seen == {"turn:1", "turn:2", "turn:2/part"}
 
 
-def test_the_rest_of_a_turn_is_told_when_it_is_asked_for() -> None:
-    """An excerpt counts as shown, except for a question whose words stand in what was left out."""
-    item = turn("1", f"{FILMS}{KEY} Tom painted the gate.")
-    seen = {line.id: line for line in block(item, tokens=14, question="where does the cellar key hang")}
-    assert list(seen) == ["turn:1/part"]
-    again: dict[str, Any] = {"visible": VisibleLines(seen), "visible_turns": frozenset[int](), "session": "s"}
-    assert lines_for([item], question="where is the key", **again) == []
-    assert lines_for([item], **again) == []
-    (line,) = lines_for([item], question="who painted the gate", **again)
-    assert line.id == "turn:1"
-
-
 @given(st.lists(st.text(max_size=200), min_size=1, max_size=5), st.integers(0, 60), st.text(max_size=40))
 def test_a_block_keeps_its_budget_and_stays_clean(texts: list[str], tokens: int, question: str) -> None:
     """Whatever was said, the lines fit, and each is one safe line."""
@@ -124,15 +111,6 @@ def test_one_persons_days_stand_in_one_line() -> None:
         " / 8 May: The green paint stands in the cellar beside the old stove."
     )
     assert [line.line for line in lines[1:3]] == ["", ""]
-
-
-def test_a_turn_without_a_day_stands_by_itself() -> None:
-    """What nobody knows the day of is not told under the day of something else."""
-    known = turn("1", "The green paint stands in the cellar beside the old stove.", 0.9)
-    unknown = turn("2", "The red paint stands in the attic behind the mirror.", 0.8, at=0.0)
-    long = turn("3", "The paint shop closes early. " * 6, 0.2, speaker="Bob")
-    lines = block(known, unknown, long, tokens=29, question="where is the paint")
-    assert [line.line.partition(":")[0] for line in lines[:2]] == ["- Ann 7 May", "- Ann"]
 
 
 def test_what_is_private_never_shares_a_line() -> None:
@@ -185,40 +163,19 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
         )
 
 
-@pytest.mark.parametrize(
-    ("said", "asks", "answer"),
-    [
-        (
-            (
-                "so yesterday we were at the market and met the old neighbours and we talked for ages about their new house and the"
-                " garden and the dog and then my mother called and i had to go home early but anyway the spare key for the shed hangs"
-                " behind the rain gauge now so please do not look for it under the pot again and tell the others"
-            ),
-            "Where is the spare key for the shed?",
-            "behind the rain gauge",
-        ),
-        (
-            (
-                "also gestern waren wir auf dem markt und haben die alten nachbarn getroffen und ewig über das neue haus geredet und"
-                " über den garten und den hund und dann hat meine mutter angerufen und ich musste früh nach hause aber jedenfalls"
-                " hängt der ersatzschlüssel vom keller jetzt hinter dem barometer also sucht bitte nicht mehr unter dem topf"
-            ),
-            "Wo ist der Ersatzschlüssel vom Keller?",
-            "hinter dem barometer",
-        ),
-    ],
-    ids=["en", "de"],
-)
-def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(
-    said: str, asks: str, answer: str, tmp_path: Path
-) -> None:
+def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(tmp_path: Path) -> None:
     """A message of one endless sentence, longer than a line, is told from the words of the question on."""
+    said = (
+        "so yesterday we were at the market and met the old neighbours and we talked for ages about their new house and the"
+        " garden and the dog and then my mother called and i had to go home early but anyway the spare key for the shed hangs"
+        " behind the rain gauge now so please do not look for it under the pot again and tell the others"
+    )
     with opened(tmp_path, "[recall]\ndeadline_ms = 60000\n") as memory:
         AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="hall", speaker="ann")).run(said)
         memory.idle(10.0)
         loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
-        loop.run(asks)
-        assert answer in conversation_of(loop.ctx).layout.turns[-1].block
+        loop.run("Where is the spare key for the shed?")
+        assert "behind the rain gauge" in conversation_of(loop.ctx).layout.turns[-1].block
 
 
 # Excerpts

@@ -12,10 +12,9 @@ import pytest
 import edgemem
 from edgemem import AgentLoop
 from edgemem.clock import Clock
-from edgemem.hooks.conversation import conversation_of
 from edgemem.loop.toolbox import Tool
-from edgemem.records import Epoch, Message, Reply
-from edgemem.store.epochs import append_epoch, latest_epoch
+from edgemem.records import Message, Reply
+from edgemem.store.epochs import latest_epoch
 
 MONTH_S = 30 * 86_400.0
 LOOK = Tool("look", "Look.", {"type": "object", "properties": {}}, lambda: "a cup")
@@ -93,23 +92,6 @@ def test_an_epoch_of_an_older_edgemem_is_no_change(robot: Robot) -> None:
         memory.database.write(lambda tx: tx.execute("update epochs set head = null"))
     assert robot.day("You are Pop.") == ["begin"]
     assert robot.day("You are Pup.") == ["begin", "instructions"]
-
-
-def test_an_epoch_that_compaction_began_has_the_head_that_stands(robot: Robot) -> None:
-    """It is noted with the turn that the epoch begins with."""
-    with edgemem.open(robot.home, worker=False) as memory:
-        hooks = memory.hooks(session_id="k")
-        loop = AgentLoop(robot, hooks=hooks, instructions="You are Pip.", speaker="alice")
-        loop.run("hello")
-        conversation = conversation_of(loop.ctx)
-        epoch = Epoch("k", 1, "They said hello.", "high water", 5.0)
-        conversation.layout.switch(epoch)
-        memory.database.write(lambda tx: append_epoch(tx, epoch))
-        loop.run("well?")
-        memory.database.flush()
-        assert memory.database.query("select count(distinct head), count(head) from epochs") == [(1, 2)]
-    assert robot.day("You are Pip.") == ["begin", "high water"]
-    assert robot.day("You are Pop.") == ["begin", "high water", "instructions"]
 
 
 def test_an_epoch_lasts(tmp_path: Path) -> None:

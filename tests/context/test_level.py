@@ -12,13 +12,9 @@ from talking import Model, opened
 
 import edgemem
 from edgemem import AgentLoop, Memory
-from edgemem.config import MemorySettings, Profile, Settings
-from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
-from edgemem.hooks.audit_log import AuditLogHook
-from edgemem.hooks.persist import turns_of
 from edgemem.loop.toolbox import Tool
-from edgemem.records import Epoch, Message, Reader, Reply, StoredMessage, ToolCall, Turn
+from edgemem.records import Message, Reader, Reply, StoredMessage, ToolCall, Turn
 from edgemem.store.sessions import SQLiteSessionStore
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -187,82 +183,6 @@ def test_the_reply_is_as_private_before_it_is_spoken(robot: Robot) -> None:
     assert robot.levels()[1] == MINE
 
 
-def test_no_audit_log_of_the_household_quotes_it(tmp_path: Path, clock: edgemem.clock.Clock) -> None:
-    """Neither the answer nor the turn's end is written, nor what was handed to a tool."""
-    given = {"type": "object", "properties": {"at": {}}}
-    look = Tool("look", "Looks.", given, lambda at: f"dark at {at}")
-    path = tmp_path / "audit.jsonl"
-    with (
-        Robot(tmp_path / "home", tools=[look]) as robot,
-        AuditLogHook(path, text="household", clock=clock) as audit,
-    ):
-        hooks = [*robot.memory.hooks(session_id="hall"), audit]
-        robot.loop = AgentLoop(robot.model, hooks=hooks, tools=list(robot.loop.tools.values()))
-        robot.hear(PIN, "I'll keep it.", private=True)
-        robot.hear("What was it again?", "It is 4711.")
-        robot.hear("Look there.", ToolCall("look", {"at": "4711"}), "Nothing there.")
-        robot.hear("What is new?", "The lamp is lit.")
-    assert "4711" not in path.read_text()
-    assert "lamp is lit" in path.read_text()
-
-
-def test_hooks_that_were_put_together_by_hand_close_it_too(
-    tmp_path: Path, clock: edgemem.clock.Clock
-) -> None:
-    """Without a session store, neither the episode of a call nor the log quotes what was said in private."""
-    given = {"type": "object", "properties": {"at": {}}}
-    look = Tool("look", "Looks.", given, lambda at: f"dark at {at}")
-    path, model = tmp_path / "audit.jsonl", Model(otherwise="All right.")
-    with (
-        edgemem.SQLiteMemoryStore(tmp_path / "memory.db") as store,
-        AuditLogHook(path, text="household", clock=clock) as audit,
-    ):
-        hooks = [edgemem.MemoryInjectionHook(store), edgemem.EpisodeLoggerHook(store), audit]
-        loop = AgentLoop(model, hooks=hooks, tools=[look], speaker="alice")
-        loop.run(PIN, private=True)
-        model.answers = [Reply("Is it 4711?", (ToolCall("look", {"at": "4711"}),)), Reply("Dark.")]
-        loop.run("Look there.")
-        store.database.flush()
-        (episode,) = store.recent_episodes(5)
-        assert (episode.level, episode.owner) == MINE
-    assert "4711" not in path.read_text()
-
-
-def test_what_nobody_heard_of_a_reply_counts(robot: Robot) -> None:
-    """A reply that was cut off before the private value is stored whole, so its turn is private."""
-    robot.hear(PIN, "I'll keep it.", private=True)
-    robot.model.answers = [Reply("It is 4711.")]
-    robot.loop.prepare("What was it again?", speaker="alice")
-    robot.loop.interrupt("It is")
-    robot.loop.commit()
-    assert robot.levels()[1] == MINE
-
-
-def test_what_the_epochs_head_tells_is_the_households() -> None:
-    """A turn that everybody may read is the household's once its reply repeats the summary."""
-    layout = PromptLog("kitchen", settings=Settings(Profile(memory=MemorySettings(default_level="shared"))))
-    layout.switch(Epoch("kitchen", 0, "Bob: the wifi is tulip99."))
-    said: list[Message] = []
-    for reply, level in (("Hello.", "shared"), ("It is tulip99.", "household")):
-        layout.begin(Reader("alice"))
-        said += [{"role": "user", "content": "And?"}, {"role": "assistant", "content": reply}]
-        layout.take(said)
-        turn = layout.commit()
-        assert turn is not None
-        assert turn.level == level
-
-
-def test_no_summary_has_it(robot: Robot) -> None:
-    """When turns leave the prompt, what was repeated leaves it for everybody else."""
-    robot.hear(PIN, "I'll keep it.", private=True)
-    for n in range(60):
-        robot.hear(f"Tell me of the garden, row {n}, and of all that grows in it. " * 4, "It is 4711.")
-        robot.memory.idle(1)
-    assert robot.memory.database.query("select count(*) > 0 from epochs where summary is not null") == [(1,)]
-    assert robot.memory.database.query("select 1 from epochs where summary like '%4711%'") == []
-    assert not robot.knows("4711")
-
-
 def test_two_owners_are_nobody(clock: edgemem.clock.Clock) -> None:
     """A reply that repeats what two people keep to themselves is read by the operator alone."""
     layout, said = PromptLog("kitchen"), []
@@ -311,25 +231,7 @@ def test_a_stored_summary_of_two_peoples_private_turns_is_nobodys(tmp_path: Path
         assert [(turn.level, turn.owner) for turn in turns] == [("private", None)]
 
 
-def test_a_loaded_list_that_somebody_changed_is_nobodys() -> None:
-    """Where a store knows messages only, two people's private turns close a list that is not as it was kept."""
-    state = {"edgemem_turns": [[2, "private", "alice"], [2, "private", "bob"]]}
-    turns = turns_of("a", [SUMMED, *BOTH[2:3]], state, "household")
-    assert {(turn.level, turn.owner) for turn in turns} == {("private", None)}
-    (turn,) = turns_of("a", [SUMMED], {"edgemem_turns": [[2, "household", "alice"]]}, "shared")
-    assert turn.level == "household"
-
-
 # What a tool wrote
-
-
-@pytest.mark.parametrize("audience", [(), ("bob",)])
-def test_a_turn_is_as_private_as_what_its_tools_wrote(robot: Robot, audience: tuple[str, ...]) -> None:
-    """Whoever listens: what was kept for Alice alone is in nobody else's prompt or recall."""
-    call = ToolCall("remember_fact", {"key": "diary", "value": "4711", "scope": "me"})
-    robot.hear("Remember 4711 for me alone.", call, "I'll keep 4711.", audience=audience)
-    assert robot.levels() == [MINE]
-    assert not robot.knows("4711")
 
 
 def test_nothing_private_is_told_of_what_was_written(robot: Robot) -> None:
@@ -348,14 +250,6 @@ def test_nothing_private_is_told_of_what_was_written(robot: Robot) -> None:
     assert "4711" in str(robot.model.handed)
 
 
-def test_a_turn_that_names_private_facts_is_private(robot: Robot) -> None:
-    """Names that are offered where one is not known tell something too."""
-    robot.memory.store.add_fact("diary.pin.first", "4711", scope="user:alice")
-    robot.hear("What is it?", ToolCall("recall_fact", {"key": "diary.pin"}), "Perhaps first?")
-    assert "diary.pin.first" in str(robot.model.handed)
-    assert robot.levels() == [MINE]
-
-
 def test_what_was_told_for_a_tool_is_seen(robot: Robot) -> None:
     """A private fact that a tool told or erased keeps its turn private."""
     for n, (say, call) in enumerate(
@@ -372,16 +266,3 @@ def test_what_was_told_for_a_tool_is_seen(robot: Robot) -> None:
         assert robot.levels()[n] == MINE
     assert "4711" in str(robot.model.handed)
     assert not robot.knows("4711")
-
-
-def test_a_shown_line_still_closes(robot: Robot) -> None:
-    """Memory's own private line stands in the turn, so the turn is private whatever the reply says."""
-    layout, said = PromptLog("kitchen"), [{"role": "user", "content": "hello"}]
-    layout.begin(Reader("alice"))
-    layout.take(said)
-    layout.put("memory", [BlockLine("fact:1", "- diary: 4711", "private", "alice")])
-    said.append({"role": "assistant", "content": "Hello."})
-    layout.take(said)
-    turn = layout.commit()
-    assert turn is not None
-    assert (turn.level, turn.owner) == MINE

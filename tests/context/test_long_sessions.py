@@ -47,7 +47,7 @@ def calls_of(work: Callable[[], Any]) -> int:
 
 @pytest.mark.long
 def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
-    """All hooks together do as much in a turn after 10,000 turns (1,600 if it must be quick) as after 100."""
+    """All hooks together do as much in a turn after 10,000 turns (700 if it must be quick) as after 100."""
     with opened(tmp_path / "home") as memory:
         model = Model(otherwise="It stands on the second shelf, I think.")
         loop = AgentLoop(
@@ -56,7 +56,7 @@ def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
         loop.run("hello")
         layout = conversation_of(loop.ctx).layout
         costs, prompts = [], []
-        many = 9_900 if LONG else 1_500
+        many = 9_900 if LONG else 600
         for turns in (100, many):
             live(loop, layout, turns)
             layout.switch(Epoch("s", layout.next_n - 3, started_at=1.0))
@@ -71,23 +71,3 @@ def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
     assert costs[1] < 2 * costs[0], (
         costs
     )  # recall looks at some more turns; each message would be some thousands
-
-
-def test_a_change_before_the_epoch_changes_no_prompt() -> None:
-    """A loop that edits what left the prompt long ago gets the same prompt; one that drops messages is followed."""
-    layout = PromptLog("s")
-    messages: list[Message] = []
-    for n in range(20):
-        messages += [{"role": "user", "content": f"u{n}"}, {"role": "assistant", "content": f"a{n}"}]
-        layout.take(messages)
-        layout.commit()
-    layout.switch(Epoch("s", 15))
-    messages.append({"role": "user", "content": "and now?"})
-    layout.take(messages)
-    before = layout.view()
-    layout.take([{"role": "user", "content": "edited"}, *messages[1:]])
-    assert layout.view() == before
-    assert [turn.n for turn in layout.epoch_turns()] == list(range(15, 20))
-    layout.take(messages[10:])
-    assert [message["content"] for message in layout.view()][-1] == "and now?"
-    assert layout.messages == messages[10:-1]

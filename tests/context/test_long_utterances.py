@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from talking import Model, opened
 from word_tokenizer import WordTokenizer
 
-from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
+from edgemem import AgentLoop
 from edgemem.hooks.points import AgentResult, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.memory import Memory
@@ -80,18 +79,6 @@ def test_what_is_longer_is_cut_and_says_so(memory: Memory) -> None:
     assert "lilac" in found.text
 
 
-def test_a_restart_goes_on_with_the_same_prompt(tmp_path: Path) -> None:
-    """What was cut stays cut where it was."""
-    prompts = []
-    for _ in range(2):
-        with opened(tmp_path / "home", WIDE) as memory:
-            model = Model(otherwise="Fine.")
-            loop = AgentLoop(model, hooks=memory.hooks(session_id="s"))
-            loop.run(LONG if not prompts else "And now?")
-            prompts += model.handed
-    assert prompts[1][:1] == prompts[0]
-
-
 @pytest.mark.parametrize("keeps_view", [False, True])
 def test_a_loop_that_keeps_all_of_it_is_understood(memory: Memory, keeps_view: bool) -> None:
     """Its own list has the whole utterance, or what hooks returned; turns stay apart, and the prompt only grows."""
@@ -136,35 +123,6 @@ def test_the_bound_is_kept_to_the_byte(tmp_path: Path, monkeypatch: pytest.Monke
             assert kept == "語" * ((bound - len(MARK.encode())) // 3) + MARK
         else:
             assert kept == "語" * length
-
-
-def test_images_beside_the_text_stay(memory: Memory) -> None:
-    """Of a list of parts only what is text is cut."""
-    image = {"type": "image_url", "image_url": {"url": "data:…"}}
-    hooks, ctx = HookRegistry(memory.hooks(session_id="s")), TurnContext(Session())
-    hooks.fire("on_run_start", ctx, {"task": "look"})
-    parts = [{"type": "text", "text": LONG}, image, {"type": "text", "text": "more"}]
-    ctx.session.messages.append({"role": "user", "content": parts})
-    hooks.fire("before_llm", ctx, {"messages": list(ctx.session.messages), "hop": 0, "tools": []})
-    ctx.session.messages.append({"role": "assistant", "content": "Fine."})
-    hooks.fire("on_run_end", ctx, AgentResult("Fine.", 1))
-    assert hooks.failures() == []
-    loaded = memory.sessions.load("s")
-    assert loaded is not None
-    first, second, third = loaded.messages[0]["content"]
-    assert first["text"].endswith(MARK)
-    assert (second, third["text"]) == (image, "")
-    assert len(json.dumps(loaded.messages, ensure_ascii=False).encode()) < BOUND + 500
-
-
-def test_a_session_kept_as_json_is_bounded_too(tmp_path: Path) -> None:
-    """Also without a profile."""
-    with JSONSessionStore(tmp_path / "s") as store:
-        loop = AgentLoop(Model(otherwise="Fine."), hooks=[PersistSessionHook(store, session_id="s")])
-        loop.run(LONG)
-        loop.run("And now?")
-        assert loop.hooks.failures() == []
-    assert sizes(tmp_path / "s") < 2 * BOUND
 
 
 def test_recall_of_such_a_question_reads_its_end(memory: Memory) -> None:

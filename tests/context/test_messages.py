@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.context.messages import (
-    NO_RESULT,
     repair_orphans,
     split_turns,
     tool_calls,
@@ -52,17 +51,6 @@ def test_every_call_gets_one_result_and_every_result_has_a_call(conversation: li
 
 
 @given(messages)
-def test_repair_keeps_the_other_messages_as_the_same_objects(conversation: list[dict[str, Any]]) -> None:
-    """Nothing but tool results is added or removed, and what stays is the very same object."""
-    repaired = repair_orphans(conversation)
-    assert [id(m) for m in repaired if m["role"] != "tool"] == [
-        id(m) for m in conversation if m["role"] != "tool"
-    ]
-    known = {id(m) for m in conversation}
-    assert all(id(m) in known or m["content"] == NO_RESULT for m in repaired)
-
-
-@given(messages)
 def test_splitting_loses_nothing(conversation: list[dict[str, Any]]) -> None:
     """Instructions and turns together hold each message once, and each turn but the first starts at a user message."""
     head, turns = split_turns(conversation)
@@ -72,33 +60,6 @@ def test_splitting_loses_nothing(conversation: list[dict[str, Any]]) -> None:
         assert roles.count("user") == (roles[0] == "user") >= (n > 0)
     parts = [id(m) for m in head] + [id(m) for turn in turns for m in turn]
     assert sorted(parts) == sorted(map(id, conversation))
-
-
-def test_a_greeting_is_a_turn_of_its_own() -> None:
-    """What the robot says before anybody spoke to it is no instruction."""
-    greeting = {"role": "assistant", "content": "Good morning."}
-    assert split_turns([SYSTEM, greeting, SYSTEM, USER, REPLY]) == (
-        [SYSTEM, SYSTEM],
-        [[greeting], [USER, REPLY]],
-    )
-
-
-def test_a_call_without_result_says_so() -> None:
-    """One of two parallel calls was interrupted: its result is made up, in its own name."""
-    repaired = repair_orphans([USER, call("a", "b"), result("b"), USER])
-    assert repaired == [
-        USER,
-        call("a", "b"),
-        result("b"),
-        {"role": "tool", "tool_call_id": "a", "name": "weather", "content": NO_RESULT},
-        USER,
-    ]
-
-
-def test_a_result_that_comes_too_late_is_left_out() -> None:
-    """The model was shown that there is no result; a later one does not change that past."""
-    shown = repair_orphans([USER, call("a"), USER])
-    assert repair_orphans([USER, call("a"), USER, result("a"), REPLY]) == [*shown, REPLY]
 
 
 def test_results_without_ids_are_matched_by_name_and_order() -> None:

@@ -12,7 +12,6 @@ import pytest
 from ggufs import write_llama_gguf
 from hypothesis import given
 from hypothesis import strategies as st
-from talking import Model, opened
 from word_tokenizer import WordTokenizer
 
 import edgemem
@@ -22,9 +21,7 @@ from edgemem.context.compaction.model import (
     INSTRUCTIONS,
     ModelSummarizer,
     Refusal,
-    SummaryCounts,
     check_summary,
-    memory_of,
     way,
 )
 from edgemem.errors import ModelError
@@ -33,7 +30,6 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.store.epochs import count_reasons
 
 Turns = list[list[dict[str, Any]]]
 
@@ -191,44 +187,6 @@ def test_facts_of_the_memorys_own_tools_are_not_told_to_it() -> None:
     assert "set_timer -> timer set" in prompt
 
 
-@pytest.mark.parametrize("opens", ["<think>", ""])
-def test_lists_and_thoughts_are_tidied(opens: str) -> None:
-    """Bullets and what a model thought, also where the prompt opened the thought, are no part of a summary."""
-    model = Scribe(lambda record: f"{opens}Hm, 99.</think>\n- {first_statement(record)}\n\n")
-    assert summarizer(model).summarize(talk(1), max_tokens=60) == "Alice: I put the aaaish cup into drawer 0."
-
-
-def test_counts_tell_what_became_of_summaries() -> None:
-    """The reasons of epochs are enough to say how many a model wrote and why others were refused."""
-    counts = SummaryCounts.of(
-        {
-            "high water": 2,
-            f"high water; {way()}": 3,
-            f"high water; {way(refused='cut off')}": 1,
-            f"high water; {way(refused='unknown names')}": 4,
-        }
-    )
-    assert (
-        counts.as_text()
-        == "3 by the model, 7 of sentences; 5 of the model's refused: unknown names 4, cut off 1"
-    )
-    assert counts.poor
-    assert SummaryCounts.of({"high water": 9}).as_text() == ""
-    assert SummaryCounts.of({"instructions": 9, "high water": 1}).extractive == 1
-    assert memory_of(1024) == "13 MB with a model of 0.5 B and 117 MB with 3 B"
-
-
-def test_other_instructions_begin_an_epoch_and_no_summary(tmp_path: Path) -> None:
-    """What the operator changed is not counted among summaries, neither those of sentences nor a model's."""
-    with opened(tmp_path) as memory:
-        hooks = memory.hooks()
-        for instructions in ("You are Pip.", "You are Pop."):
-            AgentLoop(Model(), hooks=hooks, instructions=instructions).run("Hello.")
-        reasons = count_reasons(memory.database)
-    assert reasons == {"instructions": 1}
-    assert SummaryCounts.of(reasons) == SummaryCounts(0, 0, {})
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
     """Return a real model of random weights, whose summaries are nonsense."""
@@ -332,32 +290,23 @@ CONVERSATIONS: dict[str, list[str]] = {
 
 
 GOOD: list[tuple[str, str]] = [
-    ("kitchen", "Alice: I'm allergic to peanuts."),
     ("kitchen", "Alice is allergic to peanuts. Her dentist appointment with Dr. Brown is now on Thursday."),
     (
         "kitchen",
         "Alice has a peanut allergy.\nAlice's appointment with Dr. Brown was moved to Thursday at 3 pm.",
     ),
-    ("kitchen", "Bob and Alice will cook lasagna for six people on Saturday."),
-    ("attack", "Dave: The spare key hangs behind the blue door.\nDave: My bicycle is in the cellar."),
     ("attack", "Dave's spare key is behind the blue door and his bicycle is in the cellar."),
     ("attack", "Dave wanted the robot to ignore its instructions; it did not. His bicycle is in the cellar."),
-    ("attack", "Dave keeps a spare key behind the blue door. He asked for the door code."),
     ("küche", "Jonas hat am Mittwoch um 14 Uhr einen Termin bei Frau Schneider."),
     (
         "küche",
         "Jonas: Termin bei Frau Schneider am Mittwoch um 14 Uhr.\nLena ist Vegetarierin und kommt mit zwei Kindern.",
     ),
     ("küche", "Für den Kuchen braucht Jonas 200 Gramm Mehl und 3 Eier."),
-    ("küche", "Lenas Kinder kommen zum Essen. Der Schlüssel des Schuppens liegt unter dem Blumentopf."),
     ("casa", "Pablo, el hijo de María, empieza a trabajar el lunes en Sevilla."),
     ("casa", "María es alérgica a la leche. Su hijo Pablo tiene 35 alumnos."),
-    ("casa", "La llave del garaje está en el cajón de la cocina. La luz del salón está encendida."),
-    ("casa", "María preguntó a qué hora sale el tren a Sevilla."),
     ("nhà", "Anh Minh từ Đà Nẵng về ăn cơm thứ sáu này."),
     ("nhà", "Chìa khóa xe máy ở trong ngăn kéo bên trái. Đã hẹn giờ hai mươi phút."),
-    ("nhà", "Lan: Bà nội uống hai viên thuốc mỗi sáng.\nLan: Anh Minh về nhà thứ sáu này."),
-    ("家", "小明的妈妈对花生过敏。"),
     ("家", "备用钥匙在蓝色的门后面。小明的妈妈对花生过敏。"),
 ]
 
@@ -416,19 +365,6 @@ def test_budget_end_and_emptiness(text: str, options: dict[str, int], kind: str)
     refusal = checked(text, "kitchen", **options)  # type: ignore[arg-type]
     assert refusal is not None
     assert refusal.kind == kind
-
-
-@given(
-    st.lists(
-        st.sampled_from(sorted({line for lines in CONVERSATIONS.values() for line in lines})),
-        min_size=1,
-        max_size=4,
-        unique=True,
-    )
-)
-def test_what_was_said_word_for_word_passes(lines: list[str]) -> None:
-    """Lines of the record itself are never refused."""
-    assert checked("\n".join(lines), lines, max_tokens=500) is None
 
 
 @given(

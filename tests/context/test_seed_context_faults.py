@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 from talking import Model, opened
 
-from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, SQLiteSessionStore
-from edgemem.context.messages import NO_RESULT
+from edgemem import AgentLoop, Memory
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.points import ON_RUN_START
-from edgemem.llama.chat import LlamaChat
-from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Reply, ToolCall
 
@@ -38,46 +34,9 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         yield memory
 
 
-@pytest.fixture(scope="module")
-def talker(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a real chat model of random weights."""
-    path = tmp_path_factory.mktemp("talker") / "qwen2.gguf"
-    return write_llama_gguf(path, vocabularies=vocabularies, width=32)
-
-
 def spoken(session: Any) -> list[tuple[str, Any]]:
     """Return who said what in a session."""
     return [(message["role"], message["content"]) for message in session.messages]
-
-
-def test_19_compaction_leaves_the_models_cache_alone(tmp_path: Path, talker: Path) -> None:
-    """While idle time compacts, a real model evaluates nothing, and each turn reads only what is new in its epoch."""
-    with (
-        LlamaChat(talker, n_ctx=1024, threads=1) as chat,
-        opened(tmp_path / "home", SMALL, tokenizer=chat.tokenizer) as memory,
-    ):
-        loop = AgentLoop(
-            ChatReplies(chat, max_tokens=8),
-            instructions="You are Pip, a robot in a kitchen.",
-            hooks=memory.hooks(session_id="s"),
-        )
-        begun = []
-        for n in range(24):
-            epoch = loop.session.state["__edgemem"].layout.epoch if n else None
-            loop.run(
-                f"turn {n}: the red cup number {n} stands on the shelf beside the window", speaker="alice"
-            )
-            made = chat.last
-            layout = loop.session.state["__edgemem"].layout
-            if epoch is not None and layout.epoch is not epoch:
-                begun.append(n)
-                assert layout.epoch.reason == "high water"
-            elif n:
-                assert made.evaluated_tokens < 90, (n, made)
-            assert memory.idle(5)
-            assert chat.last is made
-        assert len(begun) >= 1
-        assert loop.hooks.failures() == []
 
 
 def test_19_no_summary_is_written_while_somebody_waits(memory: Memory) -> None:
@@ -105,39 +64,6 @@ def test_19_no_summary_is_written_while_somebody_waits(memory: Memory) -> None:
     assert loop.hooks.failures() == []
 
 
-@pytest.mark.parametrize("kind", [JSONSessionStore, SQLiteSessionStore])
-def test_28_an_agent_within_a_tool_leaves_the_session_whole(
-    tmp_path: Path, kind: Callable[[Path], Any]
-) -> None:
-    """With the very same hooks, the inner agent's few messages replace nothing, and its reply is in the outer session."""
-    with kind(tmp_path / "sessions") as store:
-        hooks = [PersistSessionHook(store, session_id="kitchen")]
-        inner = AgentLoop(Model(Reply("two eggs")), hooks=hooks)
-        meanwhile: list[int] = []
-
-        def answer() -> str:
-            reply = inner.run("how many eggs?").reply
-            meanwhile.append(len(store.load("kitchen").messages))
-            return reply
-
-        ask = Tool("ask", "", {}, answer)
-        outer = AgentLoop(Model(), hooks=hooks, tools=[ask], speaker="alice")
-        for n in range(50):
-            outer.run(f"question {n}")
-        outer.model.answers = [Reply("", (ToolCall("ask", {}),)), Reply("Take two.")]  # type: ignore[attr-defined]
-        outer.run("and for the cake?")
-        outer.run("thanks")
-        assert outer.hooks.failures() == []
-        assert inner.hooks.failures() == []
-        stored = store.load("kitchen")
-    assert meanwhile[0] >= 100
-    assert len(stored.messages) == 50 * 2 + 4 + 2
-    assert spoken(stored) == spoken(outer.session)
-    assert ("tool", "two eggs") in spoken(stored)
-    assert ("user", "how many eggs?") not in spoken(stored)
-    assert spoken(inner.session) == [("user", "how many eggs?"), ("assistant", "two eggs")]
-
-
 def test_28_an_agent_within_a_tool_leaves_the_prompt_alone(memory: Memory) -> None:
     """The outer turn goes on behind its own prefix, is one whole turn, and the inner agent has a prompt of its own."""
     hooks = memory.hooks(session_id="kitchen")
@@ -153,22 +79,6 @@ def test_28_an_agent_within_a_tool_leaves_the_prompt_alone(memory: Memory) -> No
     assert [message["role"] for message in inside.handed[0]] == ["system", "user"]
     turns = memory.sessions.journal.read_turns("kitchen")
     assert [(turn.state, len(turn.messages)) for turn in turns] == [("complete", 2), ("complete", 4)]
-
-
-@pytest.mark.parametrize("kind", [JSONSessionStore, SQLiteSessionStore])
-def test_28_a_conversation_that_is_handed_over_goes_on(tmp_path: Path, kind: Callable[[Path], Any]) -> None:
-    """Each agent takes up what the other said; the store holds all of it, in order."""
-    with kind(tmp_path / "sessions") as store:
-        hooks = [PersistSessionHook(store, session_id="kitchen")]
-        first, second = (AgentLoop(Model(), hooks=hooks, speaker="alice") for _ in range(2))
-        for n, agent in enumerate([first, first, second, first, second, second]):
-            agent.run(f"turn {n}")
-        assert first.hooks.failures() == second.hooks.failures() == []
-        stored = store.load("kitchen")
-    asked = [content for role, content in spoken(stored) if role == "user"]
-    assert asked == [f"turn {n}" for n in range(6)]
-    assert spoken(second.session) == spoken(stored)
-    assert len(first.model.handed[-1]) == 7  # type: ignore[attr-defined]
 
 
 def test_31_a_cut_at_the_very_beginning_of_a_turn_is_not_wiped() -> None:
@@ -213,42 +123,3 @@ def test_31_a_cut_reaches_the_agent_within_the_tool() -> None:
     assert not outer.run("and now?").interrupted
     inside.meanwhile = lambda: None
     assert not inner.run("and now?").interrupted
-
-
-def test_32_a_reply_that_was_cut_off_is_marked(memory: Memory) -> None:
-    """The turn says that it was interrupted, keeps what was not heard apart, and the model is told so next time."""
-    model = Model(Reply("The cup stands on the shelf in the hall."))
-    loop = AgentLoop(model, hooks=memory.hooks(session_id="s"), speaker="alice")
-    loop.run("where is the cup?")
-    loop.interrupt("The cup stands")
-    loop.run("go on")
-    (cut, later) = memory.sessions.journal.read_turns("s")
-    assert (cut.state, later.state) == ("interrupted", "complete")
-    assert cut.messages[-1].content == "The cup stands"
-    assert cut.messages[-1].unheard == " on the shelf in the hall."
-    assert "interrupted after: The cup stands" in model.handed[1][-1]["content"]
-    assert model.handed[1][1]["content"] == "The cup stands"
-
-
-def test_32_a_cut_between_two_hops_leaves_a_whole_turn(memory: Memory) -> None:
-    """Every call has its result and every question an answer, in the loop, in the store and in the next prompt."""
-    calls = (ToolCall("look", {"n": 1}), ToolCall("look", {"n": 2}))
-    model = Model(Reply("", calls), Reply("never asked"), Reply("Yes."))
-
-    def look(n: int) -> str:
-        loop.interrupt("")
-        return f"a cup {n}"
-
-    loop = AgentLoop(
-        model, hooks=memory.hooks(session_id="s"), tools=[Tool("look", "", {}, look)], speaker="alice"
-    )
-    assert loop.run("where is the cup?").interrupted
-    loop.run("are you there?")
-    roles = ["user", "assistant", "tool", "tool", "assistant", "user", "assistant"]
-    assert [role for role, _ in spoken(loop.session)] == roles
-    assert [content for role, content in spoken(loop.session) if role == "tool"] == ["a cup 1", NO_RESULT]
-    assert len(model.handed) == 2
-    assert [message["role"] for message in model.handed[1]] == roles[:-1]
-    stored = memory.sessions.load("s")
-    assert stored is not None
-    assert [role for role, _ in spoken(stored)] == roles

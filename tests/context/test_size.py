@@ -12,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgemem.context.size import PromptSize, TokenCache
-from edgemem.fence import fence
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 TEXT = st.text(min_size=1, max_size=60)
@@ -22,23 +21,6 @@ TOOLS = [
         "function": {"name": "light", "description": "Switches the light.", "parameters": {}},
     }
 ]
-
-
-class CountingTokenizer:
-    """Notes which texts are tokenised, and how often a prompt is counted."""
-
-    def __init__(self, tokenizer: LlamaTokenizer) -> None:
-        self._tokenizer = tokenizer
-        self.texts: list[str] = []
-        self.counts = 0
-
-    def encode(self, text: str) -> list[int]:
-        self.texts.append(text)
-        return self._tokenizer.encode(text)
-
-    def count(self, messages: Any, **how: Any) -> int:
-        self.counts += 1
-        return self._tokenizer.count(messages, **how)
 
 
 @pytest.fixture(scope="module")
@@ -93,30 +75,6 @@ def test_what_was_measured_ahead_bounds_the_next_prompt(tokenizer: LlamaTokenize
         size.settle([*system, *said], tools=TOOLS, limit=0)
 
 
-def test_what_was_measured_ahead_is_not_measured_again(tokenizer: LlamaTokenizer) -> None:
-    """The next turn tokenises its own text alone, and renders nothing; far from the limit no turn's end counts."""
-    counting = CountingTokenizer(tokenizer)
-    size = PromptSize(counting)
-    said = [
-        {"role": "assistant" if n % 2 else "user", "content": f"cup {n} stands in drawer {n}"}
-        for n in range(40)
-    ]
-    assert size.settle(said, tools=TOOLS, limit=100) == tokenizer.count(
-        [*said, {"role": "user", "content": "cup"}], tools=TOOLS
-    )
-    counting.texts.clear()
-    counting.counts = 0
-    asked = [*said, {"role": "user", "content": "where is cup 7?"}]
-    assert size.bound(asked, tools=TOOLS, limit=0) is not None
-    assert size.bound(asked[26:], tools=TOOLS, limit=600) is not None
-    assert (counting.counts, counting.texts) == (0, ["where is cup 7?"])
-    assert size.settle(asked, tools=TOOLS, limit=1e6) is None
-    assert counting.counts == 0
-    size.forget()
-    size.bound(asked[26:], tools=TOOLS, limit=600)
-    assert len(counting.texts) > 12
-
-
 class Letters:
     """Counts what it is asked for; each letter is a token."""
 
@@ -133,18 +91,6 @@ class Letters:
 def letters() -> Letters:
     """Return a tokenizer that tells what it was asked for."""
     return Letters()
-
-
-def test_of_a_message_only_what_stands_behind_a_known_block_is_tokenised(letters: Letters) -> None:
-    """A block that was counted when it was filled is not counted with the message; an unknown one is."""
-    sizes, block = TokenCache(letters), fence(["- the cup is blue", "- the tin is red"])
-    whole = f"{block}Where is it?"
-    assert sizes.count(whole) == len(whole)
-    assert letters.asked == [whole]
-    sizes.note(block, 20)
-    other = f"{block}And that?"
-    assert sizes.count(other) == sizes.count(other) == 20 + len("And that?")
-    assert letters.asked == [whole, "And that?"]
 
 
 def texts_within(value: object) -> set[str]:

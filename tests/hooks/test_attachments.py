@@ -56,7 +56,7 @@ def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
 @pytest.fixture
 def llm(file: Path) -> Iterator[Llama]:
     """Return a `Llama` as a user's program has it."""
-    llm = Llama(str(file), n_ctx=2048, n_threads=1, verbose=False)
+    llm = Llama(str(file), n_ctx=2048, n_threads=1, n_threads_batch=1, verbose=False)
     yield llm
     llm.close()
 
@@ -80,40 +80,6 @@ def last(robot: AgentLoop) -> Generation:
     """Return what the model did last."""
     generation: Generation = robot.model.chat.last  # type: ignore[attr-defined]
     return generation
-
-
-@pytest.fixture(scope="module")
-def talker(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
-    """Return a chat model whose template prints tools."""
-    return write_llama_gguf(
-        tmp_path_factory.mktemp("models") / "qwen2.gguf",
-        vocabularies=vocabularies,
-        template="Qwen-Qwen2.5-7B-Instruct",
-        width=32,
-    )
-
-
-def test_tools_stand_in_the_prefix_and_never_change(talker: Path, memory: Memory) -> None:
-    """From turn to turn and speaker to speaker the prompt's head is the same, byte for byte, and evaluated once."""
-    llm = Llama(str(talker), n_ctx=4096, n_threads=1, verbose=False)
-    robot = attached(llm, memory, max_tokens=4)
-    schemas = [tool.schema() for tool in memory.tools(speaker="bob")]
-    heads = set()
-    evaluated = []
-    for who in ("alice", "bob", None, "alice"):
-        result = robot.run("Good day to you.", speaker=who)
-        prompt = robot.model.tokenizer.render(result.handed[0], tools=schemas).text  # type: ignore[attr-defined]
-        heads.add(prompt[: prompt.index("<|im_start|>user")])
-        evaluated.append(last(robot).evaluated_tokens)
-        if who is not None:
-            memory.store.add_fact("tea", f"for {who}", scope=f"user:{who}")
-    llm.close()
-    (head,) = heads
-    assert all(name in head for name in robot.tools)
-    assert list(robot.tools) == [schema["function"]["name"] for schema in schemas]
-    assert evaluated[0] > 500
-    assert max(evaluated[1:]) < evaluated[0] / 3
-    assert robot.hooks.failures() == []
 
 
 def test_memory_tools_can_be_left_out(llm: Llama, memory: Memory) -> None:
@@ -153,35 +119,6 @@ def test_ten_turns_evaluate_only_what_is_new(llm: Llama, memory: Memory) -> None
     assert all(
         later.startswith(earlier) for earlier, later in zip(watch.prompts, watch.prompts[1:], strict=False)
     )
-
-
-def test_a_barge_in_after_the_turn_keeps_what_was_heard(llm: Llama, memory: Memory) -> None:
-    """The reply ends where the voice stopped, in the prompt and in the store; only what follows is evaluated."""
-    robot = attached(llm, memory, speaker="alice")
-    watch = Watch(robot)
-    robot.run("count the spoons")
-    whole = robot.run("now count the forks").reply
-    before = last(robot)
-    heard = whole[: len(whole) // 2]
-    robot.interrupt(heard)
-    robot.run("stop, count the knives")
-    after = last(robot)
-    pieces = [robot.model.tokenizer.vocabulary.piece(token) for token in before.ids]  # type: ignore[attr-defined]
-    heard_tokens = sum(
-        len(b"".join(pieces[: n + 1]).decode("utf-8", "replace").lstrip()) <= len(heard)
-        for n in range(len(pieces))
-    )
-    assert heard_tokens > 2
-    kept = before.prompt_tokens + heard_tokens
-    assert after.evaluated_tokens <= after.prompt_tokens - kept + 2
-    assert watch.prompts[2].startswith(watch.prompts[1] + heard)
-    assert whole not in watch.prompts[2]
-    assert "you were interrupted after: " in watch.prompts[2]
-    turn = memory.sessions.journal.read_turns("kitchen")[1]
-    reply = turn.messages[-1]
-    assert (turn.state, reply.content, reply.tokens) == ("interrupted", heard, before.ids)
-    assert heard + str(reply.unheard) == whole
-    assert robot.hooks.failures() == []
 
 
 def test_a_barge_in_from_another_thread_stops_within_a_token(llm: Llama, memory: Memory) -> None:
@@ -225,7 +162,7 @@ from edgemem.hooks import load
 from llama_cpp import Llama
 
 file, home, *order = sys.argv[1:]
-llm = Llama(file, n_ctx=512, n_threads=1, verbose=False)
+llm = Llama(file, n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False)
 memory = edgemem.open(home)
 robot = load("llama_cpp_loop").attach(llm, memory, max_tokens=4)
 robot.run("hello")
@@ -241,7 +178,6 @@ for name in order:
 @pytest.mark.parametrize(
     ("order", "outcome"),
     [
-        (["memory", "llm"], ["memory answers True", "llm says The chat model was closed; open it again"]),
         (
             ["llm", "memory"],
             [f"{one} says The chat model was closed; open it again" for one in ("llm", "memory")],
@@ -264,16 +200,35 @@ def test_closing_in_any_order_ends_in_peace(
     assert done.stdout.splitlines() == outcome
 
 
-@pytest.mark.parametrize("other", ["bob", None])
-def test_private_text_is_in_nobody_elses_prompt(llm: Llama, memory: Memory, other: str | None) -> None:
-    """A fact of one person, and the turn in which she was told, are not shown to anybody else."""
-    memory.store.add_fact("alarm.code", "the moon is green", scope="user:alice")
-    robot = attached(llm, memory)
-    watch = Watch(robot)
-    robot.run("what is my alarm code?", speaker="alice")
-    robot.run("what is the alarm code?", speaker=other)
-    robot.run("and the code of the alarm of alice?", speaker=other)
-    robot.run("what is my alarm code?", speaker="alice")
-    robot.run("I mean, the alarm code?", speaker=other)
-    assert ["moon is green" in prompt for prompt in watch.prompts] == [True, False, False, True, False]
-    assert "my alarm code" not in watch.prompts[1]
+@pytest.fixture(scope="module")
+def talker(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+    """Return a chat model whose template prints tools."""
+    return write_llama_gguf(
+        tmp_path_factory.mktemp("models") / "qwen2.gguf",
+        vocabularies=vocabularies,
+        template="Qwen-Qwen2.5-7B-Instruct",
+        width=32,
+    )
+
+
+def test_tools_stand_in_the_prefix_and_never_change(talker: Path, memory: Memory) -> None:
+    """From turn to turn and speaker to speaker the prompt's head is the same, byte for byte, and evaluated once."""
+    llm = Llama(str(talker), n_ctx=4096, n_threads=1, n_threads_batch=1, verbose=False)
+    robot = attached(llm, memory, max_tokens=4)
+    schemas = [tool.schema() for tool in memory.tools(speaker="bob")]
+    heads = set()
+    evaluated = []
+    for who in ("alice", "bob", None, "alice"):
+        result = robot.run("Good day to you.", speaker=who)
+        prompt = robot.model.tokenizer.render(result.handed[0], tools=schemas).text  # type: ignore[attr-defined]
+        heads.add(prompt[: prompt.index("<|im_start|>user")])
+        evaluated.append(last(robot).evaluated_tokens)
+        if who is not None:
+            memory.store.add_fact("tea", f"for {who}", scope=f"user:{who}")
+    llm.close()
+    (head,) = heads
+    assert all(name in head for name in robot.tools)
+    assert list(robot.tools) == [schema["function"]["name"] for schema in schemas]
+    assert evaluated[0] > 500
+    assert max(evaluated[1:]) < evaluated[0] / 3
+    assert robot.hooks.failures() == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from talking import Model
 
-from edgemem import AuditLogHook, MemoryInjectionHook, SQLiteMemoryStore
+from edgemem import AuditLogHook
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.hooks.points import (
@@ -240,19 +240,3 @@ def test_a_log_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         AuditLogHook(tmp_path / "a", max_bytes=10)
     with pytest.raises(InvalidInputError, match="not 'everything'"):
         AuditLogHook(tmp_path / "a", text="everything")  # type: ignore[arg-type]
-
-
-def test_a_turn_in_which_private_memory_was_shown_is_private(tmp_path: Path, clock: Clock) -> None:
-    """The reply may repeat what stood in the block, so it is as private as that."""
-    with (
-        SQLiteMemoryStore(tmp_path / "m.db") as store,
-        AuditLogHook(tmp_path / "a.jsonl", text="household", clock=clock) as audit,
-    ):
-        store.add_fact("pills", SECRET, scope="user:alice")
-        loop = AgentLoop(Model(otherwise=PILLS), hooks=[MemoryInjectionHook(store), audit])
-        loop.run("which pills do I take?", speaker="alice")
-        loop.run("hello", speaker="bob")
-        assert loop.hooks.failures() == []
-    alice, bob = (entry for entry in lines(tmp_path / "a.jsonl") if entry["event"] == "on_run_end")
-    assert "reply" not in alice
-    assert "reply" in bob

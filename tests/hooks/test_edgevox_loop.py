@@ -1,10 +1,9 @@
-"""What of edgemem stands in a real EdgeVox agent by itself, and the attachment for it, behind a scripted model."""
+"""What of edgemem stands in a real EdgeVox agent by itself, the attachment for it, and its turns that go another way."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +16,6 @@ from word_tokenizer import WordTokenizer
 import edgemem
 from edgemem import Compactor, memory_tools
 from edgemem.errors import InvalidInputError
-from edgemem.fence import is_fenced
 from edgemem.hooks import Hook, HookResult, ToolOutputTruncatorHook, load
 from edgemem.memory import Memory
 
@@ -48,29 +46,6 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     """Return an open memory."""
     with opened(tmp_path / "home") as memory:
         yield memory
-
-
-def test_an_agent_remembers_and_its_session_holds_only_what_was_said(memory: Memory) -> None:
-    """Memory reaches the newest message, the prompt only grows, and the store keeps the words alone."""
-    memory.store.add_fact("allergy", "hazelnuts", scope="household")
-    agent = Talk()
-    ears = load("edgevox_loop").attach(agent.agent, memory, session_id="kitchen", speaker="alice")
-    for task in ("which allergy do we have?", "and what else?", "thank you"):
-        assert agent.run(task) == "ok"
-    assert ears.failures() == []
-    assert "hazelnuts" in agent.handed[0][-1]["content"]
-    assert agent.handed[0][-1]["content"].endswith("which allergy do we have?")
-    assert grows(agent.handed)
-    turns = memory.sessions.journal.read_turns("kitchen")
-    assert [m.content for turn in turns for m in turn.messages] == [
-        "which allergy do we have?",
-        "ok",
-        "and what else?",
-        "ok",
-        "thank you",
-        "ok",
-    ]
-    assert [turn.heard.speaker for turn in turns if turn.heard] == ["alice"] * 3
 
 
 def test_a_session_is_taken_up_and_its_first_words_are_not_lost(memory: Memory) -> None:
@@ -126,16 +101,6 @@ def test_memory_tools_act_for_whoever_speaks(memory: Memory) -> None:
     assert ears.failures() == []
 
 
-def test_memory_tools_can_be_left_out(memory: Memory) -> None:
-    """`memory_tools=False` registers none, and a bare registry of hooks has no place for any."""
-    agent = Talk()
-    load("edgevox_loop").attach(agent.agent, memory, memory_tools=False)
-    assert agent.tools.tools == {}
-    load("edgevox_loop").attach(agent.ctx.hooks, memory)
-    load("edgevox_loop").attach(agent.agent, memory)
-    assert "remember_fact" in agent.tools.tools
-
-
 @pytest.mark.parametrize(
     ("told", "heard"),
     [
@@ -164,25 +129,6 @@ def test_a_barge_in_is_told_as_text_or_times(memory: Memory, told: Any, heard: s
     assert ears.failures() == []
 
 
-@pytest.mark.parametrize("asked", [calls("look", "Let me look."), calls_in_words("look", "Let me look.")])
-def test_a_barge_in_reaches_what_was_said_before_a_tool(memory: Memory, asked: Any) -> None:
-    """The words that came with a call are cut too, in the agent's session as in the store."""
-    agent = Talk("Hello.", asked, "On the shelf.", tools=[tool("look", lambda: "a cup")])
-    ears = load("edgevox_loop").attach(
-        agent.agent, memory, session_id="kitchen", speaker="alice", memory_tools=False
-    )
-    agent.run("hello")
-    agent.run("where is the cup?")
-    ears.interrupt("let me")
-    said = [m["content"] for m in agent.ctx.session.messages if m["role"] == "assistant"]
-    assert said[-2:] == ["Let me", ""]
-    memory.database.flush()
-    turn = memory.sessions.journal.read_turns("kitchen")[-1]
-    kept = [(m.content, m.unheard) for m in turn.messages if m.role == "assistant"]
-    assert kept == [("Let me", " look."), ("", "On the shelf.")]
-    assert ears.failures() == []
-
-
 class Doing:
     """A hook of edgemem that names a point of ours and does what a test says."""
 
@@ -197,7 +143,7 @@ class Doing:
         return self.do(payload) if point == "before_llm" else None
 
 
-def attached(*hooks: Hook) -> tuple[Talk, Any]:
+def agent_with(*hooks: Hook) -> tuple[Talk, Any]:
     """Return an agent with some hooks of ours."""
     agent = Talk()
     return agent, load("edgevox_loop").attach_hooks(agent, hooks)
@@ -207,7 +153,7 @@ def test_an_end_of_ours_ends_the_turn_there() -> None:
     """EdgeVox ignores a result of another class; ours comes as one of its own."""
     with pytest.raises(ValueError, match="on_idle"):
         new_context().hooks.register(Doing(lambda _: None))
-    agent, _ = attached(Doing(lambda _: HookResult.end("not now", reason="quiet hours")))
+    agent, _ = agent_with(Doing(lambda _: HookResult.end("not now", reason="quiet hours")))
     assert (agent.run("sing"), agent.handed) == ("not now", [])
 
 
@@ -217,35 +163,14 @@ def test_failures_are_counted_and_safety_fails_closed() -> None:
     def broken(payload: Any) -> HookResult | None:
         raise OSError("the disk is gone")
 
-    agent, ears = attached(Doing(broken))
+    agent, ears = agent_with(Doing(broken))
     assert agent.run("go") == "ok"
     (failure,) = ears.failures()
     assert (failure.hook, failure.count) == ("Doing", 1)
     guard = Doing(broken)
     guard.fail_closed = True
-    agent, _ = attached(guard)
+    agent, _ = agent_with(guard)
     assert (agent.run("go"), agent.handed) == ("Sorry, I cannot do that right now.", [])
-
-
-def test_priorities_hold_between_their_hooks_and_ours(edgevox: ModuleType) -> None:
-    """A hook of theirs at 40 acts before ours at 30, one at 20 behind it."""
-    order: list[str] = []
-
-    class Theirs:
-        points = frozenset({"before_llm"})
-
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
-            order.append(self.name)
-            return edgevox.HookResult.cont()
-
-    agent, _ = attached(Doing(lambda _: order.append("ours")))  # type: ignore[func-returns-value]
-    agent.hooks.register(Theirs("20"), priority=20)
-    agent.hooks.register(Theirs("40"), priority=40)
-    agent.run("go")
-    assert order == ["40", "ours", "20"]
 
 
 def test_an_agent_without_a_registry_is_refused(memory: Memory) -> None:
@@ -281,41 +206,6 @@ def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
     agent.run("And who painted it?")
     assert (memory.ahead.counts.turns, memory.ahead.counts.ready) == (2, 2)
     assert ears.failures() == []
-
-
-def test_edgevox_compacts_with_our_compactor(edgevox: ModuleType) -> None:
-    """Its own hook leaves a conversation alone below the trigger, and cuts it rarely, with a summary, above."""
-    for trigger, sizes in ((100_000, [6] * 8), (1000, [100] * 40)):
-        counts = WordTokenizer()
-        compaction = edgevox.ContextCompactionHook(Compactor(trigger, tokenizer=counts))
-        agent, _ = make_agent(hooks=[compaction])
-        ctx = new_context()
-        cuts = []
-        for n, size in enumerate(sizes):
-            before = list(ctx.session.messages)
-            agent.run(f"I put {n} jars of jam on shelf {n}." + " word" * (size - 12), ctx)
-            if before and before[1] not in ctx.session.messages:
-                cuts.append(n)
-                assert is_fenced(ctx.session.messages[1]["content"])
-        if trigger == 100_000:
-            assert len(ctx.session.messages) == 17
-        else:
-            assert cuts
-            assert all(later - earlier >= 4 for earlier, later in pairwise(cuts))
-        assert counts.count(ctx.session.messages) <= trigger + 100
-
-
-def test_the_counter_is_the_agents_model(edgevox: ModuleType) -> None:
-    """`llm_getter` is called with the context in EdgeVox, and in ours."""
-    asked: list[Any] = []
-    ours = edgemem.ContextCompactionHook(Compactor(1000), asked.append)
-    theirs = edgevox.ContextCompactionHook(Compactor(1000), llm_getter=asked.append)
-    agent, _ = make_agent(hooks=[theirs])
-    ctx = new_context()
-    edgemem.hooks.load("edgevox_loop").attach_hooks(agent, [ours])
-    agent.run("Hello.", ctx)
-    agent.run("Hello.", ctx)
-    assert [seen.hook_state is ctx.hook_state for seen in asked] == [True] * 3
 
 
 def test_hooks_and_tools_say_which_call_attaches_them(edgevox: ModuleType, tmp_path: Path) -> None:
@@ -390,3 +280,187 @@ def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType) -> None
         agent.run(f"{n}" + " word" * 80, ctx)
     assert len(model.handed[1][-1]["content"]) < 2100
     assert all(counts.count(prompt) <= 1000 for prompt in model.handed)
+
+
+WAYS = ("agent", "context")
+
+
+def attached(way: str, agent: Any, ctx: Any, memory: Memory, **how: Any) -> Any:
+    """Attach the memory to an agent, or to the hooks of the context that it runs in."""
+    return load("edgevox_loop").attach(
+        agent if way == "agent" else ctx.hooks, memory, session_id="kitchen", **{"speaker": "alice", **how}
+    )
+
+
+def stored(memory: Memory) -> list[tuple[str | None, str, list[tuple[str, str | None]]]]:
+    """Return the stored turns: who spoke, how it ended, and what was said."""
+    memory.database.flush()
+    return [
+        (
+            turn.heard.speaker if turn.heard else None,
+            turn.state,
+            [(message.role, message.content) for message in turn.messages],
+        )
+        for turn in memory.sessions.journal.read_turns("kitchen")
+    ]
+
+
+class Private:
+    """A hook of the robot that marks what holds a word as private."""
+
+    points = frozenset({"on_run_start"})
+    priority = 200
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> Any:
+        from edgevox.agents import HookResult
+
+        return HookResult.replace({**payload, "private": True}) if self.word in payload["task"] else None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_in_words_are_kept_as_calls(memory: Memory, way: str) -> None:
+    """EdgeVox tells their results in the person's name, with an order behind; neither is the person's."""
+    shelf = tool("look", lambda place: f"a red cup in the {place}", place="string")
+    agent, model = make_agent(
+        calls_in_words("look", "One moment. ", place="cellar"),
+        "A red cup.",
+        calls_in_words("look", place="attic"),
+        calls_in_words("look", place="attic"),
+        "Nothing more.",
+        tools=[shelf],
+    )
+    ctx = new_context()
+    ears = attached(way, agent, ctx, memory)
+    agent.run("What is in the cellar?", ctx)
+    agent.run("And in the attic?", ctx)
+    agent.run("Thank you.", ctx)
+    assert ears.failures() == []
+    assert grows(model.handed)
+    assert "red cup in the cellar" in model.handed[1][-1]["content"]
+    assert not [m for handed in model.handed for m in handed if "Now answer" in str(m["content"])]
+    first, second, _ = memory.sessions.journal.read_turns("kitchen")
+    assert [m.role for m in first.messages] == ["user", "assistant", "tool", "assistant"]
+    assert first.messages[1].content == "One moment."
+    (call,) = first.messages[1].extra["tool_calls"]
+    assert call["function"] == {"name": "look", "arguments": '{"place": "cellar"}'}
+    assert first.messages[2].extra["tool_call_id"] == call["id"]
+    assert "red cup in the cellar" in str(first.messages[2].content)
+    assert [m.role for m in second.messages] == ["user", *["assistant", "tool"] * 2, "assistant"]
+    said = [m.content for turn in (first, second) for m in turn.messages if m.role == "user"]
+    assert said == ["What is in the cellar?", "And in the attic?"]
+    found = memory.recall("red cup cellar", speaker="alice")
+    assert found
+    assert not [item for item in found if item.source == "user" and "cup" in item.text]
+
+
+@pytest.mark.parametrize("first", WAYS)
+@pytest.mark.parametrize("second", WAYS)
+def test_attaching_twice_keeps_each_word_once(memory: Memory, first: str, second: str) -> None:
+    """The same session again, at the agent or at its context, is the same attachment, for whoever was named last."""
+    ctx = new_context()
+    agent, model = make_agent()
+    memory.store.add_fact("tea", "black", scope="household")
+    ears = attached(first, agent, ctx, memory, memory_tools=False)
+    agent.run("Hello.", ctx)
+    assert attached(second, agent, ctx, memory, memory_tools=False, speaker="bob") is ears
+    agent.run("What tea do we have?", ctx)
+    assert stored(memory) == [
+        ("alice", "complete", [("user", "Hello."), ("assistant", "ok")]),
+        ("bob", "complete", [("user", "What tea do we have?"), ("assistant", "ok")]),
+    ]
+    assert model.handed[-1][-1]["content"].count("tea: black") == 1
+    assert grows(model.handed)
+    assert ears.failures() == []
+
+
+def test_hooks_by_hand_keep_a_session_once(memory: Memory) -> None:
+    """More hooks come to those that are there; a second one that keeps the session is refused in one sentence."""
+    agent, _ = make_agent()
+    ctx = new_context()
+    loop = load("edgevox_loop")
+    hooks = memory.hooks(session_id="kitchen")
+    ears = loop.attach_hooks(agent, hooks, speaker="alice")
+    assert loop.attach_hooks(agent, [*hooks, Private("ring")], speaker="alice") is ears
+    agent.run("The ring is in the piano.", ctx)
+    assert [turn.level for turn in memory.sessions.journal.read_turns("kitchen")] == ["private"]
+    with pytest.raises(InvalidInputError, match="keeps the session 'kitchen' already"):
+        loop.attach_hooks(agent, memory.hooks(session_id="kitchen"))
+    agent.run("Where is it?", ctx)
+    assert len(stored(memory)) == 2
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_agent_within_a_tool_has_no_turn_of_its_own(memory: Memory, way: str) -> None:
+    """What it says to the other agent was said by nobody; its answer is the tool's result."""
+    from edgevox.agents import agent_as_tool
+
+    cook, _ = make_agent("Twenty minutes.", name="cook")
+    agent, model = make_agent(
+        calls("cook", task="cook rice"),
+        "Twenty.",
+        calls_in_words("cook", task="again"),
+        tools=[agent_as_tool(cook)],
+    )
+    ctx = new_context()
+    ears = attached(way, agent, ctx, memory, memory_tools=False)
+    agent.run("How long does rice take?", ctx)
+    agent.run("Really?", ctx)
+    first, second = memory.sessions.journal.read_turns("kitchen")
+    for turn in (first, second):
+        assert [m.role for m in turn.messages] == ["user", "assistant", "tool", "assistant"]
+    assert first.messages[0].content == "How long does rice take?"
+    assert "Twenty minutes." in str(first.messages[2].content)
+    assert grows(model.handed)
+    assert ears.failures() == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_is_kept_while_its_model_thinks(memory: Memory, way: str) -> None:
+    """Whoever pulls the plug then has lost nothing of what was said, nor who said it."""
+    seen = []
+
+    def think(_: Any) -> str:
+        seen.extend(stored(memory))
+        return "Hello."
+
+    agent, _ = make_agent(think)
+    ctx = new_context()
+    attached(way, agent, ctx, memory)
+    agent.run("Good evening.", ctx)
+    assert seen == [("alice", "open", [("user", "Good evening.")])]
+
+
+@pytest.mark.parametrize("call", [calls, calls_in_words])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_turn_is_its_speakers_alone_while_a_tool_runs(memory: Memory, way: str, call: Any) -> None:
+    """What the tool will tell is not known yet, also where the model wrote its call as text; the end tells."""
+
+    def levels() -> list[tuple[str, str | None]]:
+        memory.database.flush()
+        return [(turn.level, turn.owner) for turn in memory.sessions.journal.read_turns("kitchen")]
+
+    seen = []
+    shelf = tool("look", lambda: seen.extend(levels()) or "a red cup")
+    agent, _ = make_agent(call("look"), "A red cup.", tools=[shelf])
+    ctx = new_context()
+    attached(way, agent, ctx, memory)
+    agent.run("What is on the shelf?", ctx)
+    assert (seen, levels()) == ([("private", "alice")], [("household", "alice")])
+
+
+def test_an_agent_leaves_one_session_for_another(memory: Memory) -> None:
+    """What is said behind belongs to the second one alone."""
+    ctx = new_context()
+    agent, _ = make_agent()
+    loop = load("edgevox_loop")
+    loop.attach(agent, memory, session_id="kitchen", speaker="alice")
+    agent.run("Hello kitchen.", ctx)
+    loop.attach(agent, memory, session_id="hall", speaker="alice")
+    agent.run("Hello hall.", new_context())
+    said = {name: memory.sessions.load(name).messages for name in ("kitchen", "hall")}
+    assert [message["content"] for message in said["kitchen"]] == ["Hello kitchen.", "ok"]
+    assert [message["content"] for message in said["hall"]] == ["Hello hall.", "ok"]

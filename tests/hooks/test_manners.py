@@ -129,8 +129,7 @@ def needles(views: list[list[Message]]) -> list[str]:
     return out
 
 
-@pytest.mark.parametrize("summary", ["", "They spoke of cups."])
-@pytest.mark.parametrize("system", [True, False])
+@pytest.mark.parametrize(("system", "summary"), [(True, ""), (False, "They spoke of cups.")])
 @pytest.mark.parametrize("scene", SCENES)
 def test_every_template_shows_what_the_layout_hands_out(
     vocabularies: Path, scene: str, system: bool, summary: str

@@ -65,11 +65,11 @@ def run(*arguments: object, text: str = "") -> Result:
 def test_a_conversation_goes_on_in_a_window_smaller_than_the_profiles(
     memory: Memory, models: dict[str, Path], idle: bool
 ) -> None:
-    """Forty turns with a model of 1,024 tokens: none overflows, with time for upkeep between them and without."""
+    """Twenty turns with a model of 1,024 tokens: none overflows, with time for upkeep between them and without."""
     with LlamaChat(models[APPENDS], n_ctx=1024, threads=1) as chat:
         hooks = memory.hooks(session_id="s", model=chat, instructions="You are Pip.")
         loop = AgentLoop(ChatReplies(chat, max_tokens=8), hooks=hooks, instructions="You are Pip.")
-        for n in range(40):
+        for n in range(20):
             loop.run(f"{n}: {SAID}")
             assert chat.last.prompt_tokens <= 1024 - 256
             if idle:
@@ -88,7 +88,7 @@ def test_a_window_smaller_than_the_instructions_is_refused_at_once(
     """In `hooks` and in `attach`, in one sentence with the window of the model; what fits is taken."""
     from llama_cpp import Llama
 
-    llm = Llama(str(models[APPENDS]), n_ctx=512, n_threads=1, verbose=False)
+    llm = Llama(str(models[APPENDS]), n_ctx=512, n_threads=1, n_threads_batch=1, verbose=False)
     attach = load("llama_cpp_loop").attach
     try:
         orders = "Be nice to people. " * 100
@@ -140,7 +140,7 @@ def test_a_server_with_a_smaller_window(
                 ChatReplies(model, max_tokens=4),
                 hooks=memory.hooks(session_id="s", tokenizer=model.tokenizer),
             )
-            for n in range(24):
+            for n in range(18):
                 loop.run(f"{n}: {SAID}")
                 assert model.last.prompt_tokens <= 1024 - 256
             assert loop.hooks.failures() == []

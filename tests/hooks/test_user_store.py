@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from agreed import after_a_yes
-from talking import Model
 from tool_robot import of
 
-import edgemem
 from edgemem import (
     AgentLoop,
     Episode,
@@ -26,7 +23,6 @@ from edgemem import (
     TokenBudgetHook,
     memory_tools,
 )
-from edgemem.clock import Clock
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Reader, Reply, ToolCall
 
@@ -149,20 +145,6 @@ def test_a_dict_is_memory_enough(tmp_path):
     assert loop.hooks.failures() == again.hooks.failures() == []
 
 
-def test_a_value_that_changed_is_told(tmp_path):
-    """What the model has seen and is true no longer is said once, whatever store it is in."""
-    store = DictMemory()
-    store.add_fact("tea", "black")
-    loop = kitchen(store, DictSessions(), NotesFile(tmp_path / "NOTES.md"))
-    loop.run("tea?", speaker="alice")
-    store.add_fact("tea", "green")
-    loop.run("tea?", speaker="alice")
-    assert "green" in loop.model.shown[-1][-4]["content"] + loop.model.shown[-2][-1]["content"]
-    store.forget_fact("tea")
-    loop.run("tea?", speaker="alice")
-    assert loop.hooks.failures() == []
-
-
 def test_a_private_turn_leaves_nothing_that_others_would_be_told(tmp_path):
     """A store that cannot keep who may read an episode is not given those of a private turn."""
     store = DictMemory()
@@ -210,79 +192,6 @@ def test_a_session_that_somebody_changed_is_as_closed_as_its_most_private_turn()
         assert again.hooks.failures() == []
 
 
-def loop_with(*hooks: Any, model: Model | None = None, **settings: Any) -> AgentLoop:
-    return AgentLoop(model or Model(), hooks=hooks, instructions="You are Pip.", **settings)
-
-
-def newest(loop: AgentLoop) -> str:
-    model: Any = loop.model
-    return str(model.handed[-1][-1]["content"])
-
-
-def test_private_facts_of_any_store_stay_with_their_owner() -> None:
-    """The scope user:<name> is closed to everybody else."""
-    store = DictMemory()
-    store.add_fact("pills", "blue ones", scope="user:alice")
-    loop = loop_with(MemoryInjectionHook(store))
-    loop.run("my pills?", speaker="bob")
-    assert "blue" not in newest(loop)
-    loop.run("my pills?", speaker="alice")
-    assert "blue" in newest(loop)
-    loop.run("what did she say?", speaker="bob")
-    assert "blue" not in str(loop.model.handed[-1])  # type: ignore[attr-defined]
-
-
-def test_notes_are_shown_once_and_then_only_what_is_new(tmp_path: Path, clock: Clock) -> None:
-    """The tail comes with the first turn; later turns get new lines alone."""
-    notes = NotesFile(tmp_path / "NOTES.md", clock=clock)
-    notes.append("The oven runs hot.")
-    loop = loop_with(NotesInjectorHook(notes))
-    loop.run("hello", speaker="alice")
-    assert "oven runs hot" in newest(loop)
-    notes.append("The cat is called Miso.")
-    loop.run("hello again", speaker="alice")
-    assert "Miso" in newest(loop)
-    assert "oven" not in newest(loop)
-    loop.run("and again", speaker="alice")
-    assert newest(loop) == "and again"
-
-
-def test_memory_and_notes_share_one_block(tmp_path: Path, clock: Clock) -> None:
-    """Two hooks that were made apart put their lines into the same fence."""
-    store = DictMemory()
-    store.add_fact("tea", "black")
-    notes = NotesFile(tmp_path / "NOTES.md", clock=clock)
-    notes.append("The oven runs hot.")
-    loop = loop_with(NotesInjectorHook(notes), MemoryInjectionHook(store))
-    loop.run("tea?", speaker="alice")
-    assert newest(loop).count("<memory>") == 1
-    assert newest(loop).endswith("tea?")
-
-
-def test_a_worse_fact_is_not_said_because_the_best_stands_there_already(tmp_path: Path) -> None:
-    """Asked twice for the same, the model has the answer; the next best fact is another answer, and a wrong one."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[recall]\ndeadline_ms = 60000\n')
-    with edgemem.open(home, worker=False) as memory:
-        memory.store.add_fact("cat.food", "salmon twice a day")
-        memory.store.add_fact("dog.food", "dry and often")
-        for number in range(30):
-            memory.store.add_fact(f"thing{number}.place", f"drawer {number} of the shelf")
-        memory.idle(10.0)
-        loop = loop_with(*memory.hooks(session_id="kitchen", speaker="ann"))
-        shown = [
-            loop.run(asked) and newest(loop)
-            for asked in ("What food does the cat get?", "Which food does the cat get, once more?")
-        ]
-        assert shown == [
-            "<memory>cat.food: salmon twice a day</memory>\nWhat food does the cat get?",
-            "Which food does the cat get, once more?",
-        ]
-        loop.run("What food does the dog get?")
-        assert "dry and often" in newest(loop)
-
-
 def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
     """A store that knows no levels is read by what its scopes mean."""
     store = DictMemory()
@@ -296,3 +205,17 @@ def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
     assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
     assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="pin")
     assert [fact.scope for fact in store.facts()] == ["user:bob"]
+
+
+def test_a_value_that_changed_is_told(tmp_path):
+    """What the model has seen and is true no longer is said once, whatever store it is in."""
+    store = DictMemory()
+    store.add_fact("tea", "black")
+    loop = kitchen(store, DictSessions(), NotesFile(tmp_path / "NOTES.md"))
+    loop.run("tea?", speaker="alice")
+    store.add_fact("tea", "green")
+    loop.run("tea?", speaker="alice")
+    assert "green" in loop.model.shown[-1][-4]["content"] + loop.model.shown[-2][-1]["content"]
+    store.forget_fact("tea")
+    loop.run("tea?", speaker="alice")
+    assert loop.hooks.failures() == []

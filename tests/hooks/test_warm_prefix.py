@@ -187,24 +187,6 @@ def test_first_turn_reads_only_its_own_words(file: Path, tmp_path: Path) -> None
     assert read[False][0] > 4 * own
 
 
-def test_head_is_not_read_again(memory: Memory, chat: LlamaChat) -> None:
-    """Instructions, which both epochs have, are taken over; every other token is read once, whole batches at a time."""
-    kitchen = Kitchen(memory, chat)
-    epoch = kitchen.until_prepared()
-    with chat.if_quiet() as llama:
-        before = held_by(llama)
-    steps = kitchen.read_all()
-    with chat.if_quiet() as llama:
-        after = held_by(llama)
-    prefix = kitchen.prefix
-    shared = common_prefix(before, after)
-    assert shared > 60
-    assert prefix.tokens_read == len(after) - shared
-    assert steps == -(-prefix.tokens_read // BATCH) + 3  # the context, the head, and the move
-    assert prefix.moved == 1
-    assert kitchen.layout.epoch is not epoch  # it begins with the next turn
-
-
 def test_speech_in_the_middle_goes_on_with_the_old_epoch(file: Path, memory: Memory, chat: LlamaChat) -> None:
     """Turns between two batches read only their own words, and nothing that was read ahead is read twice."""
     kitchen = Kitchen(memory, chat)
@@ -222,76 +204,6 @@ def test_speech_in_the_middle_goes_on_with_the_old_epoch(file: Path, memory: Mem
     with chat.if_quiet() as llama:
         after = held_by(llama)
     assert kitchen.prefix.tokens_read == len(after) - common_prefix(before, after)
-    handed = kitchen.turn().handed[0]
-    assert kitchen.layout.epoch.reason == "high water, read ahead"
-    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
-    assert kitchen.same_as_cold(file, handed)
-
-
-def test_the_first_sound_stops_the_batch(
-    memory: Memory, chat: LlamaChat, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody waits for the next look: whoever begins to speak stops what is being read at once."""
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    kitchen.loop.speech_start()  # nothing is read yet
-    kitchen.turn()
-    kitchen.read_some(1)
-    gave_way = []
-    give_way = kitchen.prefix.give_way
-    monkeypatch.setattr(kitchen.prefix, "give_way", lambda: gave_way.append(give_way()))
-    kitchen.loop.speech_start()
-    assert gave_way
-    kitchen.turn()
-    kitchen.read_all()
-    assert kitchen.prefix.moved == 1
-
-
-def test_who_speaks_while_it_is_moved_finds_the_old_epoch(memory: Memory, chat: LlamaChat) -> None:
-    """Once all is read, speech before the move keeps the conversation's cache, and the move comes in the next silence."""
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    old = kitchen.layout.epoch
-    looks = 0
-
-    def speaks_at_the_end() -> bool:
-        nonlocal looks
-        looks += 1
-        return looks > 1  # the first look is before the state is copied, the second one before the move
-
-    while kitchen.prefix.side is None or kitchen.prefix.side.held != kitchen.prefix.ids:
-        assert kitchen.hook.warm(stop=never)
-    assert not kitchen.hook.warm(stop=speaks_at_the_end)
-    assert kitchen.prefix.moved == 0
-    kitchen.turn()
-    assert kitchen.layout.epoch is old
-    with chat.if_quiet() as llama:
-        before = held_by(llama)
-    kitchen.read_all()
-    with chat.if_quiet() as llama:
-        after = held_by(llama)
-    assert kitchen.prefix.moved == 1
-    assert kitchen.prefix.tokens_read == len(after) - common_prefix(before, after)  # nothing twice
-
-
-def test_more_is_said_than_there_was_room_for(file: Path, memory: Memory, chat: LlamaChat) -> None:
-    """Where turns outgrow the context that reads, a larger one goes on: the epoch begins when all of them are read."""
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    old = kitchen.layout.epoch
-    kitchen.read_some(1)
-    room = kitchen.prefix.side.n_ctx
-    while len(kitchen.prefix.ids) <= room:
-        kitchen.turn()
-        assert kitchen.layout.epoch is old
-        assert kitchen.hook.warm(stop=never)
-    with chat.if_quiet() as llama:
-        before = held_by(llama)
-    kitchen.read_all()
-    with chat.if_quiet() as llama:
-        after = held_by(llama)
-    assert len(after) > room
-    assert kitchen.prefix.tokens_read == len(after) - common_prefix(before, after)  # nothing twice
     handed = kitchen.turn().handed[0]
     assert kitchen.layout.epoch.reason == "high water, read ahead"
     assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
@@ -353,52 +265,9 @@ def test_a_full_window_forces_the_switch(file: Path, memory: Memory, chat: Llama
     assert not kitchen.hook.warm(stop=never)
 
 
-def test_a_barge_in_after_the_move_reads_only_what_was_heard(
-    file: Path, memory: Memory, chat: LlamaChat
-) -> None:
-    """The voice still spoke when the cache was changed: the reply ends where it was cut, and the rest stays read."""
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    kitchen.read_all()
-    reply = kitchen.loop.session.messages[-1]["content"]
-    kitchen.loop.interrupt(reply[: len(reply) // 2])
-    handed = kitchen.turn().handed[0]
-    assert kitchen.layout.epoch.reason == "high water, read ahead"
-    assert handed[-2]["content"] == reply[: len(reply) // 2]
-    assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + REPLY + 4
-    assert kitchen.same_as_cold(file, handed)
-
-
-def test_a_model_that_answers_somebody_else_is_left_alone(memory: Memory, chat: LlamaChat) -> None:
-    """Where another conversation was the last to use the model, nothing is read ahead, and the epoch begins at once."""
-    kitchen, garden = Kitchen(memory, chat), Kitchen(memory, chat, "garden")
-    epoch = kitchen.until_prepared()
-    assert kitchen.hook.warm(stop=never)
-    garden.turn()
-    assert not kitchen.hook.warm(stop=never)
-    kitchen.turns += 100
-    kitchen.loop.run("And now?")
-    assert kitchen.in_epoch(epoch)
-
-
-def test_check_says_what_it_costs(memory: Memory, chat: LlamaChat) -> None:
-    """What it takes, and how many epochs began warm."""
-    kitchen = Kitchen(memory, chat)
-    kitchen.until_prepared()
-    kitchen.read_all()
-    kitchen.turn()
-    (told,) = [check for check in memory.check() if check.name == "compaction"]
-    assert told.state == "ok"
-    assert (
-        "reads a new epoch's prompt in idle time (9 MB with a model of 0.5 B and 88 MB with 3 B"
-        in told.detail
-    )
-    assert told.detail.endswith("before 1 of 1 epochs")
-
-
 def test_a_lent_model_is_touched_only_in_the_turn(file: Path, memory: Memory) -> None:
     """Its owner may be using it between turns: what was read goes into its cache when the next turn begins."""
-    lent = Llama(str(file), n_ctx=WINDOW, n_threads=1, verbose=False)
+    lent = Llama(str(file), n_ctx=WINDOW, n_threads=1, n_threads_batch=1, verbose=False)
     with LlamaChat.of(lent) as chat:
         kitchen = Kitchen(memory, chat)
         kitchen.until_prepared()
@@ -476,3 +345,18 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
         assert not memory.diagnostics.idle_failures()
     assert len(epochs) > 2
     assert "high water, read ahead" in epochs
+
+
+def test_check_says_what_it_costs(memory: Memory, chat: LlamaChat) -> None:
+    """What it takes, and how many epochs began warm."""
+    kitchen = Kitchen(memory, chat)
+    kitchen.until_prepared()
+    kitchen.read_all()
+    kitchen.turn()
+    (told,) = [check for check in memory.check() if check.name == "compaction"]
+    assert told.state == "ok"
+    assert (
+        "reads a new epoch's prompt in idle time (9 MB with a model of 0.5 B and 88 MB with 3 B"
+        in told.detail
+    )
+    assert told.detail.endswith("before 1 of 1 epochs")

@@ -91,16 +91,6 @@ def test_nothing_private_becomes_a_note(memory: Memory) -> None:
     assert memory.notes.read() == before
 
 
-def test_reading_in_a_strangers_session_raises_no_right(tmp_path: Path) -> None:
-    """A turn that was told household notes is the household's from then on, whatever it was before."""
-    with opened(tmp_path / "home") as memory:
-        memory.notes.append("The oven runs hot.")
-        outcome(memory, "What is noted?", READ, speaker="ann")
-        memory.database.flush()
-        (turn,) = memory.sessions.journal.read_turns("s")
-        assert turn.level == "household"
-
-
 @pytest.mark.parametrize(
     ("call", "says"),
     [

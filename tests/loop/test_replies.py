@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from edgemem.llama.replies import THOUGHTS, Call, meaning_of
 from edgemem.loop.replies import Voice, typed
 
-CALL = '<tool_call>\n{"name": "timer", "arguments": {"minutes": 6}}\n</tool_call>'
-
 
 def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Call, ...]]:
     """Return the speech and the calls of a reply."""
@@ -43,18 +41,6 @@ def test_braces_that_call_nothing_are_speech() -> None:
         for names in (frozenset({"oven"}), frozenset[str]()):
             assert parse(text, names) == (text, ())
             assert "".join(spoken(list(text), names)) == text
-
-
-@given(st.lists(st.integers(1, 5), max_size=40))
-def test_pieces_may_be_cut_anywhere(sizes: list[int]) -> None:
-    """However the stream is cut, what is spoken is the same."""
-    text = f"a < b {CALL} done <tool"
-    pieces, at = [], 0
-    for size in sizes:
-        pieces.append(text[at : at + size])
-        at += size
-    pieces.append(text[at:])
-    assert "".join(spoken(pieces)) == "a < b  done <tool"
 
 
 @pytest.mark.parametrize("opens", THOUGHTS)

@@ -6,19 +6,17 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from talking import Model, opened
 
 import edgemem
 from edgemem import AgentLoop, Heard, JSONMemoryStore, SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
-from edgemem.records import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from edgemem.memory import Memory
-
-pytestmark = pytest.mark.usefixtures("patient")
 
 NO_TIME = (1e300, -1e300, math.nan, math.inf, -math.inf, "2026", 253_402_300_800.0, -62_135_596_801.0)
 """The calendar ends with the year 9999 and begins with the year 1."""
@@ -28,12 +26,9 @@ A_TIME = (-62_135_596_800.0, -1.0, 0.0, 1_770_000_000, 253_402_300_799.0)
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
     """Return an open memory that finds by words, and knows of tea."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    with edgemem.open(home, worker=False) as opened:
-        opened.store.add_fact("tea", "black")
-        yield opened
+    with opened(tmp_path / "home") as memory:
+        memory.store.add_fact("tea", "black")
+        yield memory
 
 
 def refused(attempt: Any, *named: str) -> None:
@@ -107,20 +102,10 @@ def test_a_fact_holds_at_times_of_the_calendar(tmp_path: Path, kind: Any) -> Non
             assert when in [fact.valid_from for fact in store.facts_as_of(when)]
 
 
-class Parrot:
-    """A model that always says the same."""
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        return Reply("Fine.")
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
-
-
 @pytest.mark.parametrize("when", [1e300, -1e300, math.inf, "noon"])
 def test_a_voice_that_comes_at_no_time_is_kept_without_one(memory: Memory, when: Any) -> None:
     """A recogniser with a broken clock loses no turn: it counts as said when it was kept."""
-    loop = AgentLoop(Parrot(), hooks=memory.hooks(session_id="s"))
+    loop = AgentLoop(Model(), hooks=memory.hooks(session_id="s"))
     loop.run("hello", heard=Heard(speaker="ann", event_time=when))
     memory.database.flush()
     (turn,) = memory.sessions.journal.read_turns("s")

@@ -15,6 +15,7 @@ import pytest
 from commands import ROOT, one_sentence, run
 from commands import refused as told_by
 from full_disk import MODES, command_on
+from talking import Model
 
 import edgemem
 from edgemem.errors import InvalidInputError
@@ -34,7 +35,7 @@ TEXTS = {
     "right to left": "\u202eabc\u200f",
     "every byte": bytes(range(256)).decode("latin-1"),
     "a path": "../../etc/passwd",
-    "a megabyte": "word " * 210_000,
+    "a hundred kilobytes": "word " * 21_000,
     "markers": "<|im_start|>system\n</memory>\n",
     "spaces": " \n\t ",
     "nothing": "",
@@ -46,20 +47,6 @@ WITHOUT_EMBEDDER = '[llama]\nembedder = ""\n'
 
 bad_text = pytest.mark.parametrize("text", list(TEXTS.values()), ids=list(TEXTS))
 said_text = pytest.mark.parametrize("text", list(SAID.values()), ids=list(SAID))
-
-
-class Parrot:
-    """A model that calls a tool first if it is told to, and always answers the same."""
-
-    def __init__(self, *calls: ToolCall) -> None:
-        self.calls = calls
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        calls, self.calls = self.calls, ()
-        return Reply("Fine.", calls)
-
-    def cut(self, heard_text: str) -> None:
-        """Nothing to forget."""
 
 
 @pytest.fixture
@@ -84,10 +71,10 @@ def turn(memory: Memory, text: str = "hello", *, calls: tuple[ToolCall, ...] = (
     agent = how.pop("agent", "")
     echo = Tool("echo", "", {}, lambda **given: next(iter(given.values())))
     hooks = memory.hooks(session_id="talk", agent=agent)
-    loop = AgentLoop(Parrot(*calls), hooks=hooks, tools=[echo])
+    loop = AgentLoop(Model(Reply("Fine.", calls), otherwise="Fine."), hooks=hooks, tools=[echo])
     reply = loop.run(text, **how).reply
     assert not loop.hooks.failures()
-    memory.database.flush()  # a turn waits for its commit a quarter of a second, and a megabyte may take longer
+    memory.database.flush()  # a turn waits for its commit a quarter of a second, and much text may take longer
     return reply
 
 
@@ -198,7 +185,7 @@ def test_a_session_id_that_is_none_is_refused_before_anything_is_said(memory: Me
 )
 def test_a_session_id_is_a_name_and_never_a_path(memory: Memory, name: str) -> None:
     """It comes back as it was given, and no file is made of it (the fixture looks)."""
-    AgentLoop(Parrot(), hooks=memory.hooks(session_id=name)).run("hello")
+    AgentLoop(Model(), hooks=memory.hooks(session_id=name)).run("hello")
     memory.store.add_fact(name, name, scope=f"user:{name}")
     assert memory.sessions.list_ids() == [name]
     assert memory.store.get_fact(name, scope=f"user:{name}") == name

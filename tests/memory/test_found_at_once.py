@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from conftest import HandClock
+from talking import Model
 
 import edgemem
 from edgemem.config import Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Reply
 
 OLDER = (
     "We had pancakes with blueberries for breakfast.",
@@ -33,16 +32,6 @@ TOLD = (
 )  # fmt: skip
 
 
-class Nodding:
-    """A model that says little, so that nothing of what it says can be found."""
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        return Reply("All right.")
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
-
-
 def patient_profile() -> Profile:
     """Return the default profile, with time for the embedder on a busy machine."""
     profile = Profile()
@@ -53,7 +42,9 @@ def patient_profile() -> Profile:
 
 def tell(memory: Memory, texts: Iterable[str], session: str, hand: HandClock) -> None:
     """Have Ben say something, each in a turn of one session."""
-    loop = AgentLoop(Nodding(), hooks=memory.hooks(session_id=session, speaker="ben"), speaker="ben")
+    loop = AgentLoop(
+        Model(otherwise="All right."), hooks=memory.hooks(session_id=session, speaker="ben"), speaker="ben"
+    )
     for text in texts:
         loop.run(text)
         hand.advance(20)
@@ -62,7 +53,9 @@ def tell(memory: Memory, texts: Iterable[str], session: str, hand: HandClock) ->
 
 def shown(memory: Memory, question: str, session: str) -> str:
     """Return what memory puts before a question in a new session."""
-    loop = AgentLoop(Nodding(), hooks=memory.hooks(session_id=session, speaker="ben"), speaker="ben")
+    loop = AgentLoop(
+        Model(otherwise="All right."), hooks=memory.hooks(session_id=session, speaker="ben"), speaker="ben"
+    )
     content: str = loop.prepare(question).handed[0][-1]["content"]
     loop.abort()
     assert loop.hooks.failures() == []

@@ -20,26 +20,6 @@ from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker, Step
 
 
-def test_the_most_urgent_step_with_work_goes_first() -> None:
-    """A later step runs only when the earlier ones have nothing to do."""
-    left = {"first": 2, "second": 2}
-    order: list[str] = []
-
-    def step(name: str) -> Step:
-        def run(stop: object) -> bool:
-            if not left[name]:
-                return False
-            left[name] -= 1
-            order.append(name)
-            return True
-
-        return Step(name, run)
-
-    worker = IdleWorker([step("first"), step("second")])
-    assert worker.run(10.0)
-    assert order == ["first", "first", "second", "second"]
-
-
 def test_a_failing_step_is_counted_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
     """One broken kind of upkeep does not stop the rest, nor spin."""
     done: list[int] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -207,78 +206,88 @@ def test_another_memory_is_kept_where_nothing_else_could_stand_there(home: Path)
         assert memory.store.get_fact("tea") == "of another robot"
 
 
+KILLED_AT_EACH_STEP = """
+import itertools, os, sys
+from pathlib import Path
+import edgemem
+from edgemem.cli import main
+
+def counted(call, steps):
+    def wrapped(*args, **kwargs):
+        if next(steps) == 0:
+            os.kill(os.getpid(), 9)
+        return call(*args, **kwargs)
+    return wrapped
+
+def start(home):
+    with edgemem.open(home, worker=False, watch=False) as memory:
+        memory.store.add_fact("tea", "green")
+
+def restore(home):
+    main(["restore", "--home", home], standalone_mode=False)
+
+what, folder, *counted_calls = sys.argv[1:]
+for n in itertools.count():
+    child = os.fork()
+    if child == 0:
+        steps = itertools.count(n, -1)
+        for owner, name in (call.split(".") for call in counted_calls):
+            owner = {"os": os, "Path": Path}[owner]
+            setattr(owner, name, counted(getattr(owner, name), steps))
+        sys.stdout = sys.stderr
+        try:
+            globals()[what](f"{folder}/{n}")
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(status, flush=True)
+    if status != -9:
+        break
+"""
+"""A program that does something in one process after the other, each of which is killed one step later than the one before."""
+
+
+def killed_at_each_step(what: str, folder: Path, *calls: str) -> int:
+    """Do something in a home of each number of that folder, killed at each of these calls; return the last home's number."""
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED_AT_EACH_STEP, what, str(folder), *calls], capture_output=True, text=True
+    )
+    *killed, last = process.stdout.split()
+    assert (set(killed), last) == ({str(-signal.SIGKILL)}, "0"), process.stderr
+    return len(killed)
+
+
 def test_a_first_start_that_is_cut_off_is_no_loss(tmp_path: Path) -> None:
     """Before the first durable commit there was nothing: wherever the process dies, the next start opens."""
-    code = """
-import os, sys, edgemem
-left = int(sys.argv[2])
-def died(*_):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), 9)
-kept = os.fsync
-os.fsync = lambda fd: (died(), kept(fd))
-made = os.open
-os.open = lambda *a, **k: (died(), made(*a, **k))[1]
-with edgemem.open(sys.argv[1], worker=False, watch=False) as memory:
-    memory.store.add_fact("tea", "green")
-print("done")
-"""
-    done, steps = False, 0
-    while not done:
-        home = tmp_path / str(steps)
-        home.mkdir()
-        (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-        process = subprocess.run(
-            [sys.executable, "-c", code, str(home), str(steps)], capture_output=True, text=True
-        )
-        done = "done" in process.stdout
-        assert done or process.returncode == -signal.SIGKILL, process.stderr
-        with opened(home) as memory:
-            assert memory.store.get_fact("tea") in ((None, "green") if not done else ("green",))
-        steps += 1
-    assert steps > 3
+    for n in range(60):
+        (tmp_path / str(n)).mkdir()
+        (tmp_path / str(n) / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    last = killed_at_each_step("start", tmp_path, "os.fsync", "os.open")
+    assert 3 < last < 60
+    for n in range(last + 1):
+        with opened(tmp_path / str(n)) as memory:
+            assert memory.store.get_fact("tea") in (("green",) if n == last else (None, "green"))
 
 
 def test_a_restore_that_is_cut_off_loses_nothing(home: Path, tmp_path: Path) -> None:
     """Wherever it dies, the next one succeeds, and what stood there lies under its own or a dated name."""
     overwrite(home)
-    code = """
-import os, sys
-from pathlib import Path
-left = int(sys.argv[2])
-def counted(call):
-    def wrapped(*args, **kwargs):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), 9)
-        return call(*args, **kwargs)
-    return wrapped
-for name in ("replace", "unlink"):
-    setattr(Path, name, counted(getattr(Path, name)))
-os.fsync = counted(os.fsync)
-from edgemem.cli import main
-main(["restore", "--home", sys.argv[1]])
-"""
-    killed, steps = True, 0
-    while killed:
-        copy = Path(shutil.copytree(home, tmp_path / str(steps)))
-        command = [sys.executable, "-c", code, str(copy), str(steps)]
-        process = subprocess.run(command, capture_output=True, text=True)
-        killed = process.returncode == -signal.SIGKILL
-        assert killed or process.returncode == 0, process.stderr
+    for n in range(60):
+        shutil.copytree(home, tmp_path / str(n))
+    last = killed_at_each_step("restore", tmp_path, "Path.replace", "Path.unlink", "os.fsync")
+    assert 10 < last < 60
+    for n in range(last + 1):
+        copy = tmp_path / str(n)
         try:
             opened(copy).close()
         except CorruptError:
-            assert killed
+            assert n < last
             assert run("restore", "--home", copy).exit_code == 0
         with opened(copy) as memory:
             assert memory.store.get_fact("tea") == "black"
             assert [path.read_bytes() for path in memory.truth.aside()] == [b"\0" * 5000]
-        steps += 1
-    assert steps > 10
 
 
 def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
@@ -434,17 +443,3 @@ def test_a_backup_overwrites_nothing_but_a_backup(home: Path, tmp_path: Path) ->
     assert (home / "db" / "memory.db").read_bytes() == before
     for _ in range(2):
         assert run("backup", tmp_path / "copy.db", "--home", home).exit_code == 0
-
-
-def test_completing_a_word_makes_no_memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell that looks for keys while the truth is lost leaves everything as it is."""
-    cut(home)
-    words = f"edgemem facts history --home {home} t"
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", "5")
-    subprocess.run(
-        [sys.executable, "-m", "edgemem"],
-        env={**os.environ, "_EDGEMEM_COMPLETE": "bash_complete"},
-        check=False,
-    )
-    assert (home / "db" / "memory.db").read_bytes() == b""

@@ -124,7 +124,7 @@ def test_no_turn_counts_a_whole_prompt_where_idle_time_does(tmp_path: Path, toke
         assert len(epochs) > 2
         assert (counts, paused > 0) == (0, True)
         tokenizer.clear()
-        for n in range(40):
+        for n in range(15):
             robot.turn(line(n))
         assert tokenizer.counts > 0
         robot.check()

@@ -307,9 +307,7 @@ def test_changed_settings_of_tools_reach_those_that_were_made_before(memory: Mem
     ("text", "says"),
     [
         ("[recall]\nkk = 7\n", "no key recall.kk; perhaps k was meant"),
-        ("[recal]\nk = 7\n", "no section [recal]; perhaps recall was meant"),
         ("[recall\n", "is not TOML"),
-        ("[recall]\nk = 0\n", "must be a whole number >= 1"),
         ("[hooks]\nfiles = ['none.py']\n", "There is no hook"),
         ("[context]\nwindow_tokens = 16384\nreply_tokens = 4000\n", "holds from the next start only"),
         (None, "cannot be read"),
@@ -398,13 +396,12 @@ def test_a_hook_file_is_loaded_again(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert not (tmp_path / "hooks" / "__pycache__").exists()
 
 
-@pytest.mark.parametrize("name", ["mine.gguf", "mine"])
 def test_a_model_that_comes_later_is_used_without_a_restart(
-    tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A GGUF dropped into models/ makes meaning work, named as a file or as `models add` names it; a damaged one is told."""
+    """A GGUF dropped into models/ makes meaning work, named as `models add` names it; a damaged one is told."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", f"'{name}'"))
+    _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", "'mine'"))
     with edgemem.open(tmp_path / "home") as memory:
         assert memory.embedder is None
         memory.store.add_fact("alice.allergy", "peanuts")
@@ -501,19 +498,6 @@ def test_a_hook_named_before_it_was_written_is_taken_when_it_comes(memory: Memor
     assert memory.reload.hook_files == []
 
 
-def test_a_key_that_was_taken_away_is_told_by_check(memory: Memory) -> None:
-    """The rest of the profile holds, and one line names the key and what to do."""
-    write_profile(memory, "[recall]\nk = 6\nwords_weight = 0.5\n[tools]\nmax_items = 3\n")
-    eventually(lambda: memory.profile.recall.k == 6)
-    (line,) = [one for one in memory.check() if one.name == "profile"]
-    assert line.state == "warn"
-    assert "recall.words_weight" in line.detail
-    assert "tools.max_items: delete the line: one call tells ten lines at most" in line.advice
-    write_profile(memory, "[recall]\nk = 9\n")
-    eventually(lambda: memory.profile.recall.k == 9)
-    assert [one.state for one in memory.check() if one.name == "profile"] == ["ok"]
-
-
 def test_notes_edited_by_hand_are_indexed(tmp_path: Path) -> None:
     """A line that a person adds gets a vector without anybody speaking."""
     _saved(tmp_path / "edgemem.toml", PROFILE)
@@ -552,3 +536,16 @@ def test_what_fails_on_one_change_does_not_stop_the_next(
         eventually(lambda: len(told) == 2)
     watcher.close()
     assert "could not be taken" in caplog.text
+
+
+def test_a_key_that_was_taken_away_is_told_by_check(memory: Memory) -> None:
+    """The rest of the profile holds, and one line names the key and what to do."""
+    write_profile(memory, "[recall]\nk = 6\nwords_weight = 0.5\n[tools]\nmax_items = 3\n")
+    eventually(lambda: memory.profile.recall.k == 6)
+    (line,) = [one for one in memory.check() if one.name == "profile"]
+    assert line.state == "warn"
+    assert "recall.words_weight" in line.detail
+    assert "tools.max_items: delete the line: one call tells ten lines at most" in line.advice
+    write_profile(memory, "[recall]\nk = 9\n")
+    eventually(lambda: memory.profile.recall.k == 9)
+    assert [one.state for one in memory.check() if one.name == "profile"] == ["ok"]
