@@ -33,6 +33,7 @@ from edgemem.hooks.points import Hook
 from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from edgemem.records import Message
 
 if TYPE_CHECKING:
     from pathlib import Path
