@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from edgemem.context.messages import call_name, repair_orphans, tool_calls
-from edgemem.languages.words import all_words, cues, small, templates
+from edgemem.languages.words import all_words, cues, small
 from edgemem.llama.template.chat_template import text_of
-from edgemem.provisions import Pattern, provided
+from edgemem.provisions import Pattern
 from edgemem.recall.text.analyse import empty_words, language_in
 
 if TYPE_CHECKING:
@@ -161,59 +161,29 @@ def tool_lines(turn: Sequence[Message]) -> list[str]:
     return out
 
 
-class _Cues(NamedTuple):
-    """Where each cue stands in a sentence, as `small` writes it."""
-
-    questions: Pattern
-    first_person: Pattern
-    decisions: Pattern
-    begin_denials: Pattern
-    denials: Pattern
-    changes: Pattern
-    leaning: Pattern
-    failures: Pattern
-    kinds: dict[str, str]
-    """By its word, the kind of a value."""
-    empty: frozenset[str]
-
-
-@provided
-def _cues() -> _Cues:
-    known = cues()
-    kinds = {"month": known.months, "day": known.days, "number": known.numbers}
-    return _Cues(
-        templates(known.questions.items),
-        templates(known.first_person.items),
-        templates(known.decisions.items),
-        templates(known.begin_denials.items),
-        templates(known.denials.items),
-        templates(known.changes.items),
-        templates(known.leaning.items),
-        templates(known.failures.items),
-        {word: kind for kind, listed in kinds.items() for word in listed.words},
-        known.empty.words,
-    )
-
-
 def _sentence(text: str, speaker: str, teller: Teller, source: int) -> Sentence:
-    known, plainly = _cues(), small(text)
+    known, plainly = cues(), small(text)
     words = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
     values = frozenset(_values(words))
     plain = {value for _, value in values}
-    meaning = frozenset(word.removesuffix("'s") for word in words if word not in plain) - known.empty
+    meaning = frozenset(word.removesuffix("'s") for word in words if word not in plain) - known.empty.words
     information = 0.02 * min(len(meaning), 10) + 0.2 * bool(values) + 0.1 * (len(values) > 1)
     information += 0.1 * min(len(_NAME.findall(text)), 2)
-    first_person = bool(known.first_person.search(plainly))
+    first_person = bool(known.first_person.pattern.search(plainly))
     question = denial = correction = False
     if teller == "tool":
-        information += 0.2 * bool(known.failures.search(plainly))
+        information += 0.2 * bool(known.failures.pattern.search(plainly))
     else:
-        question = bool(_ASKS.search(text)) or bool(known.questions.match(plainly) and _OPEN.search(text))
-        denial = not question and bool(known.begin_denials.match(plainly) or known.denials.search(plainly))
-        correction = denial or (not question and bool(known.changes.search(plainly)))
-        information += 0.2 * bool(known.decisions.search(plainly)) + 0.25 * correction
+        question = bool(_ASKS.search(text)) or bool(
+            known.questions.pattern.match(plainly) and _OPEN.search(text)
+        )
+        denial = not question and bool(
+            known.begin_denials.pattern.match(plainly) or known.denials.pattern.search(plainly)
+        )
+        correction = denial or (not question and bool(known.changes.pattern.search(plainly)))
+        information += 0.2 * bool(known.decisions.pattern.search(plainly)) + 0.25 * correction
         information += (0.2 if teller == "user" else 0.1) * first_person
-        information -= 0.5 * question + 0.1 * bool(known.leaning.match(plainly))
+        information -= 0.5 * question + 0.1 * bool(known.leaning.pattern.match(plainly))
     return Sentence(
         text,
         speaker,
@@ -230,11 +200,14 @@ def _sentence(text: str, speaker: str, teller: Teller, source: int) -> Sentence:
 
 
 def _values(words: Iterable[str]) -> Iterator[tuple[str, str]]:
-    kinds = _cues().kinds
+    known = cues()
     for word in words:
-        kind = "number" if word[0].isdigit() else kinds.get(word)
-        if kind is not None:
-            yield kind, word
+        if word[0].isdigit() or word in known.numbers.words:
+            yield "number", word
+        elif word in known.days.words:
+            yield "day", word
+        elif word in known.months.words:
+            yield "month", word
 
 
 def _tells_something(sentence: Sentence) -> bool:

@@ -67,6 +67,14 @@ class Phrases(Exact):
         super().__init__(f"{items},{bare(items)}")
 
 
+class Templates(Items):
+    """Phrases that are written as for `templates`, to be found whole in a text as `small` writes it."""
+
+    def __init__(self, items: str = "") -> None:
+        super().__init__(items)
+        self.pattern = templates(self.items)
+
+
 class WordSet:
     """Single words as a file lists them, with spaces between them."""
 
@@ -201,20 +209,20 @@ class Safety(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What tells how much a sentence says; phrases are written as for `templates`."""
 
-    questions: Items
+    questions: Templates
     """What a question begins with; recognisers that write no question mark write no full stop either."""
-    first_person: Items
-    decisions: Items
+    first_person: Templates
+    decisions: Templates
     """What was decided, or matters from now on."""
-    begin_denials: Items
+    begin_denials: Templates
     """What says, as a sentence begins, that something said before is not so,"""
-    denials: Items
+    denials: Templates
     """and what does anywhere in it."""
-    changes: Items
+    changes: Templates
     """What says that something is otherwise than before."""
-    leaning: Items
+    leaning: Templates
     """What a sentence begins with that leans on the one before."""
-    failures: Items
+    failures: Templates
     """What a tool says that failed."""
     days: WordSet
     months: WordSet
