@@ -221,6 +221,22 @@ def test_a_value_that_sqlite_cannot_hold_is_one_sentence(db, value):
         db.query("select ?", (value,))
 
 
+def test_a_forked_child_is_told_to_open_its_own(db):
+    """A database does not work in a child process, and closing it there leaves the parent's alone."""
+    db.write(note("one"))
+    child = os.fork()
+    if child == 0:
+        try:
+            db.query("select 1")
+        except ClosedError as error:
+            db.close()
+            os._exit(0 if "forked" in str(error) else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    db.write(note("two"))
+    assert notes(db) == ["one", "two"]
+
+
 # Ticks
 
 
