@@ -187,11 +187,6 @@ def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> N
     }
     assert "is read again each turn" in lines["tokenizer"]["detail"]
     assert "the model's has 2,048 tokens and the profile says 4,096" in lines["window"]["detail"]
-    nowhere = json.loads(
-        run("check", "--llm", models[REWRITES], "--json", "--home", tmp_path / "none").stdout
-    )
-    assert any("is read again" in one["detail"] for one in nowhere)
-
     looked = ("inspect", "prompt", "--llm", models[APPENDS], "--home", home)
     text = run(*looked, "What about my allergy?").stdout
     assert "of 2,048 tokens" in text
