@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgemem.recall.index.index import Index
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 
@@ -61,3 +62,14 @@ def check_spaces(database, holding: set[int], past: set[int] = frozenset()) -> N
     known = "(select id from spaces union all select id + 1 from spaces)"
     assert ask(f"select 1 from vectors where space not in {known}") == []
     assert len(ask("select 1 from spaces where fingerprint is not null")) <= 2
+
+
+def work(index: Index) -> None:
+    """Do all upkeep."""
+    while index.catch_up() + index.embed_pending():
+        pass
+
+
+def count(index: Index, table: str) -> int:
+    """Return how many rows a table of the index has."""
+    return int(index.database.query(f"select count(*) from {table}")[0][0])

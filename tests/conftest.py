@@ -7,7 +7,7 @@ import os
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ import quick
 from hypothesis import settings
 
 from edgemem.clock import Clock
+from edgemem.llama.template.chat_template import CHATML
 
 # An example that takes long says that the machine is busy, and nothing about what the test proves. The examples follow from
 # the test alone: what passed on one machine passes on the next. `EDGEMEM_EXPLORE=1` tries new ones, to look for what is not known yet.
@@ -84,6 +85,33 @@ def vocabularies() -> Path:
     found = sorted(_cache().glob("vocab-*"))
     assert found, "no vocabularies: run `make env` (they come out of the llama-cpp-python source package)"
     return found[-1]
+
+
+MADE_FOR = {
+    "qwen2": "Qwen-Qwen2.5-7B-Instruct",
+    "llama-bpe": "meta-llama-Llama-3.2-3B-Instruct",
+    "phi-3": "microsoft-Phi-3.5-mini-instruct",
+}
+"""Vocabularies, and the template that was made for each."""
+
+
+@pytest.fixture(scope="session")
+def chat_model(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Callable[[str], Path]:
+    """Return what gives a real chat model of random weights with a vocabulary and its template, written once for all tests."""
+    from ggufs import write_llama_gguf
+
+    folder = tmp_path_factory.mktemp("chat models")
+
+    def get(vocabulary: str) -> Path:
+        file = folder / f"{vocabulary}.gguf"
+        if not file.exists():
+            template = MADE_FOR.get(vocabulary, CHATML)
+            write_llama_gguf(
+                file, vocabularies=vocabularies, vocabulary=vocabulary, template=template, width=32
+            )
+        return file
+
+    return get
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-_TEXTS = msgspec.toml.decode(
+_TABLES = msgspec.toml.decode(
     (Path(__file__).parent / "data" / "estimated_texts.toml").read_bytes(),
     type=dict[str, dict[str, list[str]]],
 )
-LATIN, OTHERS = _TEXTS["latin"], _TEXTS["others"]
+LATIN, OTHERS = _TABLES["latin"], _TABLES["others"]

@@ -142,3 +142,13 @@ def held(program: str, path: Path) -> Iterator[None]:
         finally:
             other.stdin.close()
             other.wait()
+
+
+def block_before(memory: Memory, text: str, speaker: str) -> str:
+    """Return what memory puts before what somebody says in a new session."""
+    hooks = memory.hooks(session_id=f"{speaker} {text}", speaker=speaker)
+    loop = AgentLoop(Listener(), hooks=hooks, speaker=speaker)
+    content: str = loop.prepare(text).handed[0][-1]["content"]
+    loop.abort()
+    assert loop.hooks.failures() == []
+    return content.removesuffix(text)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 from llama_server import RunningServer
 from talks import grown
 
@@ -22,15 +21,9 @@ Open = Callable[[], Any]
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+def file(chat_model: Callable[[str], Path]) -> Path:
     """Return a real model of random weights."""
-    return write_llama_gguf(
-        tmp_path_factory.mktemp("model") / "phi-3.gguf",
-        vocabularies=vocabularies,
-        vocabulary="phi-3",
-        template="microsoft-Phi-3.5-mini-instruct",
-        width=32,
-    )
+    return chat_model("phi-3")
 
 
 @pytest.fixture(scope="module", params=["in process", "over a socket"])

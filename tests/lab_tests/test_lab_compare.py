@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import sys
 from pathlib import Path
@@ -10,21 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab import compare, peers
-from lab.peers import SCRIPT, Peer
-
-
-def test_peer_program_imports_nothing_of_ours() -> None:
-    """The peer's Python has the standard library and the peer, whatever else is imported by name when it runs."""
-    imported = {
-        name.split(".")[0]
-        for node in ast.walk(ast.parse(SCRIPT.read_text(encoding="utf-8")))
-        for name in (
-            [alias.name for alias in node.names] if isinstance(node, ast.Import)
-            else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        )
-    }  # fmt: skip
-    assert imported <= set(sys.stdlib_module_names)
-    assert "sqlite3" not in imported
+from lab.peers import Peer
 
 
 def test_peer_figures_are_compared_question_by_question(
@@ -44,21 +29,7 @@ def test_peer_figures_are_compared_question_by_question(
     monkeypatch.setattr(peers, "PEERS", {"engrava": peer})
     monkeypatch.setattr(peers, "python_of", lambda _peer, _folder: Path(sys.executable))
     monkeypatch.setattr(peers, "version_of", lambda _peer, _python: "0")
-    talk = {
-        "sample_id": "talk",
-        "conversation": {
-            "session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_1": [
-                {"speaker": "Ana", "dia_id": "D1:1", "text": "My sister has moved to Lisbon."},
-                {"speaker": "Bo", "dia_id": "D1:2", "text": "The dentist took out a wisdom tooth."},
-            ],
-        },
-        "qa": [
-            {"question": "Where did the sister move?", "evidence": ["D1:1"], "category": 4},
-            {"question": "What did the dentist take out?", "evidence": ["D1:2"], "category": 4},
-            {"question": "Never said?", "evidence": ["D1:2"], "category": 5},
-        ],
-    }
+    talk = json.loads((Path(__file__).parents[1] / "data" / "corpora.json").read_text("utf-8"))["compared"]
     data = tmp_path / "talk.json"
     data.write_text(json.dumps([talk]))
     figures = compare.run(data=data, rows=0, peers="engrava", home=tmp_path)

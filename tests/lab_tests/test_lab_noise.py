@@ -5,14 +5,8 @@ Misheard names and words are measured by pairs of our own, half of which nobody 
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-import edgemem
-from edgemem.bench.ground import quiet
-from edgemem.recall.text.analyse import plain_words
-from lab.names import OTHERS, K, fill, finds, grouped, pairs
 from lab.noise import noisy, spoken, word_errors
 from lab.weeks import weeks
 from lab.weeks_world import FormSet
@@ -43,8 +37,7 @@ def test_what_is_read_aloud(text: str, words: str) -> None:
     assert said(text) == words.split()
 
 
-@pytest.mark.parametrize("forms", ["learnt", "unseen"])
-@pytest.mark.parametrize("rate", [0.1, 0.2])
+@pytest.mark.parametrize(("forms", "rate"), [("learnt", 0.1), ("unseen", 0.2)])
 def test_as_many_mistakes_as_asked_for(forms: FormSet, rate: float) -> None:
     """The Levenshtein distance over the words of what was told, and of what is asked, is within .01 of the rate."""
     clean = weeks(1, forms)
@@ -58,20 +51,3 @@ def test_as_many_mistakes_as_asked_for(forms: FormSet, rate: float) -> None:
     for both in (told, asked):
         errors = sum(word_errors(said(one), other.split()) for one, other in both)
         assert errors / sum(len(said(one)) for one, _ in both) == pytest.approx(rate, abs=0.01)
-
-
-def test_each_memory_knows_sixty_others(tmp_path: Path) -> None:
-    """Every pair is asked once, in a memory of sixty-one people; by the right name, everybody is found."""
-    asked = pairs("tuned")
-    groups = grouped(asked)
-    assert sorted(pair for group in groups for pair in group) == sorted(asked)
-    assert all(
-        len({tuple(plain_words(name)) for name, _ in group}) == len(group) <= OTHERS + 1 for group in groups
-    )
-    with edgemem.open(tmp_path / "home", profile=quiet(), worker=False) as memory:
-        people = fill(memory, [name for name, _ in groups[-1]])
-        memory.idle(30)
-        assert len(people) == OTHERS + 1
-        assert {way for _, way in people.values()} == {"fact", "own fact", "turn"}
-        assert all(finds(memory, people, name, name.lower())[0] for name in people)
-        assert not finds(memory, people, next(iter(people)), "zzyzx")[0] or len(people) <= K

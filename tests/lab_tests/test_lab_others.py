@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counts import LONG
 from estimated_texts import LATIN, OTHERS
 
 from edgemem.bench.ground import EMBEDDER
 from edgemem.bench.model import write_model
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from lab import compaction, edgevox, estimate, facts, import_, languages, tokens, warm
+from lab import compaction, edgevox, estimate, import_, languages, warm
 from lab.answers import is_right
 
 
@@ -34,6 +35,8 @@ def test_a_reply_is_right_if_it_holds_most_of_the_answer(reply: str, answer: str
     assert is_right(reply, answer) == right
 
 
+@pytest.mark.long
+@pytest.mark.skipif(not LONG, reason="an experiment that takes long: `make test-long`")
 @pytest.mark.usefixtures("vocabularies")
 def test_bars_hold_on_texts_that_were_not_used() -> None:
     """Against the real vocabularies every language is within its bound, and the worst of 15 is named."""
@@ -83,22 +86,8 @@ def bars_of(figures: dict[str, Any], name: str) -> set[str]:
     return set(bars)
 
 
-def test_facts_reports_ratios_for_all_moments(tmp_path: Path) -> None:
-    """The facts bench asks each moment with and without `known_at`."""
-    figures = facts.run(superseded=400, times=3, home=tmp_path)
-    assert "facts_as_of_known_at" in bars_of(figures, "facts")
-    asked = [name for name in figures["times_primary_key"] if name.startswith("facts_as_of")]
-    assert len(asked) == 3 * (1 + 3)
-
-
-def test_tokens_are_made_of_new_segments_only(tmp_path: Path) -> None:
-    """Rendering tokenises each segment once."""
-    figures = tokens.run(turns=22, facts=25, home=tmp_path)
-    assert bars_of(figures, "tokens") == {"rendered_ratio"}
-    assert figures["rendered_ratio"] <= 1.0
-    assert figures["new_segments_bytes_per_turn"] > 0
-
-
+@pytest.mark.long
+@pytest.mark.skipif(not LONG, reason="an experiment that takes long: `make test-long`")
 def test_compaction_reports_both_sides_and_the_fallback(tmp_path: Path) -> None:
     """Turns with and without upkeep are compared, prompts that do not fit are fitted, and what is read again is counted."""
     figures = compaction.run(turns=9, window=2048, home=tmp_path)

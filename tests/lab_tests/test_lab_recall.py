@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from counts import LONG
 from hash_embedder import HashEmbedder
 
 from edgemem.config import Profile
@@ -17,7 +18,6 @@ from edgemem.errors import InvalidInputError
 from lab import recall
 from lab.recall_asking import (
     answer_words,
-    session_scores,
     share_told,
     turn_scores,
 )
@@ -31,55 +31,8 @@ from lab.recall_home import filled
 from lab.weeks import Weeks, weeks
 from lab.weeks_world import FormSet
 
-LOCOMO: dict[str, Any] = {
-    "sample_id": "talk-1",
-    "conversation": {
-        "speaker_a": "Ana",
-        "speaker_b": "Bo",
-        "session_1_date_time": "1:56 pm on 8 May, 2023",
-        "session_1": [
-            {"speaker": "Ana", "dia_id": "D1:1", "text": "My sister has moved to Lisbon."},
-            {"speaker": "Bo", "dia_id": "D1:2", "text": "Look here!", "blip_caption": "a red kayak on a lake"},
-        ],
-        "session_2_date_time": "12:09 am on 13 September, 2023",
-        "session_2": [
-            {"speaker": "Bo", "dia_id": "D2:1", "text": "The dentist took out a wisdom tooth."},
-            {"speaker": "Ana", "dia_id": "D2:2", "text": "Ouch."},
-        ],
-    },
-    "qa": [
-        {"question": "Where did the sister of Ana move?", "answer": "Lisbon", "evidence": ["D1:1"], "category": 4},
-        {"question": "Who has a kayak and a tooth less?", "answer": "Bo", "evidence": ["D1:2; D:2:1", "D", "D9:9"],
-         "category": 1},
-        {"question": "Is she happy?", "answer": "yes", "evidence": [], "category": 3},
-        {"question": "What did Bo's sister do?", "evidence": ["D1:1"], "category": 5},
-    ],
-}  # fmt: skip
-
-LONG: dict[str, Any] = {
-    "question_id": "one",
-    "question_type": "single-session-user",
-    "question": "Which instrument do I play?",
-    "answer": "the bassoon",
-    "question_date": "2023/05/30 (Tue) 23:40",
-    "haystack_session_ids": ["s1", "answer_s2", "answer_s3"],
-    "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 10:00", "2023/05/22 (Mon) 11:00"],
-    "haystack_sessions": [
-        [
-            {"role": "user", "content": "My train was late."},
-            {"role": "assistant", "content": "A bassoon, perhaps?"},
-        ],
-        [
-            {"role": "user", "content": "The bassoon that I play is from Prague.", "has_answer": True},
-            {"role": "assistant", "content": "Lovely."},
-        ],
-        [
-            {"role": "user", "content": "Tell me something."},
-            {"role": "assistant", "content": "You play the bassoon.", "has_answer": True},
-        ],
-    ],
-    "answer_session_ids": ["answer_s2", "answer_s3"],
-}
+CORPORA: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "corpora.json").read_text("utf-8"))
+LOCOMO, LONGMEMEVAL = CORPORA["locomo"], CORPORA["longmemeval"]
 
 
 def written(path: Path, records: Any) -> Path:
@@ -98,14 +51,6 @@ def test_recall_is_the_share_of_evidence_among_the_first() -> None:
     assert scores["recall@5"] == 0.5
     assert scores["recall@10"] == scores["recall@20"] == 1.0
     assert scores["session_recall@5"] == 0.5
-    assert scores["mrr"] == 0.5
-
-
-def test_longmemeval_discounts_as_its_scorer_does() -> None:
-    """Right sessions at places 2 and 4 of 5: 1/log2(2) + 1/log2(4) = 1.5, of 1 + 1/log2(2) = 2 possible."""
-    scores = session_scores(["a", "R1", "b", "R2", "c"], ["R1", "R2"], of=5)
-    assert scores["ndcg_any@5"] == pytest.approx(1.5 / 2)
-    assert scores["recall_all@5"] == scores["recall_any@5"] == 1.0
     assert scores["mrr"] == 0.5
 
 
@@ -150,7 +95,7 @@ def test_locomo_is_read_with_captions_times_and_crooked_references(tmp_path: Pat
 
 def test_longmemeval_is_read_as_its_retrieval_reads_it() -> None:
     """Only what the user said is memory; a session is right by its id, strictly by the user's own words."""
-    [case] = longmemeval_cases([LONG])
+    [case] = longmemeval_cases([LONGMEMEVAL])
     assert [one.text for one in case.said] == [
         "My train was late.",
         "The bassoon that I play is from Prague.",
@@ -240,10 +185,14 @@ def test_locomo_figures_are_those_of_a_small_case(tmp_path: Path) -> None:
 
 def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) -> None:
     """A question that only the assistant answered has no strict figures, one without an answer has none at all."""
-    right = {**LONG, "haystack_session_ids": ["s1", "answer_s2", "s3"], "answer_session_ids": ["answer_s2"]}
-    by_robot = {**LONG, "question_id": "two", "haystack_session_ids": ["s1", "s2", "answer_s3"],
+    right = {
+        **LONGMEMEVAL,
+        "haystack_session_ids": ["s1", "answer_s2", "s3"],
+        "answer_session_ids": ["answer_s2"],
+    }
+    by_robot = {**LONGMEMEVAL, "question_id": "two", "haystack_session_ids": ["s1", "s2", "answer_s3"],
                 "answer_session_ids": ["answer_s3"], "question_type": "single-session-assistant"}  # fmt: skip
-    nobody = {**LONG, "question_id": "three_abs", "haystack_session_ids": ["s1", "s2", "s3"],
+    nobody = {**LONGMEMEVAL, "question_id": "three_abs", "haystack_session_ids": ["s1", "s2", "s3"],
               "answer_session_ids": []}  # fmt: skip
     data = written(tmp_path / "long.json", [right, by_robot, nobody])
     figures = recall.run(data=data, embedder=False, home=tmp_path)
@@ -255,6 +204,8 @@ def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) 
     assert figures["bars"] == {}
 
 
+@pytest.mark.long
+@pytest.mark.skipif(not LONG, reason="an experiment that takes long: `make test-long`")
 def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

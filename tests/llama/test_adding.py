@@ -20,7 +20,7 @@ from edgemem.cli import main
 from edgemem.errors import DiskFullError, InvalidInputError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder, open_embedder
 from edgemem.llama.models import fetch as adding
-from edgemem.llama.models.catalog import Pin, pin_path, read_pin, sha256_of, write_pin
+from edgemem.llama.models.catalog import Pin, pin_path, sha256_of, write_pin
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import add_model
 from edgemem.llama.models.gguf import describe
@@ -104,29 +104,6 @@ def test_what_neither_embeds_nor_chats_is_refused(tmp_path: Path, vocabularies: 
         assert names(home / "models") == []
 
 
-def test_an_added_model_is_pinned_and_found_by_its_name(files: dict[str, Path], folder: Path) -> None:
-    """It takes no second place on the disk, and its checksum is kept beside it."""
-    name, path, _ = add_model(files["chat"], folder)
-    assert (name, path) == ("chat", folder / "chat.gguf")
-    assert path.samefile(files["chat"])
-    pin = read_pin(path)
-    assert pin is not None
-    assert (pin.sha256, pin.origin) == (sha256_of(path), str(files["chat"]))
-    assert names(folder) == ["chat.gguf", "chat.gguf.pin"]
-
-
-def test_adding_twice_changes_nothing_and_another_file_is_refused(
-    files: dict[str, Path], folder: Path
-) -> None:
-    """The name is taken until it is removed."""
-    add_model(files["chat"], folder, name="mine")
-    add_model(files["chat"], folder, name="mine")
-    add_model(folder / "mine.gguf", folder)
-    with pytest.raises(ModelError, match="edgemem models remove"):
-        add_model(files["base"], folder, name="mine")
-    assert sha256_of(folder / "mine.gguf") == sha256_of(files["chat"])
-
-
 def test_across_disks_it_is_copied(
     files: dict[str, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,25 +132,6 @@ def test_a_name_that_is_none_is_refused(files: dict[str, Path], folder: Path, na
         add_model(files["chat"], folder, name=name)
     assert len(str(caught.value)) < 500
     assert not folder.exists()
-
-
-def test_a_name_of_the_catalogue_brings_its_prefixes(minilm: Path, folder: Path, home: Path) -> None:
-    """What is asked and what is stored are embedded with what the model was trained with."""
-    name, path, _ = add_model(minilm, folder, name="multilingual-e5-small")
-    assert path.name == "multilingual-e5-small.gguf"
-    with (
-        open_embedder(name, home=home, n_ctx=64) as named,
-        LlamaEmbedder(minilm, n_ctx=64) as bare,
-    ):
-        (stored,) = named.embed_texts(["The keys hang by the door."])
-        assert np.array_equal(stored, bare.embed_texts(["passage: The keys hang by the door."])[0])
-        asked, wanted = (
-            named.embed_query("Where are the keys?"),
-            bare.embed_query("query: Where are the keys?"),
-        )
-        assert asked is not None
-        assert wanted is not None
-        assert np.array_equal(asked, wanted)
 
 
 def test_a_file_that_cannot_be_the_named_model_is_refused(
@@ -244,16 +202,6 @@ def test_prefixes_of_ones_own_are_kept_beside_the_model(
         add_model(files["chat"], folder, query_prefix="x")
 
 
-def test_a_damaged_pin_is_named(files: dict[str, Path], folder: Path, home: Path) -> None:
-    """Whoever opens the model hears which file to delete; listing goes on."""
-    _, path, _ = add_model(files["embedder"], folder, name="mine")
-    pin_path(path).write_bytes(random.Random(0).randbytes(50))
-    with pytest.raises(ModelError, match=r"mine\.gguf\.pin cannot be read"):
-        open_embedder("mine", home=home)
-    listed = {each["name"]: each["state"] for each in row("models", "list", home=home)}
-    assert listed["mine"] == "damaged"
-
-
 def test_chat_takes_a_model_by_its_name(files: dict[str, Path], home: Path) -> None:
     """Of the catalogue, or added; what is not here is told with the command that brings it."""
     row("models", "add", files["chat"], "--as", "phi-3.5-mini-instruct", home=home)
@@ -298,18 +246,6 @@ def test_add_list_verify_and_remove_tell_the_same(files: dict[str, Path], home: 
     assert nothing.output == "There is nothing of bge-reranker-v2-m3 on this machine.\n"
 
 
-def test_a_file_with_an_odd_name_gets_a_plain_one(
-    files: dict[str, Path], tmp_path: Path, folder: Path
-) -> None:
-    """Blanks and other letters become dashes; a link lends its own name, not that of the file behind it."""
-    odd = tmp_path / "Mein schönes Modell (v2).gguf"
-    odd.symlink_to(files["chat"])
-    name, path, _ = add_model(odd, folder)
-    assert name == "Mein-sch-nes-Modell-v2"
-    assert path.samefile(files["chat"])
-    assert not path.is_symlink()
-
-
 def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, Path], home: Path) -> None:
     """A file that was put there by hand is used, listed, and told about."""
     (home / "models").mkdir(parents=True)
@@ -320,14 +256,6 @@ def test_a_model_without_a_pin_is_unverified_until_it_is_added(files: dict[str, 
     assert "edgemem models add" in run("models", "verify", "mine", home=home).output
     row("models", "add", path, home=home)
     assert row("models", "verify", "mine", home=home)[0]["ok"]
-
-
-def test_what_is_no_model_among_the_models_is_listed_as_damaged(home: Path) -> None:
-    """One bad file does not hide the others."""
-    (home / "models").mkdir(parents=True)
-    (home / "models" / "page.gguf").write_text("<html>")
-    listed = {each["name"]: (each["kind"], each["state"]) for each in row("models", "list", home=home)}
-    assert listed["page"] == ("unknown", "damaged")
 
 
 def test_removing_a_model_of_the_catalogue_forgets_its_pin(minilm: Path, home: Path, folder: Path) -> None:
@@ -341,3 +269,25 @@ def test_removing_a_model_of_the_catalogue_forgets_its_pin(minilm: Path, home: P
     write_pin(pinned, Pin(sha256="0" * 64, bytes=1, origin="x"))
     row("models", "remove", "bge-small-en-v1.5", home=home)
     assert names(pinned.parent) == []
+
+
+def test_a_damaged_pin_is_named(files: dict[str, Path], folder: Path, home: Path) -> None:
+    """Whoever opens the model hears which file to delete; listing goes on."""
+    _, path, _ = add_model(files["embedder"], folder, name="mine")
+    pin_path(path).write_bytes(random.Random(0).randbytes(50))
+    with pytest.raises(ModelError, match=r"mine\.gguf\.pin cannot be read"):
+        open_embedder("mine", home=home)
+    listed = {each["name"]: each["state"] for each in row("models", "list", home=home)}
+    assert listed["mine"] == "damaged"
+
+
+def test_adding_twice_changes_nothing_and_another_file_is_refused(
+    files: dict[str, Path], folder: Path
+) -> None:
+    """The name is taken until it is removed."""
+    add_model(files["chat"], folder, name="mine")
+    add_model(files["chat"], folder, name="mine")
+    add_model(folder / "mine.gguf", folder)
+    with pytest.raises(ModelError, match="edgemem models remove"):
+        add_model(files["base"], folder, name="mine")
+    assert sha256_of(folder / "mine.gguf") == sha256_of(files["chat"])

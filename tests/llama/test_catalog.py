@@ -85,30 +85,6 @@ def test_every_checksum_is_known_or_said_to_be_unknown() -> None:
             assert entry.source is None
 
 
-def test_a_changed_file_is_told_apart(minilm: Path, tmp_path: Path) -> None:
-    """One flipped bit, or a missing end, fails the check in one sentence."""
-    data = bytearray(minilm.read_bytes())
-    data[-1] ^= 1
-    for content in (bytes(data), bytes(data[:-1])):
-        (tmp_path / "m.gguf").write_bytes(content)
-        with pytest.raises(ModelError, match="edgemem models get all-minilm-l6-v2"):
-            check_file(entry_of(DEFAULT_EMBEDDER), tmp_path / "m.gguf")
-    with pytest.raises(ModelError, match="cannot be read"):
-        check_file(entry_of(DEFAULT_EMBEDDER), tmp_path / "none.gguf")
-
-
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    """`find` returns None; `entry_of` says which names there are."""
-    assert find_entry("nope") is None
-    assert find_model("nope") is None
-    with pytest.raises(ModelError, match=DEFAULT_EMBEDDER):
-        entry_of("nope")
-    with pytest.raises(ModelError, match="edgemem models list"):
-        file_of("nope")
-    with pytest.raises(ModelError, match=r"edgemem models get phi-3\.5-mini-instruct"):
-        file_of("phi-3.5-mini-instruct")
-
-
 def test_a_damaged_catalogue_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither broken TOML nor an unknown key passes."""
     monkeypatch.setattr("edgemem.llama.models.catalog.catalogue_path", lambda: tmp_path / "catalog.toml")
@@ -129,17 +105,6 @@ def test_folders_are_searched_in_order(folders: dict[str, Path]) -> None:
         folder.mkdir(parents=True)
         (folder / "mine.gguf").touch()
         assert find_model("mine.gguf", home=folders["home"]) == folder / "mine.gguf"
-
-
-def test_get_writes_to_the_first_folder_that_can_be_written(
-    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder that cannot be made is passed over."""
-    assert folder_to_write() == folders["own"]
-    assert folders["own"].is_dir()
-    (folders["own"] / "file").touch()
-    monkeypatch.setenv("EDGEMEM_MODELS", str(folders["own"] / "file" / "below"))
-    assert folder_to_write() in model_folders()[1:]
 
 
 def test_list_shows_every_model_and_where_it_lies(minilm: Path, folders: dict[str, Path]) -> None:
@@ -185,3 +150,38 @@ def test_get_keeps_a_model_that_is_right(minilm: Path) -> None:
     answer = json.loads(CliRunner().invoke(models, ["get", "--json"]).stdout)
     assert (answer["fetched"], answer["path"]) == (False, str(minilm))
     assert CliRunner().invoke(models, ["get", "--quiet"]).output == ""
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    """`find` returns None; `entry_of` says which names there are."""
+    assert find_entry("nope") is None
+    assert find_model("nope") is None
+    with pytest.raises(ModelError, match=DEFAULT_EMBEDDER):
+        entry_of("nope")
+    with pytest.raises(ModelError, match="edgemem models list"):
+        file_of("nope")
+    with pytest.raises(ModelError, match=r"edgemem models get phi-3\.5-mini-instruct"):
+        file_of("phi-3.5-mini-instruct")
+
+
+def test_a_changed_file_is_told_apart(minilm: Path, tmp_path: Path) -> None:
+    """One flipped bit, or a missing end, fails the check in one sentence."""
+    data = bytearray(minilm.read_bytes())
+    data[-1] ^= 1
+    for content in (bytes(data), bytes(data[:-1])):
+        (tmp_path / "m.gguf").write_bytes(content)
+        with pytest.raises(ModelError, match="edgemem models get all-minilm-l6-v2"):
+            check_file(entry_of(DEFAULT_EMBEDDER), tmp_path / "m.gguf")
+    with pytest.raises(ModelError, match="cannot be read"):
+        check_file(entry_of(DEFAULT_EMBEDDER), tmp_path / "none.gguf")
+
+
+def test_get_writes_to_the_first_folder_that_can_be_written(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be made is passed over."""
+    assert folder_to_write() == folders["own"]
+    assert folders["own"].is_dir()
+    (folders["own"] / "file").touch()
+    monkeypatch.setenv("EDGEMEM_MODELS", str(folders["own"] / "file" / "below"))
+    assert folder_to_write() in model_folders()[1:]

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 
-from edgemem.errors import ModelError, TemplateError
+from edgemem.errors import ModelError
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-
-MODELS = {
-    "qwen2": "Qwen-Qwen2.5-7B-Instruct",
-    "llama-bpe": "meta-llama-Llama-3.2-3B-Instruct",
-    "phi-3": "microsoft-Phi-3.5-mini-instruct",
-}
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
-    """Return real models of random weights, one for each vocabulary."""
-    folder = tmp_path_factory.mktemp("models")
-    return {
-        name: write_llama_gguf(
-            folder / f"{name}.gguf", vocabularies=vocabularies, vocabulary=name, template=template, width=32
-        )
-        for name, template in MODELS.items()
-    }
 
 
 @pytest.fixture
-def chat(files: dict[str, Path]) -> Iterator[LlamaChat]:
+def chat(chat_model: Callable[[str], Path]) -> Iterator[LlamaChat]:
     """Return an open chat model with the vocabulary that loads fastest."""
-    with LlamaChat(files["phi-3"], n_ctx=2048, threads=1, batch=256) as chat:
+    with LlamaChat(chat_model("phi-3"), n_ctx=2048, threads=1, batch=256) as chat:
         yield chat
 
 
@@ -45,16 +25,6 @@ def opening() -> list[dict[str, Any]]:
         {"role": "system", "content": "You are a kitchen robot. " * 10},
         {"role": "user", "content": "Where is my cup? " * 10},
     ]
-
-
-def test_markers_are_not_spoken(chat: LlamaChat) -> None:
-    """Control tokens end a reply or add nothing to its text."""
-    vocabulary = chat.tokenizer.vocabulary
-    for special in vocabulary.specials:
-        if special.control:
-            assert vocabulary.piece(special.id) == b""
-    end = next(special for special in vocabulary.specials if special.text == "<|end|>")
-    assert vocabulary.ends_reply(end.id)
 
 
 def test_end_token_ends_the_reply(chat: LlamaChat, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,23 +38,10 @@ def test_end_token_ends_the_reply(chat: LlamaChat, monkeypatch: pytest.MonkeyPat
     assert again == reply[: len(again)]
 
 
-def test_shares_its_vocabulary(chat: LlamaChat, files: dict[str, Path]) -> None:
-    """The chat model's tokenizer counts like one that was opened apart, without loading a second vocabulary."""
-    with LlamaTokenizer(files["phi-3"]) as apart:
-        assert chat.tokenizer.fingerprint == apart.fingerprint
-        assert chat.tokenizer.render(opening()) == apart.render(opening())
-
-
-def test_a_template_that_prints_nothing(files: dict[str, Path]) -> None:
-    """A model whose template keeps from it what people say is refused when it is loaded."""
-    with pytest.raises(TemplateError, match="does not print what the user says"):
-        LlamaChat(files["phi-3"], n_ctx=512, threads=1, template="{# nothing #}")
-
-
-def test_damaged_model(tmp_path: Path, files: dict[str, Path], vocabularies: Path) -> None:
+def test_damaged_model(tmp_path: Path, chat_model: Callable[[str], Path], vocabularies: Path) -> None:
     """A missing file, no GGUF, half of one and one without weights are refused in one sentence."""
     (tmp_path / "text.gguf").write_text("hello" * 100)
-    (tmp_path / "half.gguf").write_bytes(files["phi-3"].read_bytes()[:2_000_000])
+    (tmp_path / "half.gguf").write_bytes(chat_model("phi-3").read_bytes()[:2_000_000])
     for file in (
         tmp_path / "missing.gguf",
         tmp_path / "text.gguf",

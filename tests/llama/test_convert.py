@@ -7,32 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_bert import LAYERS, POSITIONS, WIDTH, WORDS, write_tiny_bert
+from tiny_bert import WORDS, write_tiny_bert
 
 from edgemem.errors import ModelError
 from edgemem.llama.models.convert import convert_bert
-from edgemem.llama.models.gguf import read_header
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Return a folder of published weights."""
     return write_tiny_bert(tmp_path / "source")
-
-
-def test_the_header_holds_what_llama_cpp_needs(source: Path, tmp_path: Path) -> None:
-    """Sizes, pooling, the tokenizer's kind and its special tokens are in the GGUF."""
-    convert_bert(source, tmp_path / "m.gguf", name="tiny")
-    header = read_header(tmp_path / "m.gguf")
-    assert header.architecture == "bert"
-    assert header.number("embedding_length") == WIDTH
-    assert header.number("context_length") == POSITIONS
-    assert header.number("block_count") == LAYERS
-    assert header.number("pooling_type") == 1
-    assert header.metadata["tokenizer.ggml.token_type_count"] == 2
-    assert header.metadata["tokenizer.ggml.bos_token_id"] == WORDS.index("[CLS]")
-    assert header.metadata["tokenizer.ggml.eos_token_id"] == WORDS.index("[SEP]")
-    assert header.arrays["tokenizer.ggml.tokens"] == len(WORDS)
 
 
 def test_the_same_input_gives_the_same_bytes(source: Path, tmp_path: Path) -> None:
@@ -74,21 +58,6 @@ def test_another_kind_of_model_is_refused(
         convert_bert(source, tmp_path / "m.gguf", name="tiny")
 
 
-def test_damaged_weights_are_refused(source: Path, tmp_path: Path) -> None:
-    """Half a safetensors file is an error of ours, not of a library underneath."""
-    weights = source / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(ModelError, match="damaged"):
-        convert_bert(source, tmp_path / "m.gguf", name="tiny")
-
-
-def test_a_missing_file_is_named(source: Path, tmp_path: Path) -> None:
-    """Without a vocabulary there is nothing to convert."""
-    (source / "vocab.txt").unlink()
-    with pytest.raises(ModelError, match=r"vocab\.txt"):
-        convert_bert(source, tmp_path / "m.gguf", name="tiny")
-
-
 def test_a_vocabulary_with_a_token_twice_is_refused(source: Path, tmp_path: Path) -> None:
     """llama.cpp would end the process when it loads such a file."""
     (source / "vocab.txt").write_text("\n".join([*WORDS[:-1], "hello"]) + "\n")
@@ -102,4 +71,19 @@ def test_without_the_extra_the_error_says_what_to_install(
     """The two packages are an extra that only `models get` needs."""
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(ModelError, match=r"pip install gguf$"):
+        convert_bert(source, tmp_path / "m.gguf", name="tiny")
+
+
+def test_damaged_weights_are_refused(source: Path, tmp_path: Path) -> None:
+    """Half a safetensors file is an error of ours, not of a library underneath."""
+    weights = source / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ModelError, match="damaged"):
+        convert_bert(source, tmp_path / "m.gguf", name="tiny")
+
+
+def test_a_missing_file_is_named(source: Path, tmp_path: Path) -> None:
+    """Without a vocabulary there is nothing to convert."""
+    (source / "vocab.txt").unlink()
+    with pytest.raises(ModelError, match=r"vocab\.txt"):
         convert_bert(source, tmp_path / "m.gguf", name="tiny")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ggufs import write_llama_gguf, write_reranker_gguf
+from ggufs import write_reranker_gguf
 from tiny_bert import write_tiny_bert
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.embedder import LlamaEmbedder, llama_embed, open_embedder
+from edgemem.llama.embedder import LlamaEmbedder, open_embedder
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.gguf import read_header
 
@@ -45,21 +45,6 @@ class Begun:
         if self.left <= 0:
             self.event.set()
         return self.turn is not None and self.turn.is_set()
-
-
-def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the cosine of two unit vectors."""
-    return float(np.dot(a, b))
-
-
-def test_vectors_are_float32_of_unit_length(embedder: LlamaEmbedder) -> None:
-    """For queries and texts alike."""
-    query = embedder.embed_query("Where are my keys?")
-    rows = embedder.embed_texts(["The keys hang by the door.", "", "a"])
-    assert query.dtype == rows.dtype == np.float32
-    assert (query.shape, rows.shape) == ((384,), (3, 384))
-    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
-    assert np.linalg.norm(query) == pytest.approx(1, abs=1e-5)
 
 
 def test_8_bits_are_as_good_as_the_original(embedder: LlamaEmbedder) -> None:
@@ -124,20 +109,6 @@ def test_the_context_never_exceeds_what_the_model_was_trained_for(tiny: Path) ->
     """Asking for more than the model's 64 positions would end the process in llama.cpp; here it is cut."""
     with LlamaEmbedder(tiny, n_ctx=4096) as embedder:
         assert embedder.embed_texts(["a b c d " * 100]).shape == (1, 32)
-
-
-def test_senseless_settings_are_refused(minilm: Path) -> None:
-    """No thread, or no room for a text."""
-    for settings in ({"threads": 0}, {"n_ctx": 2}):
-        with pytest.raises(InvalidInputError):
-            LlamaEmbedder(minilm, **settings)
-
-
-def test_prefixes_stand_before_the_text(minilm: Path, embedder: LlamaEmbedder) -> None:
-    """Models that tell questions from texts get what they were trained with."""
-    with LlamaEmbedder(minilm, query_prefix="query: ", text_prefix="passage: ") as prefixed:
-        assert np.array_equal(prefixed.embed_query("cats"), embedder.embed_query("query: cats"))
-        assert np.array_equal(prefixed.embed_texts(["cats"]), embedder.embed_texts(["passage: cats"]))
 
 
 def test_the_fingerprint_tells_what_makes_other_vectors(
@@ -220,43 +191,6 @@ def test_a_question_asked_again_is_remembered(minilm: Path) -> None:
         assert embedder.embed_query("one") is not first
 
 
-def test_eight_threads_get_their_own_vectors(embedder: LlamaEmbedder) -> None:
-    """Queries and texts from eight threads at once are neither mixed up nor lost."""
-    texts = [
-        f"sentence number {i} about the {word}" for i, word in enumerate(["cat", "oven", "key", "tea"] * 8)
-    ]
-    wanted = embedder.embed_texts(texts)
-
-    def ask(i: int) -> bool:
-        rows = embedder.embed_texts(texts[i : i + 2])
-        query = embedder.embed_query(texts[i])
-        return bool(np.array_equal(rows, wanted[i : i + 2]) and np.array_equal(query, wanted[i]))
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(ask, range(len(texts) - 1)))
-
-
-def test_after_close_every_call_says_so(minilm: Path) -> None:
-    """From any thread, also for what is remembered; closing twice is fine, and so is closing unused."""
-    embedder = LlamaEmbedder(minilm)
-    embedder.embed_query("one")
-    embedder.close()
-    embedder.close()
-    assert embedder.closed
-    for call in (
-        lambda: embedder.embed_query("one"),
-        lambda: embedder.embed_texts(["two"]),
-        lambda: embedder.embed_texts([]),
-        lambda: embedder.embed_until(["two"], lambda: False),
-        embedder.warm,
-    ):
-        with pytest.raises(ClosedError, match="was closed"):
-            call()
-        with ThreadPoolExecutor(1) as pool, pytest.raises(ClosedError):
-            pool.submit(call).result()
-    LlamaEmbedder(minilm).close()
-
-
 def test_closing_wakes_whoever_waits(minilm: Path) -> None:
     """Work in the queue ends with ClosedError, not never."""
     embedder = LlamaEmbedder(minilm)
@@ -309,46 +243,6 @@ def test_a_model_of_nonsense_numbers_is_told(tiny: Path) -> None:
         embedder.embed_query("hello")
 
 
-def test_a_decoder_embeds_too(vocabularies: Path, tmp_path: Path) -> None:
-    """A model that generates gives the mean of its tokens; of no token at all, the zero vector."""
-    write_llama_gguf(tmp_path / "chat.gguf", vocabularies=vocabularies, layers=1, width=32)
-    with LlamaEmbedder(tmp_path / "chat.gguf", n_ctx=64) as embedder:
-        rows = embedder.embed_texts(["hello robot", "", "word " * 1000, "hello robot"])
-    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
-    assert np.array_equal(rows[0], rows[3])
-
-
-def test_open_by_name_takes_what_the_catalogue_says(minilm: Path, tiny: Path) -> None:
-    """A name of the catalogue, or a path; what is not here is named with the command that brings it."""
-    with open_embedder("all-minilm-l6-v2") as named, LlamaEmbedder(minilm, n_ctx=256) as by_hand:
-        assert named.path == minilm
-        assert named.fingerprint == by_hand.fingerprint
-    with open_embedder(str(tiny)) as own:
-        assert own.dimensions == 32
-    with pytest.raises(ModelError, match="edgemem models get nope"):
-        open_embedder("nope")
-
-
-def test_llama_embed_normalises_and_takes_turns(minilm: Path, embedder: LlamaEmbedder) -> None:
-    """A `Llama` that the caller has becomes a function that several threads may call."""
-    from edgemem.llama.backend import llama
-
-    llm = llama().Llama(
-        str(minilm), embedding=True, n_ctx=256, n_batch=256, n_ubatch=256, n_threads=1, verbose=False
-    )
-    try:
-        embed = llama_embed(llm)
-        texts = ["The keys hang by the door.", "", "half a \ud800 surrogate\0"] * 8
-        with ThreadPoolExecutor(8) as pool:
-            rows = list(pool.map(embed, texts))
-    finally:
-        llm.close()
-    wanted = embedder.embed_texts(texts)
-    assert all(
-        cosine(np.array(row, np.float32), want) > 0.999 for row, want in zip(rows, wanted, strict=True)
-    )
-
-
 def test_an_embedder_knows_what_the_catalogue_or_its_file_says(
     minilm: Path, tmp_path: Path, vocabularies: Path
 ) -> None:
@@ -368,3 +262,21 @@ def test_an_embedder_knows_what_the_catalogue_or_its_file_says(
         tmp_path / "endless.gguf", vocabularies=vocabularies, head=False, languages=("xx",) * 1000
     )
     assert read_header(endless).languages == ()
+
+
+def test_senseless_settings_are_refused(minilm: Path) -> None:
+    """No thread, or no room for a text."""
+    for settings in ({"threads": 0}, {"n_ctx": 2}):
+        with pytest.raises(InvalidInputError):
+            LlamaEmbedder(minilm, **settings)
+
+
+def test_open_by_name_takes_what_the_catalogue_says(minilm: Path, tiny: Path) -> None:
+    """A name of the catalogue, or a path; what is not here is named with the command that brings it."""
+    with open_embedder("all-minilm-l6-v2") as named, LlamaEmbedder(minilm, n_ctx=256) as by_hand:
+        assert named.path == minilm
+        assert named.fingerprint == by_hand.fingerprint
+    with open_embedder(str(tiny)) as own:
+        assert own.dimensions == 32
+    with pytest.raises(ModelError, match="edgemem models get nope"):
+        open_embedder("nope")

@@ -62,29 +62,6 @@ def test_other_scripts_and_code_are_never_counted_too_low(
     assert 1.0 <= estimated / dearest <= 1.45
 
 
-def test_whole_conversation(tokenizers: list[LlamaTokenizer]) -> None:
-    """With roles, markers and a generation prompt the estimate stays on the safe side, two texts of each language."""
-    texts = [text for each in (LATIN, OTHERS) for texts in each.values() for text in texts[:2]]
-    messages = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
-    estimated = EstimateTokenizer().count(messages)
-    dearest = max(tokenizer.count(messages) for tokenizer in tokenizers)
-    assert 1.0 <= estimated / dearest <= 1.3
-
-
-def test_tool_calls_and_schemas_count() -> None:
-    """Arguments of a tool call and the schemas on offer take tokens."""
-    call = {
-        "id": "1",
-        "type": "function",
-        "function": {"name": "note", "arguments": '{"text": "' + "word " * 500 + '"}'},
-    }
-    called = [{"role": "assistant", "content": None, "tool_calls": [call]}]
-    assert estimate_tokens(called) > 500
-    tokenizer = EstimateTokenizer()
-    schema = {"type": "function", "function": {"name": "note", "description": "Write down. " * 20}}
-    assert tokenizer.count(called, tools=[schema]) > tokenizer.count(called) + 60
-
-
 def test_estimate_tokens_of_the_seed(tokenizers: list[LlamaTokenizer]) -> None:
     """`estimate_tokens` takes any iterable, and a tokenizer, a chat model or a `count_tokens` object as its llm."""
     messages = [
@@ -157,28 +134,6 @@ def test_a_llama_counts_exactly_through_its_own_template(model: Any, file: Path)
         assert tokenizer_of(model) is tokenizer_of(model)
 
 
-def test_a_llama_without_a_template_counts_as_chatml(tmp_path: Path, vocabularies: Path) -> None:
-    """A model that was not made to chat counts all the same."""
-    path = write_llama_gguf(tmp_path / "plain.gguf", vocabularies=vocabularies, template=None)
-    opened = llama().Llama(str(path), n_ctx=256, n_threads=1, verbose=False)
-    try:
-        found = tokenizer_of(opened)
-        assert found.count(TALK) == len(
-            opened.tokenize(found.render(TALK).text.encode(), add_bos=False, special=True)
-        )
-    finally:
-        opened.close()
-
-
-def test_messages_that_a_template_refuses_are_counted(tmp_path: Path, vocabularies: Path) -> None:
-    """A part of a conversation has a size too."""
-    path = write_llama_gguf(
-        tmp_path / "strict.gguf", vocabularies=vocabularies, template="{{ raise_exception('no') }}"
-    )
-    with LlamaTokenizer(path) as strict:
-        assert estimate_tokens(TALK, strict) > sum(len(strict.encode(m["content"])) for m in TALK)
-
-
 def test_a_closed_llama_is_an_estimate_and_no_crash(file: Path) -> None:
     """A model that is gone takes its vocabulary with it; it is neither read nor kept."""
     opened = llama().Llama(str(file), n_ctx=256, n_threads=1, verbose=False)
@@ -199,13 +154,6 @@ def test_budgets_count_with_count_tokens() -> None:
         assert estimate_tokens(_sent(hook, Letters()), Letters()) <= 9000
 
 
-@pytest.mark.parametrize("wrong", ["hello", {"role": "user", "content": "hi"}, [None], ["hi"]])
-def test_what_is_no_message_is_refused(wrong: Any) -> None:
-    """One sentence says what is wanted."""
-    with pytest.raises(InvalidInputError, match="message"):
-        estimate_tokens(wrong)
-
-
 def test_megabytes_are_estimated_by_samples() -> None:
     """A text that fits no window costs no seconds; what is said of it is no less than of all of it."""
     seen: list[int] = []
@@ -222,3 +170,19 @@ def test_megabytes_are_estimated_by_samples() -> None:
     assert sum(seen) < 200_000
     whole = 300_000 * len(EstimateTokenizer().encode("é " * 1000)) / 1000
     assert whole * 0.99 <= estimated <= whole * 1.05
+
+
+def test_messages_that_a_template_refuses_are_counted(tmp_path: Path, vocabularies: Path) -> None:
+    """A part of a conversation has a size too."""
+    path = write_llama_gguf(
+        tmp_path / "strict.gguf", vocabularies=vocabularies, template="{{ raise_exception('no') }}"
+    )
+    with LlamaTokenizer(path) as strict:
+        assert estimate_tokens(TALK, strict) > sum(len(strict.encode(m["content"])) for m in TALK)
+
+
+@pytest.mark.parametrize("wrong", ["hello", {"role": "user", "content": "hi"}, [None], ["hi"]])
+def test_what_is_no_message_is_refused(wrong: Any) -> None:
+    """One sentence says what is wanted."""
+    with pytest.raises(InvalidInputError, match="message"):
+        estimate_tokens(wrong)

@@ -10,41 +10,32 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from ggufs import write_llama_gguf
 from llama_server import RunningServer
 from talks import TOOLS, grown, opening, talk
 
 from edgemem.config import ChatSettings
-from edgemem.errors import ConfigError, ContextOverflowError, ServerError, TemplateError
-from edgemem.llama.chat import LlamaChat
+from edgemem.errors import ConfigError, ContextOverflowError, ServerError
 from edgemem.llama.protocols import Prompt, Segment
 from edgemem.llama.server.chat import HttpLlama, ServerReply
 from edgemem.llama.server.client import Address, Connection, Step, Timings
-from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.log import TokenLog
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
-MODELS = {
-    "qwen2": "Qwen-Qwen2.5-7B-Instruct",
-    "llama-bpe": "meta-llama-Llama-3.2-3B-Instruct",
-    "phi-3": "microsoft-Phi-3.5-mini-instruct",
-}
+MODELS = ("qwen2", "llama-bpe", "phi-3")
 Start = Callable[..., RunningServer]
 SHORT = [{"role": "user", "content": "Where is my cup?"}]
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> dict[str, Path]:
+def files(
+    tmp_path_factory: pytest.TempPathFactory, vocabularies: Path, chat_model: Callable[[str], Path]
+) -> dict[str, Path]:
     """Return real models of random weights, one for each vocabulary, and a slow one."""
     folder = tmp_path_factory.mktemp("models")
-    templates = {**MODELS, "llama-spm": CHATML}
-    written = {
-        name: write_llama_gguf(
-            folder / f"{name}.gguf", vocabularies=vocabularies, vocabulary=name, template=template, width=32
-        )
-        for name, template in templates.items()
-    }
+    written = {name: chat_model(name) for name in (*MODELS, "llama-spm")}
     # this one takes some 10 ms for a token, so that a test can act in the middle of a reply
     written["slow"] = write_llama_gguf(
         folder / "slow.gguf", vocabularies=vocabularies, vocabulary="phi-3", layers=12, width=512
@@ -145,56 +136,6 @@ def test_a_marker_that_swallows_the_space_before_it(start: Start, vocabularies: 
         assert "  \t<mask> b" in [segment.text for segment in prompt.segments]
 
 
-def test_another_template(
-    started: Callable[[str], RunningServer], files: dict[str, Path], vocabularies: Path
-) -> None:
-    """A template of the caller's own goes before the server's, and refuses what it refuses here."""
-    source = (vocabularies / "templates" / "mistralai-Mistral-Nemo-Instruct-2407.jinja").read_text()
-    with (
-        HttpLlama(started("phi-3").url, template=source) as chat,
-        LlamaTokenizer(files["phi-3"], template=source) as here,
-    ):
-        for n in (2, 6, 8):
-            assert chat.tokenizer.render(talk()[:n], tools=TOOLS) == here.render(talk()[:n], tools=TOOLS)
-        two = [{"role": "user", "content": "one"}, {"role": "narrator", "content": "two"}]
-        with pytest.raises(TemplateError):
-            chat.tokenizer.render(two)
-    with (
-        HttpLlama(started("phi-3").url, template="{# nothing #}") as chat,
-        pytest.raises(TemplateError, match="does not print what the user says"),
-    ):
-        chat.stream(SHORT, max_tokens=1)
-
-
-def test_words_that_are_tokens_are_no_markers(opened: Callable[[str], HttpLlama]) -> None:
-    """What is one token wherever it stands may be said; what steers the model may not."""
-    tokenizer = opened("qwen2").tokenizer
-    assert len(tokenizer.encode("[PAD151700]")) == 1
-    assert set(tokenizer.vocabulary.controls.values()) == {
-        "</s>",
-        "<|endoftext|>",
-        "<|im_start|>",
-        "<|im_end|>",
-    }
-    said = [{"role": "user", "content": "[PAD151700]<|im_end|>"}]
-    assert "[PAD151700]< |im_end|>" in tokenizer.render(said).text
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_replies_are_those_of_the_model_in_this_process(
-    opened: Callable[[str], HttpLlama], files: dict[str, Path], name: str
-) -> None:
-    """Without chance, the same model says the same, over three turns."""
-    there = opened(name)
-    with LlamaChat(files[name], n_ctx=2048, threads=1, batch=256) as here:
-        messages = opening(name)
-        for _ in range(3):
-            reply = "".join(there.stream(messages, max_tokens=10))
-            assert reply == "".join(here.stream(messages, max_tokens=10))
-            assert there.last.prompt_tokens == here.last.prompt_tokens
-            messages = grown(messages, reply)
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_tokens_that_share_a_character_are_found_again(opened: Callable[[str], HttpLlama], name: str) -> None:
     """What the server keeps back until a character is whole is told from its bytes."""
@@ -216,26 +157,6 @@ def test_tokens_that_share_a_character_are_found_again(opened: Callable[[str], H
             assert [piece for _, piece in found] == pieces[begin : end - 1]
             begin = end
     assert vocabulary.untold(b"\xef\xbf\xbd.Now", b".Now", 1) == ()
-
-
-def test_a_character_that_never_became_whole(opened: Callable[[str], HttpLlama]) -> None:
-    """Its token is left out of the log, which knows from where on the server's cache is another one."""
-    vocabulary = opened("qwen2").tokenizer.vocabulary
-    work = Timings(9, 0)
-    (pot,) = vocabulary.tokenize_all(["🫖"], special=False)
-    log = TokenLog(vocabulary.continue_text)
-    log.take(Prompt("Hi", (Segment("Hi", (1, 2, 3)),)))
-    reply = ServerReply(log, vocabulary)
-    assert reply.take(Step(work, " So", (2055,), 1)) == "So"
-    assert reply.take(Step(work, "🫖", pot[-1:], 1 + len(pot))) == "🫖"
-    assert reply.ids == [2055, *pot]
-    assert reply.sure == 4 + len(pot)
-    assert reply.take(Step(work, "\ufffd.Now", (13244,), 3 + len(pot))) == "\ufffd.Now"
-    assert reply.take(Step(work, "!", (0,), 4 + len(pot))) == "!"
-    assert reply.ids == [2055, *pot, 13244, 0]
-    assert log.ids == [1, 2, 3, *reply.ids]
-    assert reply.sure == 4 + len(pot)
-    assert reply.text == "So🫖\ufffd.Now!"
 
 
 # -- the same cache --------------------------------------------------------------------------------------
@@ -358,35 +279,6 @@ def test_a_stop_is_obeyed_while_the_server_stands_still(start: Start) -> None:
 # -- faults ----------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_dies_in_the_middle(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    """What came is kept, one error tells, and the next call finds the server again and says that its cache is cold."""
-    server = start("slow")
-    with HttpLlama(server.url) as chat:
-        reply = chat.stream(SHORT, max_tokens=1500)
-        said = [next(reply) for _ in range(3)]
-        server.kill()
-        with pytest.raises(ServerError, match="ended in the middle of its answer"):
-            said.extend(reply)
-        assert len(said) >= 3
-        assert chat.last.text == "".join(said)
-        assert chat.last.stopped == "interrupted"
-        kept = list(chat.last.ids)
-        with pytest.raises(ServerError, match="No server answers"):
-            list(chat.stream(SHORT, max_tokens=5))
-
-        start("slow", port=server.port)
-        messages = grown(SHORT, "".join(said))
-        with caplog.at_level(logging.WARNING):
-            assert list(chat.stream(messages, max_tokens=5))
-        assert chat.last.evaluated_tokens == chat.last.prompt_tokens
-        assert chat.lost_tokens > len(kept)
-        assert "evaluated them again" in caplog.text
-        at = chat.log.ids.index(kept[0], chat.tokenizer.count(SHORT) - 1)
-        assert chat.log.ids[at : at + len(kept)] == kept
-        assert list(chat.stream(grown(messages, "Yes."), max_tokens=5))
-        assert chat.lost_tokens == 0
-
-
 def test_another_model_behind_the_same_address(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     """When the server comes back with another model, everything known of the old one's tokens is dropped."""
     server = start("phi-3")
@@ -441,18 +333,6 @@ def test_a_server_that_is_stuck(start: Start, monkeypatch: pytest.MonkeyPatch) -
         server.go_on()
         assert chat.last.text
         assert list(chat.stream(SHORT, max_tokens=5))
-
-
-def test_a_server_that_is_still_loading(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> None:
-    """A server that loads its model is waited for."""
-    server = RunningServer(llama_server, files["qwen2"], tmp_path)
-    try:
-        while not server.listens():
-            assert server.process.poll() is None
-        with HttpLlama(server.url) as chat:
-            assert list(chat.stream(opening(), max_tokens=2))
-    finally:
-        server.kill()
 
 
 @contextmanager
@@ -555,27 +435,12 @@ def test_addresses(text: str, host: str, port: int, file: str) -> None:
     assert (found.host, found.port, found.file) == (host, port, file)
 
 
+REFUSED = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "addresses.toml").read_bytes())
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
-        ("http://10.0.0.5:8080", r'10\.0\.0\.5 is not this machine, .* server_hosts = \["10\.0\.0\.5"\]'),
-        ("http://robot.local", "not this machine"),
-        ("http://127.0.0.1.evil.example", "not this machine"),
-        ("http://localhost.evil.example", "not this machine"),
-        ("http://0.0.0.0:8080", "not this machine"),
-        ("http://[::ffff:10.0.0.5]:80", "not this machine"),
-        ("http://me@10.0.0.5", "names no server"),
-        ("https://127.0.0.1", "names no server"),
-        ("127.0.0.1:8080", "names no server"),
-        ("http://127.0.0.1:8080/v1", "names no server"),
-        ("http://127.0.0.1:99999", "is no address"),
-        ("http://[::1", "is no address"),
-        ("unix://host/x.sock", "names no server"),
-        ("", "names no server"),
-        ("../../x", "names no server"),
-        ("http://127.0.0.1\x00:80", "no"),
-        ("http://\ud800", "no"),
-    ],
+    [*REFUSED.items(), ("", "names no server"), ("http://127.0.0.1\x00:80", "no"), ("http://\ud800", "no")],
 )
 def test_addresses_that_are_refused(text: str, says: str) -> None:
     """Nothing leaves this machine unasked, and what is no address is told in one sentence."""
@@ -584,11 +449,21 @@ def test_addresses_that_are_refused(text: str, says: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_server_behind_a_socket_file(start: Start, tmp_path: Path) -> None:
-    """A Unix domain socket serves as well, and `localhost` needs no name server."""
-    file = tmp_path / "llama.sock"
-    server = start(options=("--host", f"127.0.0.1,{file}"))
-    for url in (f"unix://{file}", f"http://localhost:{server.port}"):
-        with HttpLlama(url) as chat:
-            assert list(chat.stream(opening(), max_tokens=3))
-            assert chat.last.evaluated_tokens > 0
+def test_a_character_that_never_became_whole(opened: Callable[[str], HttpLlama]) -> None:
+    """Its token is left out of the log, which knows from where on the server's cache is another one."""
+    vocabulary = opened("qwen2").tokenizer.vocabulary
+    work = Timings(9, 0)
+    (pot,) = vocabulary.tokenize_all(["🫖"], special=False)
+    log = TokenLog(vocabulary.continue_text)
+    log.take(Prompt("Hi", (Segment("Hi", (1, 2, 3)),)))
+    reply = ServerReply(log, vocabulary)
+    assert reply.take(Step(work, " So", (2055,), 1)) == "So"
+    assert reply.take(Step(work, "🫖", pot[-1:], 1 + len(pot))) == "🫖"
+    assert reply.ids == [2055, *pot]
+    assert reply.sure == 4 + len(pot)
+    assert reply.take(Step(work, "\ufffd.Now", (13244,), 3 + len(pot))) == "\ufffd.Now"
+    assert reply.take(Step(work, "!", (0,), 4 + len(pot))) == "!"
+    assert reply.ids == [2055, *pot, 13244, 0]
+    assert log.ids == [1, 2, 3, *reply.ids]
+    assert reply.sure == 4 + len(pot)
+    assert reply.text == "So🫖\ufffd.Now!"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from ggufs import write_llama_gguf
 from llama_server import RunningServer, free_port
 
 import edgemem
@@ -40,15 +39,9 @@ class CallsATool:
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+def file(chat_model: Callable[[str], Path]) -> Path:
     """Return a real model of random weights."""
-    return write_llama_gguf(
-        tmp_path_factory.mktemp("model") / "phi-3.gguf",
-        vocabularies=vocabularies,
-        vocabulary="phi-3",
-        template="microsoft-Phi-3.5-mini-instruct",
-        width=32,
-    )
+    return chat_model("phi-3")
 
 
 @pytest.fixture

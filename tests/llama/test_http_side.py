@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 from llama_server import RunningServer, free_port
 
 import edgemem
@@ -20,6 +19,14 @@ from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory.health import check
+
+
+@pytest.fixture(scope="module")
+def one(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Return a server with one slot."""
+    with RunningServer(llama_server, file, tmp_path_factory.mktemp("one"), slots=1) as server:
+        yield server
+
 
 PROFILE = """
 [llama]
@@ -38,25 +45,15 @@ QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "Write down what s
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+def file(chat_model: Callable[[str], Path]) -> Path:
     """Return a real model of random weights."""
-    path = tmp_path_factory.mktemp("model") / "qwen2.gguf"
-    return write_llama_gguf(
-        path, vocabularies=vocabularies, vocabulary="qwen2", template="Qwen-Qwen2.5-7B-Instruct", width=32
-    )
+    return chat_model("qwen2")
 
 
 @pytest.fixture(scope="module")
 def two(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Return a server with two slots."""
     with RunningServer(llama_server, file, tmp_path_factory.mktemp("two"), slots=2) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def one(llama_server: Path, file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """Return a server with one slot."""
-    with RunningServer(llama_server, file, tmp_path_factory.mktemp("one"), slots=1) as server:
         yield server
 
 
@@ -83,28 +80,6 @@ def talk(model: HttpLlama, memory: edgemem.Memory, turns: int) -> tuple[AgentLoo
     return loop, figures
 
 
-def test_a_summary_leaves_the_conversation_where_it_was(two: RunningServer) -> None:
-    """The server's own timings: after an answer beside it, the next turn reads what is new and the last sampled token."""
-    with HttpLlama(two.url) as model:
-        talked = [{"role": "user", "content": "Where is my cup? " * 20}]
-        said = "".join(model.stream(talked, max_tokens=8))
-        side = model.beside(n_ctx=1024)
-        assert side is not None
-        made = side.answer(QUESTION, max_tokens=20)
-        assert made.stopped == "length"
-        assert (len(made.ids), made.evaluated_tokens) == (20, made.prompt_tokens)
-        known = len(model.log.ids)
-        talked += [{"role": "assistant", "content": said}, {"role": "user", "content": "And now?"}]
-        assert "".join(model.stream(talked, max_tokens=8))
-        assert model.lost_tokens == 0
-        assert model.last.evaluated_tokens == model.last.prompt_tokens - known + 1
-        again = side.answer(QUESTION, max_tokens=20)
-        assert again.ids == made.ids
-        assert again.evaluated_tokens < 5, "what it read is kept in its own slot"
-    with pytest.raises(ClosedError):
-        side.answer(QUESTION, max_tokens=8)
-
-
 def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, tmp_path: Path) -> None:
     """Over a compaction, each turn within an epoch reads its own tokens alone, though the model wrote in between."""
     with opened(tmp_path / "home", two.url) as memory, HttpLlama(two.url) as model:
@@ -121,24 +96,6 @@ def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, 
         assert len(own) >= len(figures) - 1 - epochs
         told = next(each for each in check(memory) if each.name == "compaction")
         assert told.detail.startswith("the chat model writes summaries in another slot of its server")
-
-
-def test_with_one_slot_summaries_are_of_sentences(one: RunningServer, tmp_path: Path) -> None:
-    """The planner has no model, and `check` says in one sentence why and what to do; so where no server answers."""
-    with opened(tmp_path / "home", one.url) as memory, HttpLlama(one.url) as model:
-        loop, _ = talk(model, memory, 1)
-        (compaction,) = (hook for hook in loop.hooks if isinstance(hook, ContextCompactionHook))
-        assert not isinstance(compaction.planner.summarizer, ModelSummarizer)
-        told = next(each for each in check(memory) if each.name == "compaction")
-        assert told.state == "warn"
-        assert told.detail == (
-            "summaries are made of sentences that were said: the server has one slot, the conversation's; start it with"
-            " -np 2"
-        )
-    with opened(tmp_path / "home", f"http://127.0.0.1:{free_port()}") as memory:
-        told = next(each for each in check(memory) if each.name == "compaction")
-        assert told.state == "warn"
-        assert "No server answers" in told.detail
 
 
 def test_whoever_speaks_stops_it(two: RunningServer) -> None:
@@ -193,3 +150,21 @@ def test_slots_of_others_are_left_alone(slot: int, summary_slot: int, slots: int
     why = why_no_slot(ChatSettings(slot=slot, summary_slot=summary_slot), slots)
     assert reason in why
     assert bool(reason) == bool(why)
+
+
+def test_with_one_slot_summaries_are_of_sentences(one: RunningServer, tmp_path: Path) -> None:
+    """The planner has no model, and `check` says in one sentence why and what to do; so where no server answers."""
+    with opened(tmp_path / "home", one.url) as memory, HttpLlama(one.url) as model:
+        loop, _ = talk(model, memory, 1)
+        (compaction,) = (hook for hook in loop.hooks if isinstance(hook, ContextCompactionHook))
+        assert not isinstance(compaction.planner.summarizer, ModelSummarizer)
+        told = next(each for each in check(memory) if each.name == "compaction")
+        assert told.state == "warn"
+        assert told.detail == (
+            "summaries are made of sentences that were said: the server has one slot, the conversation's; start it with"
+            " -np 2"
+        )
+    with opened(tmp_path / "home", f"http://127.0.0.1:{free_port()}") as memory:
+        told = next(each for each in check(memory) if each.name == "compaction")
+        assert told.state == "warn"
+        assert "No server answers" in told.detail

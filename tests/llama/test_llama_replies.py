@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,55 +24,7 @@ OBJECT = '{"name": "timer", "arguments": {"minutes": 6, "room": "bath"}}'
 NAMES = frozenset({"timer"})
 
 
-SPELLINGS = {
-    "qwen": f"<tool_call>\n{OBJECT}\n</tool_call>",
-    "never closed": f"<tool_call>\n{OBJECT}",
-    "other order": '<tool_call>{"arguments":{"room":"bath","minutes":6},"name":"timer"}</tool_call>',
-    "arguments as text": (
-        '<tool_call>{"name": "timer", "arguments": "{\\"minutes\\": 6, \\"room\\": \\"bath\\"}"}</tool_call>'
-    ),
-    "mistral": f"[TOOL_CALLS][{OBJECT[:-1]}, " + '"id": "abcdefghi"}]',
-    "mistral small": '[TOOL_CALLS]timer[ARGS]{"minutes": 6, "room": "bath"}',
-    "mistral with an id": '[TOOL_CALLS]timer[CALL_ID]abcdefghi[ARGS]{"minutes": 6, "room": "bath"}',
-    "phi 4": f"<|tool_call|>[{OBJECT}]<|/tool_call|>",
-    "phi 4, in words": f"functools[{OBJECT}]",
-    "granite 3": f"<|tool_call|>[{OBJECT}]",
-    "lfm": '<|tool_call_start|>[timer(minutes=6, room="bath")]<|tool_call_end|>',
-    "command r7b": (
-        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "timer", "parameters": {"minutes": 6, "room": "bath"}}]'
-        "<|END_ACTION|>"
-    ),
-    "functionary": '<function=timer>{"minutes": 6, "room": "bath"}</function>',
-    "gemma 4": '<|tool_call>call:timer{minutes:6,room:<|"|>bath<|"|>}<tool_call|>',
-    "llama": '{"type": "function", "name": "timer", "parameters": {"minutes": 6, "room": "bath"}}',
-    "llama's python": f"<|python_tag|>{OBJECT}",
-    "a bare list": f"[{OBJECT}]",
-    "a block of code": f"```json\n{OBJECT}\n```",
-}
-
-
-TAGGED = {
-    "qwen 3.5": (
-        "<tool_call>\n<function=timer>\n<parameter=minutes>\n6\n</parameter>\n<parameter=room>\nbath\n</parameter>\n"
-        "</function>\n</tool_call>"
-    ),
-    "minicpm": '<function name="timer"><param name="minutes">6</param><param name="room">bath</param></function>',
-    "glm": (
-        "<tool_call>timer\n<arg_key>minutes</arg_key>\n<arg_value>6</arg_value>\n<arg_key>room</arg_key>\n"
-        "<arg_value>bath</arg_value>\n</tool_call>"
-    ),
-}
-
-
-UNREAD = {
-    "gemma 4, broken": "<|tool_call>call:timer{minutes:}<tool_call|>",
-    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>timer<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-    "mistral, cut": '[TOOL_CALLS][{"name": "timer", "argu',
-    "llama, cut": '{"name": "timer", "parameters": {"minu',
-    "llama, cut within the name": '{"type": "function", "name": "tim',
-    "python": "<|python_tag|>print(1)",
-    "gpt-oss": '<|channel|>commentary to=functions.timer <|constrain|>json<|message|>{"minutes": 6}',
-}
+CALLS = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "calls.toml").read_bytes())
 
 
 def said(text: str) -> str:
@@ -80,10 +33,10 @@ def said(text: str) -> str:
     return "".join(map(voice.take, text)) + voice.end()
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("spelling", CALLS["spellings"])
 def test_a_call_is_read_and_not_spoken(spelling: str) -> None:
     """Whatever a model writes around a call, the loop gets the call and the voice nothing."""
-    text = SPELLINGS[spelling]
+    text = CALLS["spellings"][spelling]
     assert meaning_of(text, NAMES).calls == (Call("timer", {"minutes": 6, "room": "bath"}),)
     assert said(text).strip() == ""
 
@@ -102,19 +55,11 @@ def test_several_calls_in_one_reply() -> None:
         assert [call.name for call in meaning_of(text, names).calls] == ["timer", "oven"], text
 
 
-@pytest.mark.parametrize("spelling", TAGGED)
-def test_arguments_in_tags_are_text(spelling: str) -> None:
-    """What stands in a tag of its own is text until the tool's schema says otherwise."""
-    text = TAGGED[spelling]
-    assert meaning_of(text, NAMES).calls == (Call("timer", {"minutes": "6", "room": "bath"}),)
-    assert said(text).strip() == ""
-
-
-@pytest.mark.parametrize("spelling", UNREAD)
+@pytest.mark.parametrize("spelling", CALLS["unread"])
 def test_what_begins_like_a_call_is_not_spoken(spelling: str) -> None:
     """A call that was cut off, or in a form that is not read, calls nothing and is not read aloud."""
-    assert meaning_of(UNREAD[spelling], NAMES).calls == ()
-    assert said(UNREAD[spelling]).strip() == ""
+    assert meaning_of(CALLS["unread"][spelling], NAMES).calls == ()
+    assert said(CALLS["unread"][spelling]).strip() == ""
 
 
 def test_python_is_read_and_never_run() -> None:
@@ -124,15 +69,6 @@ def test_python_is_read_and_never_run() -> None:
     ]
     for text in ("f(a=g())", "f(1)", "f(a={1, 2})", "f(a=x)", "a.b(c=1)", "f(" * 200, "f(a=b'x')"):
         assert read_calls(text) == ([], 0), text
-
-
-def test_gemma_may_nest_and_quote() -> None:
-    """What stands between Gemma's quotes is text, whatever it looks like; everything else is JSON without quoted keys."""
-    text = 'call:f{a:{b:[1,<|"|>x: {y,z:1} "q"<|"|>],c:true},d:<|"|><|"|>,<|"|>e f<|"|>:null}'
-    assert read_calls(text) == (
-        [Call("f", {"a": {"b": [1, 'x: {y,z:1} "q"'], "c": True}, "d": "", "e f": None})],
-        len(text),
-    )
 
 
 def test_calls_as_templates_print_them(vocabularies: Path) -> None:
@@ -210,21 +146,6 @@ def test_another_meaning_is_rendered_anew(printed: str) -> None:
     assert behind('<tool_call>{"name":"timer","arguments":{"minutes":6}}</tool_call>', printed + REST) is None
 
 
-def test_the_order_of_calls_matters() -> None:
-    """Two calls in the other order are others; one of two is not both."""
-    other = PRINTED.replace("timer", "oven")
-    compact = [call.replace("\n", "") for call in (PRINTED, other)]
-    assert behind("".join(compact), f"{PRINTED}\n{other}{REST}") == REST
-    assert behind("".join(compact), f"{other}\n{PRINTED}{REST}") is None
-    assert behind("".join(compact), f"{PRINTED}{REST}") is None
-
-
-def test_a_reply_without_speech_is_no_reply() -> None:
-    """A thought alone says nothing that could be recognised: what stands there now is rendered anew."""
-    for reply in ("<think>\nhm", "<think>\nhm\n</think>\n\n"):
-        assert behind(reply, f"Sorry, I got stuck on that.{REST}") is None
-
-
 def test_a_thought_that_the_prompt_opened() -> None:
     """Where the prompt ends with the beginning of a thought, a reply begins within it, and so does what replaces it."""
     reply = "hm\n</think>\n\nFirst we bake."
@@ -259,3 +180,9 @@ def test_any_arguments_in_any_spelling(arguments: list[dict[str, Any]], compact:
     assert rest.strip() == REST
     changed = [*arguments[:-1], {**arguments[-1], "z": 0}]
     assert behind(reply, spelled(changed) + REST) is None
+
+
+def test_a_reply_without_speech_is_no_reply() -> None:
+    """A thought alone says nothing that could be recognised: what stands there now is rendered anew."""
+    for reply in ("<think>\nhm", "<think>\nhm\n</think>\n\n"):
+        assert behind(reply, f"Sorry, I got stuck on that.{REST}") is None

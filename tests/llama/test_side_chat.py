@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 
 from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
 from edgemem.llama.chat import LlamaChat
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Path:
+def file(chat_model: Callable[[str], Path]) -> Path:
     """Return a real model of random weights."""
-    path = tmp_path_factory.mktemp("model") / "phi-3.gguf"
-    template = "microsoft-Phi-3.5-mini-instruct"
-    return write_llama_gguf(path, vocabularies=vocabularies, vocabulary="phi-3", template=template, width=32)
+    return chat_model("phi-3")
 
 
 @pytest.fixture
@@ -90,17 +87,6 @@ def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: Lla
     assert side.answer(asked("Go."), max_tokens=8, stop=lambda: True).stopped == "interrupted"
 
 
-def test_what_does_not_fit_is_refused(chat: LlamaChat) -> None:
-    """A prompt that is too long, and a context that is too small, are told in one sentence."""
-    side = chat.beside(n_ctx=256)
-    with pytest.raises(ContextOverflowError, match="summary_ctx"):
-        side.answer(asked("Where is my cup? " * 60), max_tokens=10)
-    with pytest.raises(ContextOverflowError):
-        side.answer(asked("Hello."), max_tokens=255)
-    with pytest.raises(InvalidInputError, match="at least 256"):
-        chat.beside(n_ctx=32)
-
-
 def test_closing_the_model_stops_and_closes_it(file: Path) -> None:
     """A model that is closed while its second context writes waits for that, and neither can be asked again."""
     chat = LlamaChat(file, n_ctx=512, threads=1)
@@ -130,3 +116,14 @@ def test_closing_the_model_stops_and_closes_it(file: Path) -> None:
         chat.beside()
     side.close()
     chat.close()
+
+
+def test_what_does_not_fit_is_refused(chat: LlamaChat) -> None:
+    """A prompt that is too long, and a context that is too small, are told in one sentence."""
+    side = chat.beside(n_ctx=256)
+    with pytest.raises(ContextOverflowError, match="summary_ctx"):
+        side.answer(asked("Where is my cup? " * 60), max_tokens=10)
+    with pytest.raises(ContextOverflowError):
+        side.answer(asked("Hello."), max_tokens=255)
+    with pytest.raises(InvalidInputError, match="at least 256"):
+        chat.beside(n_ctx=32)

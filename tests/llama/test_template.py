@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from conftest import HandClock
 from hypothesis import given
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.errors import TemplateError
-from edgemem.llama.template.append_only import grows_by_appending
 from edgemem.llama.template.chat_template import CHATML, DATELESS, ChatTemplate, neutralise
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
@@ -49,11 +49,6 @@ def small(vocabularies: Path) -> Iterator[LlamaTokenizer]:
     """Return a small loaded vocabulary, whose model other tokenizers share."""
     with LlamaTokenizer(vocabularies / "ggml-vocab-llama-spm.gguf") as tokenizer:
         yield tokenizer
-
-
-def growth(small: LlamaTokenizer, template: str) -> Any:
-    """Ask how a template grows."""
-    return grows_by_appending(LlamaTokenizer.of(small.vocabulary, template=template))
 
 
 def test_content_may_be_parts_or_none() -> None:
@@ -90,48 +85,23 @@ def test_refusal_is_one_sentence() -> None:
         template.render([{"role": "user", "content": "one"}])
 
 
-SILENT = {
-    "nothing": " {# nothing #}",
-    "instructions only": '{% for m in messages %}{% if m.role == "system" %}{{ m.content }}{% endif %}{% endfor %}',
-    "roles only": "{% for m in messages %}<{{ m.role }}>{% endfor %}",
-}
+ODD = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "templates.toml").read_bytes())
 
 
-@pytest.mark.parametrize("silent", SILENT)
+@pytest.mark.parametrize("silent", ODD["silent"])
 def test_template_that_prints_no_user(silent: str) -> None:
     """A template that keeps from the model what people say is refused when it is first asked, in one sentence."""
-    template = ChatTemplate(SILENT[silent])
+    template = ChatTemplate(ODD["silent"][silent])
     for _ in range(2):
         with pytest.raises(TemplateError, match=r"does not print what the user says.*pass another template$"):
             template.render([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}])
 
 
-ENDLESS = {
-    "loops in loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-    "macros that call": (
-        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}"
-    ),
-    "text times a number": "{{ 'x' * 10 ** 9 }}",
-    "a list times a number": "{{ ([1] * 10 ** 9) | length }}",
-    "a huge number": "{{ 10 ** (10 ** 9) }}",
-    "doubling": "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
-    "adding": "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
-    "a block that doubles": (
-        "{% set ns = namespace(x='xxxx') %}{% for n in range(60) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}"
-    ),
-    "a macro that doubles": (
-        "{% macro f(n) %}{% if n %}{% set y = f(n - 1) %}{{ y }}{{ y }}{% else %}xxxx{% endif %}{% endmacro %}{{ f(60) }}"
-    ),
-    "arguments that double": "{% macro f(x, n) %}{% if n %}{{ f(x + x, n - 1) }}{% endif %}{% endmacro %}{{ f('xxxx', 60) }}",
-    "a long output": "{% for n in range(9999) %}{{ 'x' * 99999 }}{% endfor %}",
-}
-
-
-@pytest.mark.parametrize("endless", ENDLESS)
+@pytest.mark.parametrize("endless", ODD["endless"])
 def test_endless_template(endless: str) -> None:
     """A template that runs or grows without end is stopped, and said to be."""
     with pytest.raises(TemplateError, match=r"was stopped \(it .*\); pass another template$"):
-        ChatTemplate(ENDLESS[endless]).render([{"role": "user", "content": "hi"}])
+        ChatTemplate(ODD["endless"][endless]).render([{"role": "user", "content": "hi"}])
 
 
 @pytest.mark.parametrize(
@@ -143,53 +113,6 @@ def test_template_cannot_leave_its_sandbox(attack: str) -> None:
     with pytest.raises(TemplateError):
         ChatTemplate(attack).render(messages)
     assert len(messages) == 1
-
-
-def test_date_is_frozen(vocabularies: Path) -> None:
-    """A template that prints a date prints the given one, and always the same when none is given."""
-    template = ChatTemplate(source(vocabularies, "meta-llama-Llama-3.2-3B-Instruct"))
-    messages = [{"role": "user", "content": "hi"}]
-    assert "Today Date: 01 Feb 2026" in template.render(messages, now=1_769_904_000.0)
-    assert "Today Date: 01 Jan 2024" in template.render(messages)
-
-
-def test_own_lists_may_be_filled() -> None:
-    """A template may collect in lists of its own, and not change the tools, whose lists it is given."""
-    collect = "{% set a = [] %}{% for m in messages %}{% set _ = a.append(m.content) %}{% endfor %}{{ a | join('-') }}"
-    assert (
-        ChatTemplate(collect).render([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
-        == "a-b"
-    )
-    with pytest.raises(TemplateError, match="unsafe"):
-        ChatTemplate("{{ tools[0].function.parameters.required.append('x') }}").render([], tools=[TOOL])
-    assert TOOL["function"]["parameters"]["required"] == ["room"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["Qwen-Qwen2.5-7B-Instruct", "meta-llama-Llama-3.2-3B-Instruct", "microsoft-Phi-3.5-mini-instruct"],
-)
-def test_appending_templates(vocabularies: Path, small: LlamaTokenizer, name: str) -> None:
-    """Templates that leave history alone are found to do so."""
-    assert growth(small, source(vocabularies, name))
-    assert growth(small, CHATML)
-
-
-@pytest.mark.parametrize(
-    ("name", "when"),
-    [
-        ("mistralai-Mistral-Nemo-Instruct-2407", "when the conversation grows"),
-        ("Qwen3.5-4B", "when the conversation grows"),
-        ("Mistral-Small-3.2-24B-Instruct-2506", "when tools are offered"),
-        ("LFM2.5-Instruct", "when a reply contains its thinking"),
-        ("Apertus-8B-Instruct", "when a tool is called"),
-    ],
-)
-def test_rewriting_templates(vocabularies: Path, small: LlamaTokenizer, name: str, when: str) -> None:
-    """Templates that rewrite history are found, with the occasion on which they do, and are kept from it."""
-    found = growth(small, source(vocabularies, name))
-    assert found
-    assert when in found.reason
 
 
 @pytest.mark.parametrize(
@@ -213,6 +136,21 @@ def test_check_says_what_a_template_costs(
         found = next(check for check in memory.check() if check.name == "tokenizer")
     assert found.state == state
     assert re.search(said, found.detail), found.detail
+
+
+@pytest.mark.parametrize(("vocabulary", "whole"), [("falcon", True), ("qwen2", False)])
+def test_check_says_where_a_prompt_is_one_segment(
+    tmp_path: Path, vocabularies: Path, vocabulary: str, whole: bool
+) -> None:
+    """One sentence, where the markers of the template are no tokens of the vocabulary."""
+    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    with (
+        LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf", template=CHATML) as tokenizer,
+        edgemem.open(tmp_path, worker=False, tokenizer=tokenizer) as memory,
+    ):
+        found = next(check for check in memory.check() if check.name == "tokenizer")
+    assert found.state == "ok"
+    assert ("each prompt is tokenised whole" in found.detail) == whole
 
 
 DAY = 86_400.0
@@ -293,12 +231,7 @@ def test_a_date_is_frozen_for_the_epoch(tmp_path: Path, vocabularies: Path, hand
 
 
 BROKEN = {
-    "syntax": "{% for %}",
-    "nothing there": "{{ messages[0].content.nothing.at_all }}",
-    "wrong types": "{{ 1 / 'x' }}",
-    "divided by nothing": "{{ 1 // 0 }}",
-    "calls itself": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-    "includes itself": "{% include 'other' %}",
+    **ODD["broken"],
     "too deep to parse": "(" * 5000,
     "too deep to compile": "{{ " + "(" * 2000 + "1" + ")" * 2000 + " }}",
 }

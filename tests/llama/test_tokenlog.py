@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,42 +86,6 @@ def test_after_a_cut_only_what_follows_is_new(turns: list[tuple[str, list[int], 
         messages.append(("assistant", heard))
 
 
-def test_cut_in_the_middle_of_a_token() -> None:
-    """The log ends with the last token that was heard whole; the rest of the word is new."""
-    log = TokenLog(tokenize)
-    start = log.take(render([("user", "x")])).ids
-    generate(log, [1000, 1002, *b"bin"])  # th|e |b|i|n
-    log.cut("the")
-    assert log.ids == [*start, 1000]
-    taken = log.take(render([("user", "x"), ("assistant", "the"), ("user", "y")]))
-    assert taken.ids[: len(start) + 2] == [*start, 1000, ord("e")]
-    assert taken.common == len(start) + 1
-
-
-def test_reply_with_special_tokens_stays_as_generated() -> None:
-    """The segments of such a reply stay one stretch of the log, however long the conversation gets."""
-    log = TokenLog(tokenize)
-    texts = ["<user>\nx", "<end>\n", "<assistant>\n"]
-    log.take(Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts)))
-    generate(log, [*b"a", *b"<call>", *b"th"])
-    texts[-1:] = ["<assistant>\na", "<call>th"]
-    for n in range(3):
-        before = log.ids
-        texts += ["<end>\n", f"<user>\n{n}"]
-        taken = log.take(Prompt("".join(texts), tuple(Segment(text, tokenize(text)) for text in texts)))
-        assert taken.common == len(before)
-
-
-def test_a_reply_that_ended_within_a_character() -> None:
-    """Half a character was not said; the token that made it stays in the log all the same."""
-    log = TokenLog(tokenize)
-    log.take(render([("user", "x")]))
-    generate(log, [*b"in", *"好".encode()[:2]])
-    before = log.ids
-    taken = log.take(render([("user", "x"), ("assistant", "in"), ("user", "y")]))
-    assert taken.common == len(before)
-
-
 def test_thoughts_go_where_they_would_not_fit() -> None:
     """What is kept beyond the words of a prompt never makes it larger than what the model can take."""
     for most, kept in ((200, True), (60, False), (10, True)):
@@ -153,36 +114,3 @@ def test_long_thoughts_go_one_by_one() -> None:
         messages += [("assistant", "in"), ("user", f"{n}")]
     assert whole == [True, True, True, False, False, False]
     assert max(read[3:]) <= read[2] + len(tokenize("in"))
-
-
-def test_changed_history_is_new_from_there_on() -> None:
-    """Where the conversation was rewritten, the log follows the prompt from that place on."""
-    log = TokenLog(tokenize)
-    log.take(render([("system", "a"), ("user", "b")]))
-    generate(log, list(b"reply"))
-    prompt = render([("system", "a"), ("user", "c")])
-    taken = log.take(prompt)
-    assert taken.ids == prompt.ids
-    assert taken.common == len([*tokenize("<system>\na"), *tokenize("<end>\n"), *tokenize("<user>\n")])
-    other: Any = render([("system", "z")])
-    assert log.take(other).common == len(tokenize("<system>\n"))
-
-
-@pytest.mark.parametrize("heard", ["in  the\nbin", "in the bin", "inthebin"])
-def test_white_space_in_what_was_heard_does_not_matter(heard: str) -> None:
-    """A voice reports words; how they were spaced makes no difference to where the log ends."""
-    log = TokenLog(tokenize)
-    start = log.take(render([("user", "x")])).ids
-    generate(log, list(b" in the\nbin there"))
-    log.cut(heard)
-    assert bytes(log.ids[len(start) :]) == b" in the\nbin"
-
-
-def test_empty_log() -> None:
-    """Cutting an empty log does nothing; a cleared one has seen nothing."""
-    log = TokenLog(tokenize)
-    log.cut("hello")
-    assert log.ids == []
-    log.take(render([("user", "x")]))
-    log.clear()
-    assert log.take(render([("user", "x")])).common == 0

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from counts import LONG
 from hash_embedder import HashEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,123 +16,19 @@ import edgemem
 from edgemem.config import LlamaSettings, Profile, RecallSettings
 from edgemem.memory import Memory
 from edgemem.recall.text.analyse import (
-    DETECTED,
     language_in,
     language_of,
     plain_words,
-    share_of_meaning,
-    stem,
     terms,
 )
 from edgemem.records import Heard, StoredMessage, Turn
-from edgemem.store.episodes import spell_out
 from edgemem.store.turns import commit_turn
-
-SAME = [
-    ("Where are the spare keys?", "I put the spare key into the bowl"),
-    ("Wo sind die Ersatzschlüssel?", "Der Ersatzschlüssel liegt in der Schale"),
-    ("Wann wird die Tonne geleert?", "Leeren wir morgen die Tonnen?"),
-    ("¿Dónde están las habitaciones?", "la habitación es grande"),
-    ("¿Quién compró las manzanas?", "ha comprado una manzana"),
-    ("chìa khóa ở đâu", "tôi để chìa khóa trên bàn"),
-    ("钥匙在哪里", "我把钥匙放在抽屉里了"),
-    ("鍵はどこ", "鍵は引き出しの中です"),
-    ("กุญแจอยู่ไหน", "วางกุญแจไว้บนโต๊ะ"),
-]
-
-
-@pytest.mark.parametrize(("question", "said"), SAME)
-def test_forms_of_a_word_meet(question: str, said: str) -> None:
-    """A question and what answers it share a term, though the word has another form, or no spaces around it."""
-    assert set(terms(question)) & set(terms(said))
-
-
-@pytest.mark.parametrize(
-    ("typed", "said"),
-    [
-        ("chia khoa o dau", "tôi để chìa khóa ở đây"),
-        ("duong nao", "con đường này"),
-        ("donde esta la habitacion", "la habitación está arriba"),
-        ("wo ist der schlussel", "der Schlüssel liegt hier"),
-    ],
-)
-def test_without_accents(typed: str, said: str) -> None:
-    """Who types no accents finds what has them."""
-    assert set(terms(typed)) & set(terms(said))
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("Where did I put the keys?", "en"),
-        ("Garage code?", "en"),
-        ("the plants die in the sun", "en"),
-        ("Will Anna come tomorrow?", "en"),
-        ("Has Ben a son?", "en"),
-        ("Will man das Brot?", "de"),
-        ("Ya son las tres", "es"),
-        ("See you at the café", "en"),
-        ("", "en"),
-        ("Klavierstunden kosten fünfzig Euro", "de"),
-        ("¿Mañana habrá montaña?", "es"),
-        ("Wo sind die Schlüssel?", "de"),
-        ("was hat Anna gesagt", "de"),
-        ("¿Dónde están las llaves?", "es"),
-        ("donde estan mis llaves", "es"),
-        ("chìa khóa ở đâu", "vi"),
-        ("chia khoa cua toi o dau", "vi"),
-        ("钥匙在哪里", "zh"),
-        ("Ben 的钥匙在哪里", "zh"),
-        ("где ключи", "other"),
-        ("12345 !?", "en"),
-    ],
-)
-def test_language_of_a_text(text: str, language: str) -> None:
-    """The little words of a text, or its letters, tell its language."""
-    assert language_in(text) == language
-
-
-@given(
-    st.sampled_from(
-        ["anna", "torben", "lena", "carmen", "jesus", "marlene", "bernardo", "wohnungen", "garden"]
-    )
-)
-def test_a_name_has_one_stem_everywhere(name: str) -> None:
-    """What a fact is about is known by its stem, whatever the language of the question that names it."""
-    for text in (
-        f"what did {name} say to the others",
-        f"was hat {name} zu den anderen gesagt",
-        f"qué dijo {name} a los otros",
-    ):
-        assert set(terms(name)) <= set(terms(text))
 
 
 def test_signs_are_cut_where_they_tell_nothing() -> None:
     """A Chinese text is found by its signs and by two neighbours, and not across 的 or a comma."""
     assert terms("蓝碗的钥匙，书") == ["蓝", "碗", "蓝碗", "钥", "匙", "钥匙", "书"]
     assert terms("Wi-Fi密码") == ["wi", "fi", "密", "码", "密码"]
-
-
-@pytest.mark.parametrize(
-    ("spoken", "written"),
-    [
-        ("it costs twenty five euros", "it costs 25 euros"),
-        ("the bus leaves at half past seven", "The bus leaves at 7:30."),
-        ("Das kostet fünfundzwanzig Euro", "das kostet 25 euro"),
-        ("der Zug geht um halb acht", "Der Zug geht um 7:30"),
-        ("el tren sale a las siete y media", "El tren sale a las 7:30, ¿no?"),
-    ],
-)
-def test_numbers_are_found_by_words_and_by_digits(spoken: str, written: str) -> None:
-    """Whichever way a number was said and asked for, it is the same term."""
-    assert set(terms(written)) <= set(terms(spoken))
-
-
-@pytest.mark.parametrize("word", ["", "a", "ab", "3d", "x" * 65, "naïve", "дверь", "钥匙"])
-def test_what_has_no_stem(word: str) -> None:
-    """Short words, very long ones, figures and other letters stay as they are."""
-    assert stem(word) == word
-    assert stem(word, "de") == word
 
 
 @given(st.text())
@@ -160,24 +57,6 @@ def test_the_stemmer_is_loaded_when_needed() -> None:
 
 
 GERMAN, CHINESE, ENGLISH = "Wo ist denn der Kater?", "猫在哪里睡觉？", "Where is the cat?"
-
-
-def test_meaning_has_all_its_weight_where_the_model_knows_the_language() -> None:
-    """And where it knows many, or one that cannot be told from the others."""
-    assert share_of_meaning("en", ("en",), 0.3) == 1.0
-    assert share_of_meaning("de", ("en", "de"), 0.3) == 1.0
-    for language in (*DETECTED, "other"):
-        assert share_of_meaning(language, (), 0.3) == 1.0
-        assert share_of_meaning(language, ("en", "fr"), 0.3) == 1.0
-
-
-@given(st.sampled_from(["de", "es", "vi"]), st.floats(0, 1))
-def test_it_has_less_for_another_language_and_none_for_other_letters(language: str, foreign: float) -> None:
-    """The profile says how much; what the model cannot read tells nothing."""
-    assert share_of_meaning(language, ("en",), foreign) == foreign
-    assert share_of_meaning("zh", ("en",), foreign) == 0.0
-    assert share_of_meaning("other", ("en",), foreign) == 0.0
-    assert share_of_meaning("en", ("zh",), foreign) == foreign
 
 
 class Knowing(HashEmbedder):
@@ -231,7 +110,7 @@ def near(expected: dict[str, float]) -> object:
     return pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize("query", [ENGLISH, "cat", "Who has a cat called José?"])
+@pytest.mark.parametrize("query", [ENGLISH, "Who has a cat called José?"])
 def test_an_english_question_is_scored_as_ever(tmp_path: Path, query: str) -> None:
     """Whatever the profile says of other languages."""
     ever = scores(tmp_path / "many", Knowing(()), query)
@@ -266,22 +145,14 @@ def test_what_the_model_cannot_read_is_not_embedded(tmp_path: Path) -> None:
         assert "meaning" in memory.last_recall().signals
 
 
-@pytest.mark.parametrize("language", ["de", "es", "vi", "zh"])
+@pytest.mark.long
+@pytest.mark.parametrize("language", ["de", "es", "vi", "zh"] if LONG else ["de"])
 def test_no_language_is_found_worse_than_by_words_alone(minilm: Path, language: str) -> None:
     """With the real model, which knows only English, on 40 questions."""
     from lab.languages import run
 
     figures = run(languages=language, models="all-minilm-l6-v2")
     assert figures["bars"][f"all-minilm-l6-v2 {language}, as words"]["ok"]
-
-
-def test_a_word_is_no_little_one_with_its_accents() -> None:
-    """Té is tea, and te is you; schön is no schon."""
-    assert "te" in terms("¿Quién toma té con leche?")
-    assert "te" not in terms("¿Te gusta la leche?")
-    assert stem("schon", "de") in terms("Das ist ein schönes Bild, schön ist es")
-    assert terms("Das ist schön") != terms("Das ist schon")
-    assert terms("Das ist schon") == []
 
 
 def test_the_sign_before_a_question_tells_spanish() -> None:
@@ -291,39 +162,7 @@ def test_the_sign_before_a_question_tells_spanish() -> None:
     assert language_in("Coche nuevo?") == "en"
 
 
-def test_number_words_of_other_languages_are_none() -> None:
-    """What is a number in English is one in no Vietnamese or Chinese text."""
-    assert "five" in terms("chó có bốn chân, five")
-    assert terms("25号的钥匙") == terms("25号的钥匙".replace("的", " "))
-
-
-def test_names_are_left_out() -> None:
-    """Words that the caller knows better are left out, whatever their language."""
-    assert terms("Anna's keys", without={"anna"}) == [stem("keys")]
-    assert "anna" not in terms("Wo hat Anna die Schlüssel?", without={"anna"})
-
-
 def test_vietnamese_dog_is_no_preposition() -> None:
     """With its accent chó is a dog, and found; cho, without, tells nothing."""
     assert "cho" in terms("con chó của hàng xóm")
     assert "cho" not in terms("quà cho mẹ tôi, đẹp")
-
-
-def test_forms_of_a_word_share_a_stem():
-    """Cook, cooks, cooked and cooking are one word; the speaker's accents and case do not matter."""
-    assert len({stem(word) for word in ("cook", "cooks", "cooked", "cooking")}) == 1
-    assert terms("CAFÉ café Cafe\u0301") == [stem("cafe")] * 3
-    assert terms("Straße") == terms("STRASSE")
-
-
-def test_stop_words_are_dropped():
-    """Words that tell nothing are not looked for, nor what is left of contractions."""
-    assert terms("What did she say to you? I don't know, it's what they'd have") == [
-        stem("say"),
-        stem("know"),
-    ]
-
-
-def test_keys_are_spelt_out():
-    """The parts of a key are words of their own."""
-    assert spell_out("user.favouriteColour_2-b") == "user favourite Colour 2 b"

@@ -7,24 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from talkers import Listener
 
 import edgemem
 from edgemem.config import NotesSettings
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Epoch, Reply
+from edgemem.records import Epoch
 from edgemem.store.epochs import append_epoch
 
 pytestmark = pytest.mark.usefixtures("patient")
-
-
-class Quiet:
-    """A model that says nothing new."""
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        return Reply("All right.")
-
-    def cut(self, heard_text: str) -> None: ...
 
 
 @pytest.fixture
@@ -34,7 +26,7 @@ def memory(tmp_path: Path) -> Any:
         opened.store.add_fact("bicycle key", "bicycle key hangs behind the oven", scope="household")
         opened.store.set_preference("bicycle", "bicycle lamp always on", scope="household")
         opened.store.add_episode("bicycle", {"text": "bicycle was repaired"}, "ok", level="household")
-        loop = AgentLoop(Quiet(), hooks=opened.hooks(session_id="hall"))
+        loop = AgentLoop(Listener(), hooks=opened.hooks(session_id="hall"))
         loop.run("The bicycle stands in the shed.", speaker="Ann")
         loop.run("Good night.", speaker="Ann")
         opened.store.flush()

@@ -7,19 +7,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import LlamaSettings
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
 from edgemem.recall.rank.rerank import name_of
-from edgemem.recall.rank.selection import Rows, first_of
 from edgemem.records import Heard, Reader, Recalled
 
 ANYBODY = Reader("alice")
-REFS = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 6)), max_size=8)
 
 
 def item(n: int) -> Recalled:
@@ -31,34 +27,6 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     profile = edgemem.Profile(llama=LlamaSettings(embedder=""))
     with edgemem.open(tmp_path / "home", profile=profile, worker=False) as opened:
         yield opened
-
-
-@given(st.lists(REFS, max_size=5), st.sets(st.tuples(st.integers(1, 3), st.integers(1, 6))))
-def test_each_row_is_read_once(asked: list[list[tuple[int, int]]], gone: set[tuple[int, int]]) -> None:
-    """However often groups ask for a row, the truth is asked once; what is gone is asked for once too."""
-    read: list[tuple[int, int]] = []
-
-    def fetch(refs):
-        read.extend(refs)
-        return {ref: item(ref[1]) for ref in refs if ref not in gone}
-
-    rows = Rows(fetch)
-    for refs in asked:
-        once = list(dict.fromkeys(refs))
-        assert list(rows.of(once)) == [ref for ref in once if ref not in gone]
-    assert sorted(read) == sorted({ref for refs in asked for ref in refs})
-
-
-@given(st.lists(st.integers(1, 9), unique=True), st.integers(0, 6), st.sets(st.integers(1, 9)))
-def test_what_is_known_takes_nobody_s_place(numbers: list[int], k: int, seen: set[int]) -> None:
-    """The first k that are new come, and of the known ones those that stand before the last of them."""
-    known = {name_of(item(n)) for n in seen}
-    group = [item(n) for n in numbers]
-    first = list(first_of(group, k, known, name_of))
-    assert first == group[: len(first)]
-    new = [other for other in first if name_of(other) not in known]
-    assert len(new) == min(k, sum(name_of(other) not in known for other in group))
-    assert len(first) == len(group) or not first or name_of(first[-1]) not in known
 
 
 def test_kinds_apart_compete_only_among_themselves(memory: Memory) -> None:

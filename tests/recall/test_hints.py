@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import edgemem
-from edgemem.recall.people.hints import SOMEBODY_HERE, Tally, find_hints, statements
+from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints, statements
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import facts
 
@@ -69,15 +67,6 @@ def test_letters_of_codes_and_addresses_are_no_words(memory):
     assert {"pergola", "部屋は", "階です"} <= hits
 
 
-def test_many_facts_of_one_kind_do_not_fill_the_list(memory):
-    """Eighty sensors are no eighty times as important as a person."""
-    for n in range(80):
-        memory.store.add_fact(f"barometer_{n}.reading", "hectopascal")
-    memory.store.add_fact("helene.doctor", "Oyelaran")
-    memory.store.add_fact("helene.hobby", "Bouldern")
-    assert memory.hints()[0] == "Helene"
-
-
 def test_what_is_said_often_and_lately_comes_first(memory, hand):
     """A name that fell in many recent turns is worth more than an old one, and than one that fell once."""
     memory.store.add_fact("guest", "Oyelaran")
@@ -100,15 +89,6 @@ def test_names_in_recent_turns_are_hints(memory):
     say(memory, "My doctor is Oyelaran.", speaker="alice", level="private", owner="alice")
     assert "Oyelaran" in memory.hints(speaker="alice")
     assert not {"Oyelaran", "Alice"} & set(memory.hints())
-
-
-def test_what_a_recogniser_wrote_small_is_known_again(memory):
-    """A term that falls in a turn without capitals counts once more."""
-    memory.store.add_fact("a", "Zanzibar")
-    memory.store.add_fact("b", "Balalaika")
-    assert memory.hints() == ["Balalaika", "Zanzibar"]
-    say(memory, "tell me about zanzibar")
-    assert memory.hints() == ["Mai", "Zanzibar", "Balalaika"]
 
 
 def test_at_most_sixty_of_any_script(memory):
@@ -154,15 +134,3 @@ def test_a_database_of_ten_thousand_facts_is_read_by_its_end(memory):
             assert scanned <= {"facts", "messages", "f", "k", "m", "p", "people", "CONSTANT"}
             if name == "people":
                 assert "facts" not in scanned
-
-
-@given(st.text(max_size=200), st.text(max_size=200))
-def test_any_text_gives_hints_that_are_words(key, value):
-    """Whatever was stored, hints are short words without control characters, digits or spaces."""
-    heard = Tally()
-    heard.add_fact(key, value, 1.0)
-    heard.add_person(key)
-    heard.add_turn(value, 1.0)
-    for word in heard.best(60):
-        assert word
-        assert not any(letter.isspace() or letter.isdigit() or not letter.isprintable() for letter in word)

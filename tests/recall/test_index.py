@@ -8,9 +8,8 @@ from hash_embedder import HashEmbedder
 
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.index import Index
-from edgemem.recall.index.sources import NOTE, TURN
-from edgemem.records import StoredMessage, Turn
-from edgemem.store import facts, turns
+from edgemem.recall.index.sources import NOTE
+from edgemem.store import facts
 from edgemem.store.db.database import Database
 from edgemem.store.db.schema import Migration
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -42,24 +41,6 @@ def words(index) -> set[str]:
     return words_of(index.database)
 
 
-def test_everything_is_taken(truth, store, index):
-    """Facts, episodes and messages are indexed; tool messages and empty ones are not."""
-    store.add_fact("user.allergies", "peanuts", scope="user:alice")
-    store.add_episode("tool_call", {"name": "set_timer", "args": {"minutes": 5}}, "ok")
-    say(truth, 0, "where is the ladder", "in the garage")
-    tool = (StoredMessage("user", "go"), StoredMessage("tool", "secretly"), StoredMessage("assistant", None))
-    truth.write(lambda tx: turns.commit_turn(tx, Turn("s", 1, tool)))
-    assert index.pending()["text"] > 0
-    assert index.catch_up() == 5
-    assert {"peanut", "allergi", "timer", "ladder", "garag"} <= words(index)
-    assert "secretli" not in words(index)
-    assert index.pending() == {"text": 0, "changes": 0, "vectors": 5}
-    assert index.embed_pending() == 5
-    assert index.pending() == {"text": 0, "changes": 0, "vectors": 0}
-    assert index.catch_up() == index.embed_pending() == 0
-    check(index)
-
-
 def test_upkeep_is_bounded_and_yields(truth, index):
     """No more than `limit` is done at once, and nothing once somebody speaks."""
     for n in range(10):
@@ -70,24 +51,6 @@ def test_upkeep_is_bounded_and_yields(truth, index):
     assert index.embed_pending(3) == 3
     assert index.embed_pending(100, stop=lambda: True) == 0
     assert index.embed_pending(100) == 17
-    check(index)
-
-
-def test_who_speaks_waits_for_one_text(truth, store, index):
-    """Texts are read until somebody speaks; those are in, and the next call goes on behind them, in whichever table."""
-    for n in range(3):
-        store.add_fact(f"cup.{n}", "drawer")
-        say(truth, n, f"word{n}", f"answer{n}")
-    asked = []
-
-    def third() -> bool:
-        asked.append(None)
-        return len(asked) > 3
-
-    taken = index.catch_up(stop=third)
-    assert 0 < taken < 9
-    assert index.catch_up() == 9 - taken
-    assert {"cup", "word0", "word2", "answer2"} <= words(index)
     check(index)
 
 
@@ -141,15 +104,6 @@ def test_a_forgotten_fact_leaves_no_trace(truth, store, index):
     check(index)
 
 
-def test_forgotten_before_it_was_indexed(store, index):
-    """A fact that comes and goes between two upkeeps never enters."""
-    store.add_fact("door.code", "xylophone")
-    store.forget_fact("door.code")
-    index.catch_up()
-    assert words(index) == set()
-    check(index)
-
-
 def test_dropped_episodes_leave(store, truth, tmp_path):
     """Episodes that the store trims are taken out."""
     small = SQLiteMemoryStore(truth, max_episodes=10)
@@ -163,49 +117,6 @@ def test_dropped_episodes_leave(store, truth, tmp_path):
         kept = {row[0] for row in truth.query("select id from episodes")}
         assert {row[0] for row in index.database.query("select ref from docs")} == kept
         assert count_docs(index) == len(kept)
-
-
-def test_a_superseded_fact_is_past(store, index, hand):
-    """What does not hold any more is kept as past, without a vector; what a correction splits still holds."""
-    store.add_fact("milk", "empty")
-    index.catch_up()
-    index.embed_pending()
-    hand.advance(60)
-    store.add_fact("milk", "full")
-    index.catch_up()
-    rows = index.database.query("select terms, past from docs order by ref")
-    assert rows == [("milk empti", 1), ("milk full", 0)]
-    check(index)
-
-
-def test_a_fact_that_holds_again_is_not_past(store, index, hand):
-    """A retracted fact that is said again holds again."""
-    store.add_fact("lamp", "broken")
-    index.catch_up()
-    hand.advance(60)
-    store.retract_fact("lamp")
-    index.catch_up()
-    assert index.database.query("select past from docs") == [(1,)]
-    hand.advance(60)
-    store.add_fact("lamp", "broken")
-    index.catch_up()
-    assert index.database.query("select past from docs order by ref") == [(1,), (0,)]
-    check(index)
-
-
-def test_an_amended_message_is_replaced(truth, index):
-    """After a barge-in only what was heard is found, under the number that it had."""
-    say(truth, 0, "tell me", "first xylophones and then zeppelins")
-    say(truth, 1, "thanks", "sure")
-    index.catch_up()
-    index.embed_pending()
-    truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text="first xylophones"))
-    index.catch_up()
-    assert "zeppelin" not in words(index)
-    rows = index.database.query("select id, terms from docs where kind = ? order by ref", (TURN,))
-    assert rows[1] == (2, "first xylophon")
-    index.embed_pending()
-    check(index)
 
 
 def test_notes_follow_their_file(tmp_path, truth):
@@ -224,18 +135,6 @@ def test_notes_follow_their_file(tmp_path, truth):
         notes.path.unlink()
         index.catch_up()
         assert index.database.query("select 1 from docs where kind = ?", (NOTE,)) == []
-
-
-def test_a_deleted_file_is_made_again(tmp_path, truth, store):
-    """Without its file the index starts empty and takes everything once more."""
-    store.add_fact("milk", "empty")
-    with Index(tmp_path / "index.db", truth) as index:
-        index.catch_up()
-    index.path.unlink()
-    with Index(tmp_path / "index.db", truth) as index:
-        assert words(index) == set()
-        index.catch_up()
-        assert words(index) == {"milk", "empti"}
 
 
 @pytest.mark.parametrize("damage", ["no database", "flipped", "emptied"])
@@ -325,3 +224,21 @@ def test_what_is_written_takes_along_what_waits(tmp_path, truth, store):
         assert index.pending()["text"] == 0
         store.add_episode("dance", {"with": "mai"}, "ok")
         assert index.catch_up(least=100, wait_s=-1.0) == 1
+
+
+def test_who_speaks_waits_for_one_text(truth, store, index):
+    """Texts are read until somebody speaks; those are in, and the next call goes on behind them, in whichever table."""
+    for n in range(3):
+        store.add_fact(f"cup.{n}", "drawer")
+        say(truth, n, f"word{n}", f"answer{n}")
+    asked = []
+
+    def third() -> bool:
+        asked.append(None)
+        return len(asked) > 3
+
+    taken = index.catch_up(stop=third)
+    assert 0 < taken < 9
+    assert index.catch_up() == 9 - taken
+    assert {"cup", "word0", "word2", "answer2"} <= words(index)
+    check(index)

@@ -8,7 +8,6 @@ import pytest
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile
-from edgemem.languages.words import all_words, small
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 
@@ -37,32 +36,3 @@ def test_what_is_mine_is_mine(language: str, tmp_path: Path) -> None:
         for who, value in zip(("Anna", "Ben"), values, strict=True):
             assert memory.recall(question, speaker=who, kinds={"turn"})[0].text == sentence.format(value)
             assert memory.recall(question, speaker=who, kinds={"fact"})[0].value == value
-
-
-ITSELF = {
-    "en": ("What's mine?", "I’m late"),
-    "de": ("Wer hat mir geschrieben?",),
-    "es": ("¿Dónde dejé las llaves?",),
-    "vi": ("Chìa khóa của tôi ở đâu?",),
-    "zh": ("我喜欢什么？",),
-}
-OTHERS = {
-    "en": ("What did we eat?",),
-    "de": ("Was haben wir gegessen?",),
-    "es": ("¿Dónde dejó las llaves?",),
-    "vi": (
-        "Chúng tôi ăn gì?",
-        "Minh thích gì?",
-        "Tối nay ăn gì?",
-        "Em thích gì?",
-    ),  # a name, an evening, I or you
-    "zh": ("我们吃什么？",),
-}
-
-
-@pytest.mark.parametrize(("table", "itself"), [(ITSELF, True), (OTHERS, False)])
-def test_words_that_say_i(table: dict[str, tuple[str, ...]], itself: bool) -> None:
-    """Whoever speaks of several people, or by a word that may mean somebody else, does not say "I"."""
-    for language, texts in table.items():
-        for text in texts:
-            assert all_words()[language].speaks_of_itself(small(text)) is itself, text

@@ -16,35 +16,6 @@ from edgemem.recall.index.embedding import Window, window_of
 SENTENCE = "The ladder stands behind the green boat in the garage."
 
 
-def words_around(texts) -> list[int]:
-    """Count words as tokens, and two that stand around each text."""
-    return [len(text.split()) + 2 for text in texts]
-
-
-def window(size: int) -> Window:
-    """Return a window of some words."""
-    return Window(size, words_around, 0)
-
-
-def test_sentences_of_what_fits_stand_after_it():
-    """Each sentence that says something is a piece of its own behind the whole, once, and no more than asked for."""
-    text = (
-        "Hello! The drill is in the attic. Really? The sledge hangs in the cellar. The drill is in the attic."
-    )
-    pieces = [text, "The drill is in the attic.", "The sledge hangs in the cellar."]
-    assert window(40).split(text, 9) == Window(1, words_around, 500).split(text, 9) == pieces
-    assert window(40).split(text, 2) == pieces[:2]
-    assert window(40).split("The drill is in the attic", 9) == ["The drill is in the attic"]
-
-
-def test_a_sentence_without_end_is_cut_between_words():
-    """Speech without any punctuation is cut at spaces, into pieces of about one size."""
-    words = [f"word{n}" for n in range(100)]
-    pieces = window(26).split(" ".join(words), 9)
-    assert " ".join(pieces).split() == words
-    assert all(10 <= len(piece.split()) <= 24 for piece in pieces)
-
-
 @given(
     st.lists(st.sampled_from(["x", "xx ", " ", "\n", "x. ", "x! ", "x。", "x" * 40, "x…” "]), max_size=200),
     st.integers(10, 40),

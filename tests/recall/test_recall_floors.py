@@ -18,7 +18,6 @@ import pytest
 
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.gate import SLOWLY
 from edgemem.recall.rank.model import LinearModel, shipped_models
 from edgemem.recall.rank.replacing import Messages
@@ -46,13 +45,6 @@ FIRST = 5
 """Things that are found of each of them."""
 
 VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
-GROUPS = {
-    "meaning": {name for name in FEATURES if "meaning" in name},
-    "words": {name for name in FEATURES if name.startswith("words")},
-    "people": {name for name, reason in FEATURES.items() if reason == "person"},
-    "neighbours": {name for name, reason in FEATURES.items() if reason == "neighbour"},
-    "session": {name for name, reason in FEATURES.items() if reason == "session"},
-}
 
 
 class Candidates(NamedTuple):
@@ -168,19 +160,6 @@ def test_as_much_is_found_as_was_frozen(corpora: list[Corpus], frozen: dict[str,
         freeze(frozen)
     for corpus in corpora:
         assert figures(corpus) == pytest.approx(frozen[corpus.name]["shares"], abs=SHARE), corpus.name
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_group_of_weights_that_is_lost_is_noticed(
-    corpora: list[Corpus], frozen: dict[str, Any], group: str
-) -> None:
-    """Without the weights of one group, one of the frozen shares is missed, by words or with MiniLM."""
-    missed = []
-    for corpus in corpora:
-        shares = frozen[corpus.name]["shares"]
-        without = corpus.shares(GROUPS[group])
-        missed += [name for name, share in without.items() if abs(share - shares[name]) > SHARE]
-    assert missed
 
 
 def test_a_weight_that_is_lost_is_noticed(corpora: list[Corpus]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from checked_index import bytes_of, check, say, words_of
+from checked_index import bytes_of, check, count, say, words_of, work
 from hash_embedder import HashEmbedder
 from other_rules import other_rules
 
@@ -45,12 +45,6 @@ def fill(truth: Database) -> None:
     store.add_fact("sisters.favourite_walks", "the dunes", scope="household")
     store.set_preference("voices", "whispering", scope="household")
     store.add_episode("tool_call", {"name": "set_timers", "args": {"minutes": 5}}, "ok")
-
-
-def work(index: Index) -> None:
-    """Do all upkeep."""
-    while index.catch_up() + index.embed_pending():
-        pass
 
 
 def made_by_others(tmp_path, truth, embedder, notes=None) -> None:
@@ -148,29 +142,6 @@ def forget(store, index, n: int) -> None:
         assert trace.encode() not in bytes_of(index)
 
 
-def count(index: Index, table: str) -> int:
-    """Return how many rows a table of the index has."""
-    return int(index.database.query(f"select count(*) from {table}")[0][0])
-
-
-def test_a_text_that_is_told_in_other_words_gets_another_vector(tmp_path, truth, monkeypatch):
-    """The digest of a text says whether its vector is still right: here keys are spelled out in another way."""
-    embedder = HashEmbedder()
-    with monkeypatch.context() as patch:
-        patch.setattr("edgemem.recall.index.sources.fact_text", lambda key, value: f"{key} is {value}")
-        made_by_others(tmp_path, truth, embedder)
-    embedder.embedded.clear()
-    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
-        work(index)
-        check(index)
-    assert sorted(text for text in embedder.embedded if ":" in text) == [
-        "sisters favourite walks: the cliffs",
-        "sisters favourite walks: the dunes",
-        "voices: whispering",
-    ]
-    assert embedder.embedded.count("favourite walks") == len(embedder.embedded) - 3 == 1
-
-
 def test_two_processes_with_different_rules_agree(tmp_path, truth):
     """What the older edgemem takes in after the newer one has opened the file is made anew by the newer one."""
     embedder = HashEmbedder()
@@ -194,24 +165,3 @@ def test_two_processes_with_different_rules_agree(tmp_path, truth):
     check(newer)
     older.close()
     newer.close()
-
-
-def test_it_goes_on_where_it_was(tmp_path, truth):
-    """Whoever comes next goes on with what is there, and what came in meanwhile is of today's rules already."""
-    sql = "select kind, ref, terms, rules, digest from docs order by kind, ref"
-    made_by_others(tmp_path, truth, None)
-    with Index(tmp_path / "index.db", truth) as index:
-        index.catch_up(150)
-        say(truth, 9000, "the kettles are boiling")
-        index.catch_up(150)
-        left = index.pending()["text"]
-        assert 0 < left < DOCS
-    with Index(tmp_path / "index.db", truth) as index:
-        assert index.pending()["text"] == left
-        work(index)
-        check(index)
-        renewed = index.database.query(sql)
-    with Index(tmp_path / "new.db", truth) as index:
-        work(index)
-        assert renewed == index.database.query(sql)
-        assert "kettl" in words_of(index.database)

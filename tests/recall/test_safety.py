@@ -9,22 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 from conftest import HandClock
+from talkers import block_before
 
 import edgemem
 from edgemem.config import Profile
-from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Heard, Reply
-
-
-class Nodding:
-    """A model that says little."""
-
-    def complete(self, messages: Any, **_: Any) -> Reply:
-        return Reply("All right.")
-
-    def cut(self, heard_text: str) -> None:
-        """Do nothing."""
+from edgemem.records import Heard
 
 
 def patient(**recall: Any) -> Profile:
@@ -34,17 +24,6 @@ def patient(**recall: Any) -> Profile:
         profile.recall, deadline_ms=20_000.0, query_embed_ms=20_000.0, **recall
     )
     return msgspec.structs.replace(profile, recall=settings)
-
-
-def shown(memory: Memory, spoken: str, speaker: str) -> str:
-    """Return what memory puts before what somebody says in a new session."""
-    loop = AgentLoop(
-        Nodding(), hooks=memory.hooks(session_id=f"{speaker} {spoken}", speaker=speaker), speaker=speaker
-    )
-    content: str = loop.prepare(spoken).handed[0][-1]["content"]
-    loop.abort()
-    assert loop.hooks.failures() == []
-    return content.removesuffix(spoken)
 
 
 @pytest.fixture
@@ -79,7 +58,7 @@ def test_an_allergy_is_told_when_food_comes_up(
     memory: Memory, spoken: str, speaker: str, values: set[str]
 ) -> None:
     """Whoever has it is asked or not, and in words that no fact has; elsewhere it would only be in the way."""
-    block = shown(memory, spoken, speaker)
+    block = block_before(memory, spoken, speaker)
     dangers = {value for value in ("hazelnuts", "lactose", "tablet") if value in block}
     assert dangers >= values if values else not dangers
 
@@ -87,11 +66,11 @@ def test_an_allergy_is_told_when_food_comes_up(
 def test_what_is_private_stays_so_and_two_lines_are_enough(memory: Memory) -> None:
     """No danger opens a private fact to others; a house full of allergies leaves room for what was asked for."""
     for spoken in ("Can I eat this cake?", "What can I cook for Alice?", "Has Alice an allergy?"):
-        assert "hazelnuts" not in shown(memory, spoken, "ben")
+        assert "hazelnuts" not in block_before(memory, spoken, "ben")
     for n, name in enumerate(("ada", "bo", "cy", "dee")):
         memory.store.add_fact(f"{name}.allergy", f"nut number {n}")
     memory.idle(60)
-    assert shown(memory, "I'm baking a cake tonight.", "ben").count("allergy") <= 2
+    assert block_before(memory, "I'm baking a cake tonight.", "ben").count("allergy") <= 2
 
 
 def test_the_profile_adds_words(tmp_path: Path, hand: HandClock, minilm: Path) -> None:
@@ -101,7 +80,7 @@ def test_the_profile_adds_words(tmp_path: Path, hand: HandClock, minilm: Path) -
         memory.store.add_fact("grandpa.pacemaker", "keep magnets away")
         memory.store.add_fact("grandpa.chair", "the green one")
         memory.idle(60)
-        assert "magnets" in shown(memory, "I feel ill, something is wrong with my heart.", "grandpa")
+        assert "magnets" in block_before(memory, "I feel ill, something is wrong with my heart.", "grandpa")
 
 
 def test_an_embedder_that_does_not_know_a_language_is_not_asked_in_it(
@@ -113,4 +92,4 @@ def test_an_embedder_that_does_not_know_a_language_is_not_asked_in_it(
         memory.store.add_fact("ana.trabajo", "maestra")
         memory.idle(60)
         for spoken in ("¿Qué tiempo hace hoy?", "Cuéntame un chiste", "¿Dónde está el coche?"):
-            assert "nueces" not in shown(memory, spoken, "luis")
+            assert "nueces" not in block_before(memory, spoken, "luis")

@@ -58,23 +58,6 @@ def items(*scores: float, kind: str = "turn", offset: int = 0) -> list[Recalled]
     ]
 
 
-def ids(group: Sequence[Recalled]) -> list[str]:
-    """Return the ids of some items, in order."""
-    return [item.id for item in group]
-
-
-def test_both_opinions_make_the_order() -> None:
-    """What the reranker likes rises, past what the first pass hardly preferred; it says why."""
-    found = items(0.5, 0.45, 0.4, 0.05)
-    table = Table({"turn 2": 5.0, "turn 0": 0.0, "turn 1": -1.0, "turn 3": 0.5})
-    passed = second_pass(table, "what?", [found])
-    assert ids(passed.groups[0]) == ["2", "0", "1", "3"]
-    assert [item.score for item in passed.groups[0]] == [0.5, 0.45, 0.4, 0.05]
-    assert passed.groups[0][0].why == ("reranker", "words")
-    assert passed.groups[0][3].why == ("words",)
-    assert (passed.read, passed.late) == (4, False)
-
-
 _LOGITS = st.floats(-50, 50) | st.sampled_from([0.0, float("nan"), float("inf"), -float("inf")])
 
 
@@ -102,35 +85,6 @@ def test_it_says_which_and_never_how_many(
             )
             assert was == now
     assert passed.read <= min(rerank.MOST, len(rows))
-
-
-def test_the_best_of_each_group_are_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no more than the bound; what is known to the reader needs no reading."""
-    monkeypatch.setattr(rerank, "MOST", 3)
-    groups = [items(0.9, 0.8, 0.7), items(0.6, 0.5, kind="fact")]
-    table = Table({})
-    second_pass(table, "what?", groups)
-    assert table.asked[0][1] == ["turn 0", "fact 0", "turn 1"]
-    second_pass(table, "what?", groups, known={"turn:0", "fact:0"})
-    assert table.asked[1][1] == ["turn 1", "fact 1", "turn 2"]
-
-
-def test_what_is_not_read_in_time_keeps_its_place() -> None:
-    """The two that were read change places, the third stays behind them although it is the best of all."""
-    table = Table({"turn 1": 9.0, "turn 0": -9.0, "turn 2": 99.0}, reads=2)
-    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)])
-    assert ids(passed.groups[0]) == ["1", "0", "2"]
-    assert (passed.read, passed.late) == (2, True)
-    assert "reranker" not in passed.groups[0][2].why
-
-
-@pytest.mark.parametrize("nonsense", [float("nan"), float("inf"), -float("inf")])
-def test_what_is_no_number_is_as_good_as_not_read(nonsense: float) -> None:
-    """It keeps its place, and the others are put in order without it."""
-    table = Table({"turn 0": nonsense, "turn 1": -9.0, "turn 2": 9.0})
-    passed = second_pass(table, "what?", [items(0.5, 0.45, 0.4)])
-    assert ids(passed.groups[0]) == ["0", "2", "1"]
-    assert passed.read == 2
 
 
 @pytest.mark.parametrize("fault", [ModelError("damaged"), ClosedError("closed")])

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
 
 import msgspec
-import numpy as np
 import pytest
-from checked_index import bytes_of, check, say
+from checked_index import bytes_of, check, count, say, work
 from hash_embedder import HashEmbedder
 
 import edgemem
@@ -20,10 +18,19 @@ from edgemem.recall.index.docs import replace_doc
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACTS, read_docs
 from edgemem.recall.recall import Recall
-from edgemem.records import Reader
-from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+
+
+def embedder_line(memory) -> str:
+    """Return what the check says of the embedder."""
+    (line,) = [one for one in memory.check() if one.name == "embedder"]
+    assert line.state == "ok"
+    return line.detail
+
+
+def _refs(index) -> list[int]:
+    return [ref for (ref,) in index.database.query("select ref from docs")]
 
 
 @pytest.fixture
@@ -50,12 +57,6 @@ def opened(tmp_path, truth, monkeypatch):
     return open_
 
 
-def work(index) -> None:
-    """Do all upkeep."""
-    while index.catch_up() + index.embed_pending():
-        pass
-
-
 def found(index, question: str, **options) -> list[tuple[str, tuple[str, ...]]]:
     """Return what a question finds, with the signals that found it."""
     recall = Recall(index.truth, index, embedder=index.embedder)
@@ -65,11 +66,6 @@ def found(index, question: str, **options) -> list[tuple[str, tuple[str, ...]]]:
 def by_meaning(index, question: str) -> set[str]:
     """Return what of it meaning has found, alone or beside words."""
     return {text for text, why in found(index, question, k=99) if "meaning" in why}
-
-
-def count(index, table: str) -> int:
-    """Return how many rows a table of the index has."""
-    return int(index.database.query(f"select count(*) from {table}")[0][0])
 
 
 def test_another_model_of_the_same_length_finds_by_words_until_its_vectors_are_made(truth, store, opened):
@@ -201,33 +197,6 @@ def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
         assert b"zigzag" not in bytes_of(index)
 
 
-def test_what_is_forgotten_while_it_is_embedded_gets_no_vector(truth, store, tmp_path):
-    """The model is not waited for, and what it was making is thrown away."""
-
-    class Slow(HashEmbedder):
-        begun, go_on = threading.Event(), threading.Event()
-
-        def embed_texts(self, texts):
-            if "secret" in texts[0]:
-                self.begun.set()
-                assert self.go_on.wait(10)
-            return super().embed_texts(texts)
-
-    store.add_fact("secret", "xylophone")
-    embedder = Slow()
-    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
-        index.catch_up()
-        thread = threading.Thread(target=index.embed_pending)
-        thread.start()
-        assert embedder.begun.wait(10)
-        store.forget_fact("secret")
-        index.erase()
-        embedder.go_on.set()
-        thread.join()
-        assert count(index, "vectors") == count(index, "docs") == 0
-        check(index)
-
-
 def test_newest_and_most_used_come_first(truth, store, opened):
     """With another model: what blocks showed of late, then everything from the newest to the oldest."""
     for n in range(12):
@@ -255,28 +224,6 @@ def test_newest_and_most_used_come_first(truth, store, opened):
         ]
         assert [text for text in new.embedded if text != "kind"] == wanted
         check(index)
-
-
-def test_a_long_text_is_found_by_its_end(truth, opened):
-    """Each part of a long text has a vector, and the doc is as near as the best of them; before, its end had none."""
-    told = " ".join(f"Anecdote {n} about the fishing trip with uncle Theodor." for n in range(40))
-    say(truth, 0, f"{told} The spare keys hang behind the boiler.", "I see.")
-    embedder = HashEmbedder(64)
-    with opened(embedder) as index:
-        work(index)
-        assert count(index, "vectors where doc = 1") > 2
-        query = embedder.embed_query("spare keys behind the boiler")
-        pieces = [text for text in embedder.embedded if text != "I see."]
-        assert pieces[-1].endswith("behind the boiler.")
-        near = max(float(embedder.vector_of(piece) @ query) for piece in pieces)
-        assert index.space().cosines(query, [1]) == {1: pytest.approx(near, abs=2e-3)}
-        assert len(index.space().nearest(query, 5)) == 2
-        truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text=""))
-        work(index)
-        check(index)
-    with opened(HashEmbedder(64, name="few"), pieces=2) as index:
-        work(index)
-        assert count(index, "vectors where doc = 1 and space = 3") == 2
 
 
 class Interrupted(HashEmbedder):
@@ -339,43 +286,6 @@ def test_a_text_that_the_model_cannot_embed_keeps_nothing_else_from_its_vector(t
         check(index)
 
 
-def test_a_reader_finds_in_a_new_space_only_what_is_theirs(truth, store, opened):
-    """Private is private while vectors are made again, too."""
-    store.add_fact("pin", "zeppelin", scope="user:bob")
-    store.add_fact("door", "umbrella")
-    with opened(HashEmbedder(64, name="old")) as index:
-        work(index)
-    with opened(HashEmbedder(64, name="new")) as index:
-        for _ in range(2):
-            recall = Recall(truth, index, embedder=index.embedder)
-            for reader in (Reader("alice"), Reader(None)):
-                told = recall.recall("zeppelin pin umbrella", reader=reader)
-                assert [item.text for item in told] == ["door: umbrella"]
-            work(index)
-
-
-def test_check_tells_how_far_the_vectors_are(tmp_path):
-    """`edgemem check` says how many texts wait for their vectors."""
-    for name in ("old", "new"):
-        with edgemem.open(tmp_path, embedder=HashEmbedder(64, name=name), worker=False) as memory:
-            if name == "old":
-                for n in range(3):
-                    memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
-            memory.index.catch_up()
-            assert "3 texts wait for their vectors" in embedder_line(memory)
-            memory.index.embed_pending(1)
-            assert "2 texts wait for their vectors" in embedder_line(memory)
-            assert memory.idle(30)
-            assert "wait" not in embedder_line(memory)
-
-
-def embedder_line(memory) -> str:
-    """Return what the check says of the embedder."""
-    (line,) = [one for one in memory.check() if one.name == "embedder"]
-    assert line.state == "ok"
-    return line.detail
-
-
 def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
     """Gone before it was loaded: no recall fails, the check says so, and with the file everything is as before."""
     model = tmp_path / "model.gguf"
@@ -399,19 +309,37 @@ def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
     assert memory.closed
 
 
-def test_a_model_keeps_its_space_when_its_file_is_renamed(tmp_path, minilm):
-    """The fingerprint is of what stands in the file, all of it: another name is the same model, another layer is not."""
-    moved, changed = tmp_path / "moved.gguf", tmp_path / "changed.gguf"
-    shutil.copy(minilm, moved)
-    data = bytearray(minilm.read_bytes())
-    middle = len(data) // 2
-    data[middle : middle + (1 << 20)] = bytes(byte ^ 1 for byte in data[middle : middle + (1 << 20)])
-    changed.write_bytes(data)
-    prints = []
-    for path in (minilm, moved, changed):
-        with LlamaEmbedder(path) as embedder:
-            prints.append(embedder.fingerprint)
-    assert prints[0] == prints[1] != prints[2]
+@pytest.mark.parametrize("resident", [False, True])
+def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatch):
+    """However often one thing has changed, what holds of another is found by meaning, and so is what it was before."""
+    monkeypatch.setattr("edgemem.recall.index.vectors.LEAST", 1 if resident else 10**6)
+    embedder = HashEmbedder(64, means={"brew": "drink"})
+    store.add_fact("mara.drink", "tea", scope="household")
+    hand.advance(60)
+    store.add_fact("mara.drink", "coffee", scope="household")
+    for n in range(150):
+        store.add_fact("mara.brew.heat", f"level {n}", scope="household")
+        hand.advance(60)
+    with opened(embedder) as index:
+        work(index)
+        near = index.space().nearest(embedder.embed_query("mara brew"), 9)
+        assert len(near) == 2
+        assert "mara drink: coffee" in by_meaning(index, "mara brew")
+        asked = found(index, "which drink was mara's brew before", k=99)
+        assert any(text.startswith("mara drink: tea (until") for text, _ in asked)
+
+
+def test_a_fingerprint_that_lies_about_the_length_is_another_model(truth, store, opened):
+    """A function of the user's own says what it likes; vectors of two lengths never stand in one space."""
+    store.add_fact("milk", "empty")
+    for dimensions in (64, 128):
+        embedder = HashEmbedder(dimensions)
+        embedder.fingerprint = "mine"
+        with opened(embedder) as index:
+            assert index.space() is None
+            work(index)
+            assert "meaning" in found(index, "milk")[0][1]
+            check(index)
 
 
 def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
@@ -441,71 +369,16 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
         assert len(embedder.embedded) == 4
 
 
-def _refs(index) -> list[int]:
-    return [ref for (ref,) in index.database.query("select ref from docs")]
-
-
-@pytest.mark.parametrize("resident", [False, True])
-def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatch):
-    """However often one thing has changed, what holds of another is found by meaning, and so is what it was before."""
-    monkeypatch.setattr("edgemem.recall.index.vectors.LEAST", 1 if resident else 10**6)
-    embedder = HashEmbedder(64, means={"brew": "drink"})
-    store.add_fact("mara.drink", "tea", scope="household")
-    hand.advance(60)
-    store.add_fact("mara.drink", "coffee", scope="household")
-    for n in range(150):
-        store.add_fact("mara.brew.heat", f"level {n}", scope="household")
-        hand.advance(60)
-    with opened(embedder) as index:
-        work(index)
-        near = index.space().nearest(embedder.embed_query("mara brew"), 9)
-        assert len(near) == 2
-        assert "mara drink: coffee" in by_meaning(index, "mara brew")
-        asked = found(index, "which drink was mara's brew before", k=99)
-        assert any(text.startswith("mara drink: tea (until") for text, _ in asked)
-
-
-def test_a_fact_is_as_near_as_what_it_says_of_its_subject(store, opened):
-    """Its vector lies between that of all of it and that of its relation, so whoever asks for that finds it among many."""
-    embedder = HashEmbedder(64, name="one")
-    with opened(embedder) as index:
-        store.add_fact("helene.shoe_size", "39")
-        work(index)
-        whole, relation = embedder.embed_texts(["helene shoe size: 39", "shoe size"])
-        mean = (whole + relation) / np.linalg.norm(whole + relation)
-        [(_, cosine)] = index.space().nearest(mean, 1)
-        assert cosine == pytest.approx(1.0, abs=0.001)
-
-
-def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
-    """Erasing a fact reaches the vectors of its past, also in memory."""
-    store.add_fact("milk.kind", "empty zeppelin")
-    hand.advance(60)
-    store.add_fact("milk.kind", "full")
-    with opened(HashEmbedder()) as index:
-        work(index)
-        index.warm()
-        query = index.embedder.embed_query("empty zeppelin")
-        past = index.space(past=True)
-        assert past.nearest(query, 9)
-        assert len(past.packed) == 1
-        store.forget_fact("milk.kind")
-        index.erase()
-        assert len(past.packed) == 0
-        assert count(index, "vectors") == 0
-        assert index.space(past=True).nearest(query, 9) == []
-        assert b"zeppelin" not in bytes_of(index)
-        check(index)
-
-
-def test_a_fingerprint_that_lies_about_the_length_is_another_model(truth, store, opened):
-    """A function of the user's own says what it likes; vectors of two lengths never stand in one space."""
-    store.add_fact("milk", "empty")
-    for dimensions in (64, 128):
-        embedder = HashEmbedder(dimensions)
-        embedder.fingerprint = "mine"
-        with opened(embedder) as index:
-            assert index.space() is None
-            work(index)
-            assert "meaning" in found(index, "milk")[0][1]
-            check(index)
+def test_check_tells_how_far_the_vectors_are(tmp_path):
+    """`edgemem check` says how many texts wait for their vectors."""
+    for name in ("old", "new"):
+        with edgemem.open(tmp_path, embedder=HashEmbedder(64, name=name), worker=False) as memory:
+            if name == "old":
+                for n in range(3):
+                    memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
+            memory.index.catch_up()
+            assert "3 texts wait for their vectors" in embedder_line(memory)
+            memory.index.embed_pending(1)
+            assert "2 texts wait for their vectors" in embedder_line(memory)
+            assert memory.idle(30)
+            assert "wait" not in embedder_line(memory)

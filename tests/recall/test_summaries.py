@@ -45,17 +45,6 @@ def summaries(robot, query="ladder", **options) -> list[str]:
     return [item.text for item in robot.recall(query, k=9, **options) if item.kind == "summary"]
 
 
-def test_a_summary_is_recalled(robot, settled):
-    """It is found by its words, with its session, and as a kind of its own."""
-    robot.say(0, "where is the ladder", "in the garage")
-    number = sum_up(robot, TOLD)
-    settled()
-    (found,) = robot.recall("ladder garage", kinds={"summary"})
-    assert (found.kind, found.id, found.text, found.session) == ("summary", str(number), TOLD, "s")
-    assert found.recorded_at == pytest.approx(number / 1e6)
-    assert "words" in found.why
-
-
 def test_the_newest_stands_for_the_session(robot, settled):
     """An older summary of the same session is not found any more, and nothing of it is left in the index's words."""
     robot.say(0, "where is the ladder", "in the garage")
@@ -108,16 +97,6 @@ def test_of_private_talk_of_two_nobody_reads_it(robot, settled):
     settled()
     assert summaries(robot, reader=ALICE) == summaries(robot, reader=BOB) == []
     assert summaries(robot) == [TOLD]
-
-
-def test_what_becomes_private_later_closes_it(robot):
-    """The truth has the last word, also where the index knows an older one."""
-    robot.say(0, "where is the ladder", "in the garage")
-    sum_up(robot, TOLD)
-    robot.idle()
-    robot.truth.write(lambda tx: tx.execute("update turns set level = 2, owner = 'alice'"))
-    assert summaries(robot, reader=BOB) == []
-    assert summaries(robot, reader=ALICE) == [TOLD]
 
 
 @pytest.mark.parametrize("how", ["person", "session"])
@@ -188,33 +167,6 @@ def test_what_compaction_writes_is_recalled(tmp_path, clock):
         assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen"}, None: set()}
         memory.forget_session("kitchen")
         assert memory.recall("tulips garden", speaker="bob", kinds={"summary"}) == []
-
-
-def test_of_one_that_stood_alone_no_word_is_left(robot):
-    """Where nothing else of a conversation was indexed, forgetting it still empties the index of its words."""
-    sum_up(robot, "the zeppelin carries umbrellas", session="t")
-    robot.say(0, "where is the ladder", "in the garage")
-    robot.idle()
-    sum_up(robot, "the zeppelin carries kites", session="t")
-    robot.idle()
-    SQLiteSessionStore(robot.truth).delete("t")
-    robot.index.erase()
-    robot.idle()
-    data = bytes_of(robot.index)
-    assert not [word for word in (b"zeppelin", b"umbrella", b"kite") if word in data]
-    check(robot.index)
-
-
-def test_where_nothing_is_left_of_the_newest_the_one_before_stands_again(robot, settled):
-    """A summary that told of a forgotten fact only makes way for the older one."""
-    robot.store.add_fact("pin", "xylophone", scope="household")
-    robot.say(0, "where is the ladder", "in the garage")
-    sum_up(robot, "The ladder is in the garage.", first_turn=3)
-    sum_up(robot, "recall_fact -> pin: xylophone")
-    settled()
-    robot.truth.write(lambda tx: records.erase_fact(tx, "pin", scope="household"))
-    settled()
-    assert summaries(robot) == ["The ladder is in the garage."]
 
 
 def test_one_that_is_imported_is_found(tmp_path, clock, hand):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +10,7 @@ from edgemem.recall.index.docs import add_docs
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import FACT, KINDS, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, State
-from edgemem.recall.search.table import BESIDE, NOBODY, DocTable, ResidentPostings, Row, sound_row
+from edgemem.recall.search.table import BESIDE, NOBODY, DocTable, ResidentPostings, Row
 from edgemem.recall.search.view import Filter, View
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
@@ -195,17 +194,6 @@ def test_who_may_find_what_is_what_the_rule_says(
         assert sorted(refs) == sorted(doc.ref for doc in docs if is_wanted(doc))
 
 
-@given(steps, st.sampled_from(READERS))
-def test_how_much_may_be_read_is_counted(taken, reader):
-    """The number of texts, and of their words, is that of what this reader may read, whatever is looked for."""
-    table, _ = after(taken)
-    read = may(table, Filter(reader, past=True))[:-1]
-    view = View(table, Filter(reader, kinds={"note"}, session_id=1, turns={2}))
-    assert view.readable[:-1].tolist() == read
-    assert view.size() == (sum(read), table.rows["length"][: table.n][read].sum())
-    assert view.words_in_sessions().sum() == view.size()[1]
-
-
 def test_nobody_is_not_who_owns_nothing():
     """Private text without an owner is nobody's, also not of a voice without a name."""
     table = filled(row(1, level=2, owner=None), row(2, level=2, owner="ann"))
@@ -213,42 +201,6 @@ def test_nobody_is_not_who_owns_nothing():
         assert not any(may(table, Filter(reader)))
     assert table.code("ann") not in (None, NOBODY)
     assert (table.code("zoe"), table.code(None)) == (None, NOBODY)
-
-
-def test_what_the_index_takes_in_is_passing_no_more():
-    """A row that comes again for good outlives those that were only passing."""
-    table = DocTable()
-    for number, text in enumerate(WORDS, start=1):
-        table.append(row(number), text, passing=True)
-    table.append(row(2), "kettle")
-    table.drop_passing()
-    assert table.slots_of([1, 2, 3]).tolist() == [-1, 3, -1]
-    assert [slots.tolist() for term, slots, _ in table.find(["kettle"])] == [[1, 3]]
-
-
-def test_thousands_of_rows_stay_where_they_are():
-    """Growing moves no row, and keeps what each said; turns and messages may have any number."""
-    table = filled(*(row(n, at=float(n), session_id=n // 10) for n in range(1, 2001)))
-    assert table.slots_of([1, 300, 2000]).tolist() == [0, 299, 1999]
-    assert table.rows["at"][:2000].tolist() == list(map(float, range(1, 2001)))
-    table.append(row(FIRST_OTHER - 1, turn=1_770_000_000_000, session_id=9))
-    assert table.rows["turn"][2000] == 1_770_000_000_000
-    assert not may(table, Filter(None, session_id=9, turns={1_770_000_000_000}))[2000]
-    assert table.beside(np.array([2000]), 1).tolist() == [-1]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"id": "x"}, {"kind": 77}, {"kind": None}, {"ref": b"1"}, {"level": 3}, {"level": -1}, {"owner": 1}, {"who": b"ann"},
-        {"session_id": "s"}, {"at": None}, {"marks": "x"}, {"called": 3}, {"times": "[[1]]"}, {"times": "{"}, {"length": None},
-    ],
-)  # fmt: skip
-def test_a_damaged_row_is_none(damage):
-    """Whatever stands in a damaged file, it is told at once, and not by a fault later on."""
-    assert sound_row(tuple(row(1))) == row(1)
-    with pytest.raises(ValueError, match=r"."):
-        sound_row(tuple(row(1)._replace(**damage)))
 
 
 def test_what_may_not_be_read_stands_beside_nothing():
@@ -261,16 +213,3 @@ def test_what_may_not_be_read_stands_beside_nothing():
     assert ann.around(np.array([0]), (1,)).tolist() == [0]
     assert bob.around(np.array([0]), (1,)).tolist() == [0, 1]
     assert ann.seen(slots).tolist() == ann.seen(np.arange(9)).tolist() == [0, 2]
-
-
-def test_what_changes_while_a_question_is_answered():
-    """What another thread has read in since is neither found nor beside anything, and what was erased may not be found."""
-    view = seen_by(None, row(1), row(2))
-    view.columns.append(row(3))
-    assert view.beside(np.arange(2), 1).tolist() == [1, -1]
-    assert view.slots_of([2, 3]).tolist() == [1, -1]
-    assert view.seen(np.arange(3)).tolist() == [0, 1]
-    view.columns.drop(2)
-    view.follow()
-    assert view.seen(np.arange(2)).tolist() == [0]
-    assert view.slots_of([1, 2]).tolist() == [0, -1]

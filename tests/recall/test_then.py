@@ -10,14 +10,12 @@ from hash_embedder import HashEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recalling import Robot
+from sentences import sentences
 
 from edgemem.clock import Clock
-from edgemem.recall.query import parse_query
-from edgemem.recall.rank.ranking import values_meant
-from edgemem.recall.times import past_times
 from edgemem.records import Reader
 from edgemem.store.db.transaction import Transaction
-from edgemem.store.fact_queries import HeldWithin, held_within, keys_of
+from edgemem.store.fact_queries import held_within, keys_of
 from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
 
@@ -53,79 +51,26 @@ def settled(request, robot):
     return robot
 
 
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
-        ("What was the door code in March?", "2222"),
-        ("door code on 3 January 2026", "1111"),
-        ("What was the door code last summer?", "3333"),
-        ("the door code in April 2025, please", "1111"),
-        ("What was the door code before March?", "2222"),
-        ("What was the door code before February?", "1111"),
-        ("What was the door code between January and May 2025?", "1111"),
-        ("Wie war der door code im März?", "2222"),
-        ("¿Cuál era el door code en marzo?", "2222"),
-        ("door code vào tháng 3 là gì?", "2222"),
-        ("三月的 door code 是什么?", "2222"),
-        ("What was the door code in June?", "3333"),  # from the 5th on
-        ("What was the door code until the fifth of June?", "2222"),
-        ("What was the door code from March to May?", "2222"),
-        ("What was the door code before?", "2222"),
-        ("What was the first door code?", "1111"),
-        ("What is the door code?", "3333"),
-        ("What is the door code today?", "3333"),
-        ("What is the door code next March?", "3333"),
-    ],
-)
-def test_the_date_of_a_question_chooses_the_version(settled, query, code):
+def test_the_date_of_a_question_chooses_the_version(settled):
     """In five languages; what is said of today or of what comes asks for what holds now."""
-    first = settled.recall(query, reader=Reader("ann"), kinds={"fact"})[0]
-    assert (first.key, first.value) == ("door.code", code)
-    assert first.past == (code != "3333")
+    for query, code in sentences("door_code").items():
+        first = settled.recall(query, reader=Reader("ann"), kinds={"fact"})[0]
+        assert (first.key, first.value) == ("door.code", code), query
+        assert first.past == (code != "3333"), query
 
 
-@pytest.mark.parametrize(
-    ("query", "past", "first"),
-    [
-        ("what was the door code on the twenty first of March", False, False),
-        ("what was the door code two weeks ago", False, False),
-        ("what was the first door code in March", True, True),
-        ("what was the old door code on the first of May", True, False),
-    ],
-)
-def test_the_words_of_a_date_ask_for_nothing_else(query, past, first):
-    """The first of a month is not what was first, and a day is no question of all that was before."""
-    asked = parse_query(query, NOW)
-    assert (asked.asks_past, asked.asks_first) == (past, first)
-    assert past_times(asked, NOW)
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
+def test_who_asks_how_it_changed_gets_every_value(settled):
+    """What holds now is one of them."""
+    for query in (
         "How did the door code change over the year?",
         "Which door codes did we have this year?",
         "What has the door code been since January?",
         "What were all the door codes?",
         "Wie hat sich der door code geändert?",
-    ],
-)
-def test_who_asks_how_it_changed_gets_every_value(settled, query):
-    """What holds now is one of them."""
-    found = settled.recall(query, reader=Reader("ann"), kinds={"fact"})
-    assert {item.value for item in found if item.key == "door.code"} == {"1111", "2222", "3333"}
-    assert {item.key for item in found[:3]} == {"door.code"}
-
-
-def test_what_was_last_of_three_thousand_versions(warm_robot):
-    """Without a date, "before" asks for the one that held last, which of so many is a candidate as well."""
-    last = warm_robot.truth.query(
-        "select value from facts where id = origin and value like '%degrees' order by id desc limit 2"
-    )
-    assert first_fact(warm_robot, "What was the thermostat target before?") == (
-        "thermostat.target",
-        last[1][0],
-    )
+    ):
+        found = settled.recall(query, reader=Reader("ann"), kinds={"fact"})
+        assert {item.value for item in found if item.key == "door.code"} == {"1111", "2222", "3333"}, query
+        assert {item.key for item in found[:3]} == {"door.code"}, query
 
 
 def test_an_explicit_moment_is_stronger(settled):
@@ -136,19 +81,9 @@ def test_an_explicit_moment_is_stronger(settled):
     assert [item.value for item in found if item.key == "door.code"] == ["3333"]
 
 
-def test_it_tells_nobody_of_what_is_private(settled):
-    """A version that somebody may not read is neither chosen nor does it push another out."""
-    settled.store.add_fact(
-        "door.code", "7777", scope="user:bob", valid_from=at("2026-03-01"), level="private", owner="bob"
-    )
-    found = settled.recall("What was the door code in March?", reader=Reader("ann"), kinds={"fact"})
-    assert found[0].value == "2222"
-    assert "7777" not in [item.value for item in found]
-
-
 DAY = 86400.0
 YEAR_AGO = NOW - 365 * DAY
-SETTINGS = 3000
+SETTINGS = 600
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October")
 
 
@@ -159,7 +94,7 @@ def usual(moment: float) -> str:
 
 @pytest.fixture(scope="module", params=["words", "meaning"])
 def warm_robot(request, tmp_path_factory):
-    """Return a robot that was told 3,000 times in a year how warm it shall be: two times of three what is usual in that month."""
+    """Return a robot that was told 600 times in a year how warm it shall be: two times of three what is usual in that month."""
     clock = Clock(wall=lambda: NOW, monotonic=lambda: 1.0)
     embedder = HashEmbedder() if request.param == "meaning" else None
     made = Robot(tmp_path_factory.mktemp("warm"), clock, embedder)
@@ -195,15 +130,17 @@ def first_fact(robot, query, **options):
     return first.key, first.value
 
 
-@pytest.mark.parametrize("month", MONTHS)
-def test_of_three_thousand_versions_that_of_the_month_is_first(warm, month):
+def test_of_hundreds_of_versions_that_of_the_month_is_first(warm):
     """What held then is found, though the words of the question find any version; it is what held for most of that month."""
-    then = at(f"2026-{MONTHS.index(month) + 1:02d}-10")
-    asked = f"What was the thermostat target in {month}?"
-    assert first_fact(warm, asked) == ("thermostat.target", usual(then))
+    for number, month in enumerate(MONTHS, start=1):
+        then = at(f"2026-{number:02d}-10")
+        asked = f"What was the thermostat target in {month}?"
+        assert first_fact(warm, asked) == ("thermostat.target", usual(then))
+        values = [
+            item.value for item in warm.recall(asked, kinds={"fact"}) if item.key == "thermostat.target"
+        ]
+        assert usual(NOW) in values  # what holds now is told as well
     assert first_fact(warm, "What was the target of the thermostat yesterday?")[1] == usual(NOW - DAY)
-    values = [item.value for item in warm.recall(asked, kinds={"fact"}) if item.key == "thermostat.target"]
-    assert usual(NOW) in values  # what holds now is told as well
 
 
 @pytest.mark.parametrize("scope", ["household", "user:bob"])
@@ -238,36 +175,6 @@ def test_what_joins_may_be_read(settled, scope):
     assert "7777" in his[: 2 if scope == "user:bob" else 1]  # there, beside that of the household
 
 
-@pytest.mark.parametrize(
-    ("reader", "values"),
-    [
-        (None, {"open to all", "of the house", "of Bob"}),
-        (Reader("bob"), {"open to all", "of the house", "of Bob"}),
-        (Reader("bob", frozenset({"ann"})), {"open to all", "of the house"}),
-        (Reader("ann"), {"open to all", "of the house"}),
-        (Reader(""), {"open to all"}),
-    ],
-)
-def test_what_may_not_be_read_is_not_even_looked_up(robot, reader, values):
-    """Of one key whose versions belong to different people, everybody gets what is theirs, and no time that another's took."""
-    levels = (
-        ("open to all", "shared", None),
-        ("of the house", "household", None),
-        ("of Bob", "private", "bob"),
-    )
-    for n, (value, level, owner) in enumerate(levels):
-        since = at("2026-03-02") + n * DAY
-        robot.store.add_fact(
-            "drawer.holds", value, scope="global", valid_from=since, level=level, owner=owner
-        )
-    said = dict(robot.truth.query("select id, value from facts where id = origin"))
-    keys = set(keys_of(robot.truth, [ref for ref, value in said.items() if value == "of Bob"]).values())
-    month = at("2026-03-01"), at("2026-04-01")
-    found = held_within(robot.truth, keys, [month], reader=reader)
-    assert {said[one.origin] for one in found} == values
-    assert all(one.seconds == DAY for one in found if said[one.origin] != "of Bob")
-
-
 def test_what_was_forgotten_does_not_join(settled):
     """Nothing of a key that was erased comes back with its date."""
     for n in range(90):
@@ -280,31 +187,12 @@ def test_what_was_forgotten_does_not_join(settled):
     assert "safe.code" not in [item.key for item in settled.recall(asked, kinds={"fact"})]
 
 
-held_values = st.lists(
-    st.builds(HeldWithin, st.just(0), st.just(1), st.integers(1, 9), st.floats(0, 100)),
-    unique_by=lambda one: one.origin,
-    max_size=6,
-)
-
-
-@given(held_values)
-def test_what_is_meant_of_a_time(held):
-    """Nothing that held for less than a fifth of the longest is told, the best is worth all, and four are enough."""
-    meant = values_meant(held, 100.0)
-    seconds = {one.origin: one.seconds for one in held}
-    assert bool(meant) == (sum(seconds.values()) >= 5)
-    assert len(meant) <= 4
-    assert sorted(meant.values(), reverse=True) == list(meant.values())
-    for origin in meant:
-        assert seconds[origin] >= max(seconds.values()) / 5
-
-
 said = st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=12
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 @given(said, st.integers(-1, 14), st.integers(1, 5))
 def test_what_held_within_a_time_is_what_of_all_meets_it(tmp_path_factory, said, begin, length):
     """However versions were told, with ends and corrections of the past, those are read that hold at some moment of it."""

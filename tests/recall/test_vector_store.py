@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -86,33 +85,6 @@ def test_a_scope_is_narrowed_down_before_k(store: VectorMemoryStore, monkeypatch
     assert store.search_facts("tea", scope="user:carol") == []
 
 
-def test_many_facts_are_looked_through_by_their_bits(store: VectorMemoryStore, monkeypatch) -> None:
-    """Beyond some number of facts the answer is the same, and still tells only what holds."""
-    for n in range(40):
-        store.add_fact(f"note{n}", f"word{n} thing{n}")
-    store.add_fact("note7", "something else")
-    exactly = store.search_facts("word3 thing3", k=4)
-    monkeypatch.setattr(vector_store, "EXACT", 10)
-    assert keys(exactly)[0] == "note3"
-    assert store.search_facts("word3 thing3", k=4) == exactly
-    assert "note7" not in keys(store.search_facts("word7 thing7", k=3))
-
-
-def test_only_what_holds_now_is_found(store: VectorMemoryStore, hand) -> None:
-    """An older value, a retracted fact and one that is over are history, and stay there."""
-    store.add_fact("drink", "tea")
-    store.add_fact("guest", "tea with Bob", valid_to=hand.wall + 60)
-    hand.advance(1)
-    store.add_fact("drink", "coffee")
-    assert [fact.value for fact, _ in store.search_facts("tea")] == ["tea with Bob", "coffee"]
-    hand.advance(100)
-    assert [fact.value for fact, _ in store.search_facts("tea")] == ["coffee"]
-    store.retract_fact("drink")
-    assert store.search_facts("tea") == []
-    assert [fact.value for fact in store.fact_history("drink")] == ["tea", "coffee"]
-    assert [fact.value for fact in store.facts_as_of(hand.wall - 100.5)] == ["tea with Bob", "tea"]
-
-
 def test_a_reader_finds_only_what_it_may_read(store: VectorMemoryStore) -> None:
     """Without a reader it is the operator's view; with one, law 7 holds before k."""
     store.add_fact("pin", "tea", scope="user:bob")
@@ -121,51 +93,6 @@ def test_a_reader_finds_only_what_it_may_read(store: VectorMemoryStore) -> None:
     assert set(keys(store.search_facts("tea"))) == {"pin", "door", "city"}
     assert set(keys(store.search_facts("tea", reader=Reader("alice")))) == {"door", "city"}
     assert keys(store.search_facts("tea", reader=Reader())) == ["city"]
-
-
-def test_each_fact_is_embedded_once_and_not_while_it_is_added(store: VectorMemoryStore, embed) -> None:
-    """Adding waits for no model; a second search and an episode cost no vector."""
-    embed.texts.clear()
-    store.add_fact("drink", "tea")
-    store.add_episode("made tea", {}, "ok")
-    assert embed.texts == []
-    store.search_facts("tea")
-    store.search_facts("coffee")
-    assert sorted(embed.texts) == ["coffee", "drink: tea", "tea"]
-    assert embed.threads == {threading.current_thread().name}
-
-
-def test_nobody_waits_for_the_model_but_who_searches(store: VectorMemoryStore, embed) -> None:
-    """While a text is embedded, facts are read and written by others."""
-    store.add_fact("drink", "tea")
-    embed.busy, embed.go_on = threading.Event(), threading.Event()
-    found: list[str] = []
-    seeker = threading.Thread(target=lambda: found.extend(keys(store.search_facts("tea"))))
-    seeker.start()
-    assert embed.busy.wait(10)
-    store.add_fact("food", "bread")
-    assert store.get_fact("food") == "bread"
-    assert "bread" in store.render_for_prompt()
-    embed.go_on.set()
-    seeker.join(10)
-    assert found[0] == "drink"
-
-
-def test_another_model_is_noticed_and_everything_embedded_again(tmp_path: Path, clock) -> None:
-    """The same length or another one: vectors of two models are never compared."""
-    with VectorMemoryStore(tmp_path / "x.db", embed_fn=Embedding("one"), clock=clock) as store:
-        store.add_fact("user.allergies", "peanuts")
-        store.search_facts("cook")
-    for other in (Embedding("two"), Embedding("three", 32)):
-        with VectorMemoryStore(tmp_path / "x.db", embed_fn=other, clock=clock) as store:
-            ((fact, distance),) = store.search_facts("allergies: peanuts")
-            assert fact.key == "user.allergies"
-            assert distance == pytest.approx(0, abs=0.05)
-            assert "allergies: peanuts" in other.texts[1:-1] or other.texts.count("allergies: peanuts") == 2
-    again = Embedding("three", 32)
-    with VectorMemoryStore(tmp_path / "x.db", embed_fn=again, clock=clock) as store:
-        store.search_facts("tea")
-    assert len(again.texts) == 2  # the probe and the question
 
 
 @pytest.mark.parametrize("row", [[], [math.nan, 1.0], [math.inf], [[1.0]], ["a"], [None]])
@@ -184,17 +111,6 @@ def test_the_index_lies_beside_the_truth_and_may_be_deleted(tmp_path: Path, cloc
             store.add_fact("drink", "tea")
             assert keys(store.search_facts("tea")) == ["drink"]
         assert index.is_file()
-
-
-def test_what_is_forgotten_is_in_neither_file(tmp_path: Path, clock, store: VectorMemoryStore) -> None:
-    """Forgetting erases text and vector at once."""
-    store.add_fact("pin", "rhubarb")
-    store.search_facts("rhubarb")
-    assert store.forget_fact("pin")
-    assert not store.forget_fact("pin")
-    assert store.search_facts("rhubarb") == []
-    assert store.index.database.query("select count(*) from vectors") == [(0,)]
-    assert not [p for p in tmp_path.iterdir() if b"rhubarb" in p.read_bytes()]
 
 
 FORGETTER = """
@@ -234,27 +150,6 @@ def test_forgetting_leaves_no_vector(tmp_path: Path, loads: bool) -> None:
     with VectorMemoryStore(tmp_path / "x.db", embed_fn=embedder) as store:
         assert keys(store.search_facts("word3 thing3", k=1)) == ["note3"]
     assert all(vector in (tmp_path / "x.index.db").read_bytes() for vector in vectors[1:])
-
-
-def test_it_shares_an_open_database(tmp_path: Path, clock, embed) -> None:
-    """A database that was opened elsewhere stays open."""
-    from edgemem.store.db.database import Database
-
-    with Database(tmp_path / "all.db", clock=clock) as database:
-        with VectorMemoryStore(database, embed_fn=embed) as store:
-            store.add_fact("drink", "tea")
-            assert keys(store.search_facts("tea")) == ["drink"]
-        assert database.query("select count(*) from facts")[0][0] > 0
-    assert (tmp_path / "all.index.db").is_file()
-
-
-def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path, clock, embed) -> None:
-    """A closed store says so."""
-    store = VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock)
-    store.close()
-    store.close()
-    with pytest.raises(ClosedError, match="closed"):
-        store.search_facts("tea")
 
 
 @pytest.mark.parametrize(
@@ -346,15 +241,6 @@ def test_llama_embed_puts_prefixes_before_questions_and_texts(llm) -> None:
     assert bare.query("kitchen") == bare("kitchen")
     assert marked.fingerprint != bare.fingerprint
     assert edgemem.llama_embed(llm, query_prefix="", text_prefix="").fingerprint == bare.fingerprint
-
-
-def test_functions_of_one_model_take_turns(llm) -> None:
-    """Two functions over one Llama may be called at the same time."""
-    one, other = edgemem.llama_embed(llm), edgemem.llama_embed(llm)
-    wanted = one("hello robot")
-    with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda n: (one, other)[n % 2]("hello robot"), range(100)))
-    assert all(vector == pytest.approx(wanted) for vector in made)
 
 
 def test_a_closed_model_says_so(tmp_path: Path, clock, tiny: Path) -> None:
