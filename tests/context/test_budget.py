@@ -294,3 +294,33 @@ def test_an_estimate_says_so(tmp_path: Path) -> None:
             memory.hooks(instructions="You are a robot. " * 300)
         assert memory.hooks(instructions="You are a robot.")
         assert memory.hooks()
+
+
+SYSTEM = {"role": "system", "content": "You help in the kitchen."}
+
+
+def talk(turns: int, *, words: int = 10) -> list[dict[str, Any]]:
+    """Return a conversation whose messages can be told apart."""
+    out: list[dict[str, Any]] = [SYSTEM]
+    for n in range(turns):
+        out.append({"role": "user", "content": f"question {n} " + "word " * words})
+        out.append({"role": "assistant", "content": f"answer {n} " + "word " * words})
+    return out
+
+
+def test_the_start_of_the_prompt_stays_put_while_a_conversation_grows() -> None:
+    """With a target below the budget, the cut moves in few large steps instead of every turn."""
+    conversation = talk(200)
+    dropped, cuts = 0, 0
+    for turns in range(1, 201):
+        fitted = fit(
+            conversation[: 2 * turns],
+            tokenizer=WordTokenizer(),
+            budget_tokens=1000,
+            target_tokens=500,
+            dropped_turns=dropped,
+        )
+        assert fitted.fits
+        cuts += fitted.dropped_turns != dropped
+        dropped = fitted.dropped_turns
+    assert 0 < cuts < 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,10 @@ from commands import run
 
 import edgemem
 from edgemem import AgentLoop
-from edgemem.context.block.delta import (
-    carried_by,
-    carrying,
-)
+from edgemem.context.block.delta import carried_by, carrying, to_carry, up_to_date
 from edgemem.context.block.render import BlockLine
 from edgemem.memory import Memory
-from edgemem.records import Heard, Message, Reply, ToolCall
+from edgemem.records import Heard, Held, Message, Reply, ToolCall
 from edgemem.store.epochs import latest_epoch
 
 PROFILE = """
@@ -377,3 +374,27 @@ def test_a_look_at_the_prompt_says_where_it_stands(robot: Robot) -> None:
     (left,) = [item for item in json.loads(shown.stdout)["left_out"] if "tulip99" in item["text"]]
     assert left["left_out"] == "before the model already, at the head of the prompt"
     assert "at the head of the prompt" in run(*args, "--whole").stdout
+
+
+def test_only_the_newest_of_each_key_that_leaves_is_carried() -> None:
+    """Nothing that stays in the prompt, is private, is gone or closed by now, or is only a doubt."""
+    block_lines = [
+        fact("a", "1"),
+        fact("b", "1"),
+        fact("a", "2"),
+        fact("c", ""),
+        fact("d", "4", level="private"),
+        fact("e", "5"),
+    ]
+    doubt = BlockLine("doubt:7:x", "- perhaps misheard: f: x", fact=("global", "f"), value="x")
+    carried = to_carry(
+        [*block_lines, doubt, BlockLine("turn:7", "- mara said: hello")], {("fact", "global", "e")}
+    )
+    assert [item.line for item in carried] == ["- a: 2", "- b: 1"]
+
+    def current(keys: Any) -> Mapping[Any, Held]:
+        now = {"a": Held(True, "2"), "b": Held(False, None), "c": Held(True, None)}
+        return {about: now[about[2]] for about in keys}
+
+    (left,) = up_to_date([fact(key, "1") for key in "abc"], current)
+    assert (left.line, left.value, left.about) == ("- a: 2", "2", ("fact", "global", "a"))

@@ -10,6 +10,7 @@ import pytest
 from word_tokenizer import WordTokenizer
 
 from edgemem.context.compaction.compactor import Compactor
+from edgemem.context.compaction.planner import first_kept
 from edgemem.context.messages import repair_orphans, split_turns
 from edgemem.errors import InvalidInputError
 from edgemem.fence import is_fenced
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from edgemem.records import Message
 
 SYSTEM = {"role": "system", "content": "You help in the kitchen."}
+ROOM = 4096 - 512
 
 
 def talk(turns: int, *, words: int = 12, tools: bool = False) -> list[dict[str, Any]]:
@@ -216,3 +218,20 @@ def test_limits_that_cannot_work_are_refused(limits: dict[str, Any], says: str) 
     """In words, and before anything is compacted."""
     with pytest.raises(InvalidInputError, match=says):
         Compactor(**limits)
+
+
+@pytest.mark.parametrize(
+    ("turns", "first"),
+    [
+        ([100] * 21, 17),
+        ([], None),
+        ([500] * 5, 3),  # four do not fit below the low mark
+        ([5000], None),
+        ([100, 5000], 1),
+        ([100, 5000, 50], 2),
+        ([2000, 1200], 1),
+    ],
+)
+def test_where_an_epoch_begins(turns: list[int], first: int | None) -> None:
+    """Whole turns go until the prompt is below the low mark."""
+    assert first_kept(turns, fixed=600, room=ROOM, most_turns=4) == first

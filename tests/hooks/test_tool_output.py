@@ -24,9 +24,10 @@ from edgemem import (
     ToolErrorRetryHook,
     ToolOutputTruncatorHook,
 )
-from edgemem.config import ContextSettings, LlamaSettings, Profile
+from edgemem.config import ContextSettings, LlamaSettings, Profile, Settings
+from edgemem.context.budget import Budget
 from edgemem.errors import ContextOverflowError, InvalidInputError
-from edgemem.hooks.points import AFTER_TOOL, ToolCallResult, TurnContext
+from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, ToolCallResult, TurnContext
 from edgemem.hooks.tool_output import shorten
 from edgemem.llama.protocols import Tokenizer
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
@@ -412,3 +413,30 @@ def fired(hook: ToolOutputTruncatorHook, ctx: TurnContext, name: str, result: An
     """Return what a hook makes of a result."""
     done = hook(AFTER_TOOL, ctx, ToolCallResult(name, {}, result))
     return result if done is None else done.payload.result
+
+
+def begun(hook: ToolOutputTruncatorHook, *names: str, words: int = 10) -> TurnContext:
+    """Return a turn in which the model has asked for some tools, behind a prompt of so many words."""
+    ctx = TurnContext(Session())
+    messages: list[Message] = [{"role": "user", "content": "word " * words}]
+    hook(BEFORE_LLM, ctx, {"messages": messages, "tools": None, "hop": 0})
+    hook(AFTER_LLM, ctx, {"content": "", "tool_calls": tuple(ToolCall(name, {}) for name in names)})
+    return ctx
+
+
+def budget_of(room: int, tokenizer: WordTokenizer) -> Budget:
+    """Return a budget that leaves a prompt so many tokens."""
+    context = ContextSettings(
+        window_tokens=room + 16, reply_tokens=16, block_tokens=0, summary_tokens=1, keep_last_turns=1
+    )
+    return Budget(Settings(Profile(context=context)), tokenizer)
+
+
+def test_why_a_tool_failed_is_shortened_too() -> None:
+    """A traceback of pages fills a window as well as a result does; a short reason stays."""
+    hook = ToolOutputTruncatorHook(500, budget=budget_of(1000, WordTokenizer()))
+    ctx = begun(hook, "read", "read")
+    done: Any = hook(AFTER_TOOL, ctx, ToolCallResult("read", {}, error=PRICES))
+    assert 400 < len(done.payload.error) <= 500
+    assert done.payload.result is None
+    assert hook(AFTER_TOOL, ctx, ToolCallResult("read", {}, error="no such page")) is None
