@@ -73,7 +73,11 @@ class JSONMemoryStore(TableMemoryStore):
         self._lock = threading.Lock()
         self._writing = threading.RLock()  # always taken before the other one
         if autoload:
-            self.load()
+            try:
+                self.load()
+            except BaseException:
+                self._tables.close()
+                raise
 
     @property
     def path(self) -> Path:
