@@ -1,4 +1,4 @@
-"""How many cases a test tries: a twentieth of them in `make test`, all of them in `make test-long`."""
+"""How many cases a test tries: a twentieth of them or fewer in `make test`, all of them in `make test-long`."""
 
 from __future__ import annotations
 

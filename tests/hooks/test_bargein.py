@@ -481,38 +481,6 @@ def test_who_was_cut_off_alone_is_told_when_next_that_person_speaks(tmp_path: Pa
 # -- what was heard --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("told", "kept"),
-    [
-        ({"heard_text": "Sure"}, [BAKE, "Sure"]),
-        ({"heard_text": ""}, [BAKE, ""]),
-        ({"heard_text": "nobody ever said so"}, [BAKE, ""]),
-        ({"heard_ms": 600}, [BAKE, "Sure,"]),
-        ({"heard_text": "First we bake", "prepared": True}, [BAKE, ""]),
-        ({}, [BAKE, STOP]),
-    ],
-)
-def test_what_is_not_of_the_reply_before_is_of_the_prepared_one(
-    memory: Memory, told: dict[str, Any], kept: list[str]
-) -> None:
-    """The reply before stays whole."""
-    loop = AgentLoop(Model(BAKE, STOP), hooks=memory.hooks(session_id="k"), speaker="alice")
-    loop.run("plan?")
-    loop.prepare("stop")
-    loop.interrupt(**told)
-    assert loop.commit().interrupted
-    assert [text or "" for text, _ in replies(memory)] == kept
-
-
-def test_a_turn_that_is_spoken_at_once_is_the_one_that_is_cut(memory: Memory) -> None:
-    """Its reply may begin as the one before it did, which is over."""
-    loop = AgentLoop(model := Model(BAKE, BAKE), hooks=memory.hooks(session_id="k"), speaker="alice")
-    loop.run("plan?")
-    model.meanwhile = lambda: loop.interrupt("First we bake")
-    assert loop.run("again?").interrupted
-    assert [text for text, _ in replies(memory)] == [BAKE, "First we bake"]
-
-
 def test_what_one_was_told_is_told_to_nobody_else(memory: Memory) -> None:
     """A turn of the household that was cut off is told to whoever speaks next, and once."""
     loop = AgentLoop(model := Model("One two three four."), hooks=memory.hooks(session_id="k"))
@@ -522,32 +490,3 @@ def test_what_one_was_told_is_told_to_nobody_else(memory: Memory) -> None:
     assert said(model.handed[-1])[-1] == after("One two") + "what?"
     loop.run("well?", speaker="alice")
     assert said(model.handed[-1])[-1] == "well?"
-
-
-def test_a_voice_that_was_cut_off_is_silent(memory: Memory) -> None:
-    """The same words once more are of the prepared turn."""
-    loop = AgentLoop(Model(BAKE, BAKE), hooks=memory.hooks(session_id="k"), speaker="alice")
-    loop.run("plan?")
-    loop.interrupt("First we bake")
-    loop.prepare("again?")
-    loop.interrupt("First we")
-    loop.commit()
-    assert [text for text, _ in replies(memory)] == ["First we bake", "First we"]
-
-
-def test_a_loop_of_ones_own_prepares_too(memory: Memory) -> None:
-    """Its hooks find the reply that was playing by what was heard of it."""
-    loop = OwnLoop(memory)
-    loop.turn("plan?", BAKE)
-    loop.ask("stop")
-    assert loop.interrupt(heard_text="First we bake")["heard_text"] == "First we bake"
-    loop.say(STOP)
-    loop.end()
-    assert said(loop.turn("go on", "Ok.")[1:]) == [
-        "plan?",
-        "First we bake",
-        "stop",
-        STOP,
-        after("First we bake") + "go on",
-    ]
-    assert replies(memory) == [("First we bake", " rolls, then the cake."), (STOP, None), ("Ok.", None)]

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from edgevox_agent import calls, calls_in_words, grows, hands_over, make_agent, new_context, tool, words
+from edgevox_agent import calls, calls_in_words, grows, make_agent, new_context, tool, words
 from talking import opened
 from word_tokenizer import WordTokenizer
 
@@ -464,62 +464,3 @@ def test_an_agent_leaves_one_session_for_another(memory: Memory) -> None:
     said = {name: memory.sessions.load(name).messages for name in ("kitchen", "hall")}
     assert [message["content"] for message in said["kitchen"]] == ["Hello kitchen.", "ok"]
     assert [message["content"] for message in said["hall"]] == ["Hello hall.", "ok"]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_what_the_second_agent_answers_is_kept(memory: Memory, way: str) -> None:
-    """EdgeVox ends no turn that it hands over; each stays one turn of whoever spoke, with the reply that was given."""
-    cook, cooking = make_agent("Twenty minutes.", "Thirty minutes.", name="cook")
-    router, routing = make_agent(hands_over("cook"), "Hello Bob.", hands_over("cook"), handoffs=[cook])
-    ctx = new_context()
-    ears = attached(way, router, ctx, memory)
-    router.hooks.register(Private("rice"))
-    assert router.run("How long does rice take?", ctx).reply == "Twenty minutes."
-    ears.speaker = "bob"
-    router.run("I am Bob.", ctx)
-    router.run("And potatoes?", ctx)
-    assert ears.failures() == []
-    assert stored(memory) == [
-        ("alice", "complete", [("user", "How long does rice take?"), ("assistant", "Twenty minutes.")]),
-        ("bob", "complete", [("user", "I am Bob."), ("assistant", "Hello Bob.")]),
-        ("bob", "complete", [("user", "And potatoes?"), ("assistant", "Thirty minutes.")]),
-    ]
-    assert [turn.level for turn in memory.sessions.journal.read_turns("kitchen")] == [
-        "private",
-        "household",
-        "household",
-    ]
-    assert "rice" not in str([*routing.handed[1:], *cooking.handed[1:]])
-    ears.speaker = "alice"
-    router.run("Thank you.", ctx)
-    assert [words(message) for message in routing.handed[-1][1:]] == [
-        *("How long does rice take?", "Twenty minutes."),
-        *("I am Bob.", "Hello Bob."),
-        *("And potatoes?", "Thirty minutes."),
-        "Thank you.",
-    ]
-    assert grows(routing.handed[1:3])
-    assert grows([routing.handed[0], routing.handed[3]])
-    heard = [[words(message) for message in prompt[1:]] for prompt in cooking.handed]
-    before = ["I am Bob.", "Hello Bob."] if way == "context" else []
-    assert heard == [["How long does rice take?"], [*before, "And potatoes?"]]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_interrupt_is_told_once_and_stays(memory: Memory, way: str) -> None:
-    """EdgeVox tells it as a result without a call, which no later prompt has; memory tells it, and that stays."""
-    from edgevox.agents import InterruptController
-
-    ctx = new_context(interrupt=InterruptController())
-    agent, model = make_agent("One two three.", "Sorry.", "Four.")
-    ears = attached(way, agent, ctx, memory)
-    agent.run("Count.", ctx)
-    ctx.interrupt.trigger("user_barge_in")
-    agent.run("Stop.", ctx)
-    agent.run("Go on.", ctx)
-    assert ears.failures() == []
-    assert grows(model.handed)
-    assert not [m for handed in model.handed for m in handed if m.get("tool_call_id") == "__interrupt__"]
-    assert "you were interrupted after: One two three." in model.handed[1][-1]["content"]
-    assert str(model.handed[2]).count("you were interrupted") == 1
-    assert [turn[1] for turn in stored(memory)] == ["interrupted", "complete", "complete"]
