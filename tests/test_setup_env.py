@@ -241,3 +241,11 @@ def test_every_python_gets_one_version_of_everything(python: str) -> None:
     wanted = {Requirement(line).name for line in lines}
     assert len(pinned) == len(set(pinned))
     assert wanted - {"edgemem"} <= set(pinned)
+
+
+def test_every_python_gets_the_same_edgevox(set_up: SetUp) -> None:
+    """EdgeVox and what it needs lie in one folder for all versions of Python, so one version of each must do for all."""
+    lines = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    found = [str(pin.marker or pin.name) for pin in pins if pin.name in set_up.script.EDGEVOX]
+    assert sorted(found) == sorted(set_up.script.EDGEVOX)
