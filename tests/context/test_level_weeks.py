@@ -90,6 +90,29 @@ class Talking(Robot):
         return str(self.memory.sessions.journal.read_turns(self.session)[-1].level)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("apart", [False, True], ids=["one session", "two a day"])
+def test_few_turns_are_closed_for_nothing(
+    tmp_path: Path, apart: bool, record_property: Callable[[str, object], None]
+) -> None:
+    """Of ordinary turns whose reply repeats nothing private, at most one in twenty is closed."""
+    dice, count = random.Random(SEED), cases(2_000)
+    ordinary = closed = 0
+    with Talking(tmp_path / "home") as robot:
+        for _, exchange in zip(range(count), talks(SEED)):  # noqa: B905 - the talk has no end
+            robot.enter(exchange.user.session if apart else "kitchen")
+            if dice.random() < 0.1:
+                robot.go(exchange, private=True)
+                continue
+            robot.go(exchange)
+            ordinary += 1
+            closed += robot.newest() == "private"
+            if ordinary % 20 == 0:
+                robot.memory.idle(0.2)
+    record_property("closed", f"{closed} of {ordinary}")
+    assert closed <= 0.05 * ordinary + (count < 2_000)
+
+
 def content(text: str) -> set[str]:
     """Return the words of a text that tell anything, as anybody would cut them."""
     return {word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) > 2} - empty_words("en")
