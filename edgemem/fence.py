@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 
 from edgemem.errors import InvalidInputError
-from edgemem.provisions import Pattern
+from edgemem.preload import Pattern
 
 OPEN = "<memory>"
 CLOSE = "</memory>\n"

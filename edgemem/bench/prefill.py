@@ -465,7 +465,7 @@ def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
 
 def _block_parts(robot: Robot, tokenizer: Tokenizer) -> dict[str, int]:
     """Return the tokens of the newest block by what its lines are, and of the fence with the headers."""
-    turns = conversation_of(robot.loop.ctx).layout.turns
+    turns = conversation_of(robot.loop.ctx).prompt_log.turns
     if not turns or not turns[-1].block:
         return {}
     parts: dict[str, int] = {}
@@ -486,4 +486,4 @@ def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
 
 
 def _epoch(robot: Robot) -> int:
-    return conversation_of(robot.loop.ctx).layout.epoch.first_turn
+    return conversation_of(robot.loop.ctx).prompt_log.epoch.first_turn

@@ -113,7 +113,7 @@ class Stage(Player):
 
     def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
         played = super()._played(line, loop, result)
-        turn = conversation_of(loop.ctx).layout.turns[-1]
+        turn = conversation_of(loop.ctx).prompt_log.turns[-1]
         recalled = {f"{item.kind}:{item.id}": item for item in played.recalled}
         shown = []
         for item in turn.shown:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.llama.template.chat_template import text_of
-from edgemem.provisions import Pattern
+from edgemem.preload import Pattern
 
 if TYPE_CHECKING:
     from edgemem.records import Message

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from edgemem.context.block.render import RANK, BlockLine
 from edgemem.context.messages import call_arguments, tool_calls
 from edgemem.llama.template.chat_template import text_of
-from edgemem.provisions import Pattern
+from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, terms
 from edgemem.recall.text.numbers import with_digits
 from edgemem.records import Message

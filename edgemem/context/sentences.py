@@ -15,7 +15,7 @@ import msgspec
 from edgemem.context.messages import call_name, repair_orphans, tool_calls
 from edgemem.languages.words import all_words, cues, small
 from edgemem.llama.template.chat_template import text_of
-from edgemem.provisions import Pattern
+from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import empty_words, language_in
 
 if TYPE_CHECKING:

@@ -120,9 +120,9 @@ class AuditLogHook:
         if point == ON_ABORT:
             held.clear()
             return
-        layout = _layout_of(ctx)
+        prompt_log = _prompt_log_of(ctx)
         moment = datetime.fromtimestamp(self._clock.now(), timezone.utc).isoformat(timespec="milliseconds")
-        entry = {"at": moment.replace("+00:00", "Z"), "event": point, **_where(ctx, layout)}
+        entry = {"at": moment.replace("+00:00", "Z"), "event": point, **_where(ctx, prompt_log)}
         if point == AFTER_LLM:
             content, calls = payload.get("content") or "", payload.get("tool_calls") or ()
             entry |= {"hop": payload.get("hop", 0), "chars": len(content), "tool_calls": len(calls)}
@@ -130,7 +130,7 @@ class AuditLogHook:
             return
         # Only now it is known what was said, and so who may read it.
         given = values_in(payload.arguments) if point == AFTER_TOOL else ()
-        allowed = self._may_quote(layout, [*(answer["content"] for answer in held), *given])
+        allowed = self._may_quote(prompt_log, [*(answer["content"] for answer in held), *given])
         if not allowed:
             for answer in held:
                 del answer["content"]
@@ -141,7 +141,7 @@ class AuditLogHook:
         lines, held[:] = [*held, entry], []
         self._write(lines)
 
-    def _may_quote(self, layout: PromptLog | None, speeches: Iterable[str]) -> bool:
+    def _may_quote(self, prompt_log: PromptLog | None, speeches: Iterable[str]) -> bool:
         """Tell whether words of this turn may be written; where nobody says how private it is, it is private.
 
         Args:
@@ -150,11 +150,11 @@ class AuditLogHook:
         if self.text is None:
             return False
         level: Level = "private"
-        if layout is not None and layout.running is not None:
-            level = layout.level_of(layout.running, *speeches)[0]
-        elif layout is not None and layout.turns:
+        if prompt_log is not None and prompt_log.running is not None:
+            level = prompt_log.level_of(prompt_log.running, *speeches)[0]
+        elif prompt_log is not None and prompt_log.turns:
             # The turn's end comes after its session was kept: the newest turn is the one that has just ended.
-            level = layout.turns[-1].level
+            level = prompt_log.turns[-1].level
         return _RANK[level] <= _RANK[self.text]
 
     def _write(self, entries: list[dict[str, Any]]) -> None:
@@ -218,20 +218,20 @@ def _error(error: Any, allowed: bool) -> dict[str, str]:
     return {"error": _short(error) if allowed else _name(str(error).partition(":")[0])}
 
 
-def _layout_of(ctx: Any) -> PromptLog | None:
+def _prompt_log_of(ctx: Any) -> PromptLog | None:
     conversation = ctx.session.state.get(STATE_KEY)
-    return conversation.layout if isinstance(conversation, Conversation) else None
+    return conversation.prompt_log if isinstance(conversation, Conversation) else None
 
 
-def _where(ctx: Any, layout: PromptLog | None) -> dict[str, Any]:
+def _where(ctx: Any, prompt_log: PromptLog | None) -> dict[str, Any]:
     """Return who spoke in which session and turn, as far as the context knows."""
     where: dict[str, Any] = {}
     known = as_ours(ctx, TurnContext)
     speaker = known.speaker
-    if layout is not None:
-        turn = layout.running or (layout.turns[-1] if layout.turns else None)
-        where = {"session": layout.session, "turn": turn.n if turn is not None else None}
-        speaker = layout.reader.speaker if layout.reader is not None else speaker
+    if prompt_log is not None:
+        turn = prompt_log.running or (prompt_log.turns[-1] if prompt_log.turns else None)
+        where = {"session": prompt_log.session, "turn": turn.n if turn is not None else None}
+        speaker = prompt_log.reader.speaker if prompt_log.reader is not None else speaker
     names = {"speaker": speaker, "agent": known.agent_name}
     return {**where, **{key: name for key, name in names.items() if name}}
 

@@ -58,7 +58,7 @@ class ContextCompactionHook:
         Args:
             compactor: compacts the loop's own message list; the way of the seed, for a loop without a memory.
             llm_getter: returns, for the context of a turn, what counts tokens for the compactor.
-            planner: plans epochs of the layout; then the list of what was said is never changed.
+            planner: plans epochs of the prompt log; then the list of what was said is never changed.
             fallback: a summarizer quick enough for the hot path.
             warming: has the model read the prompt of a prepared epoch before that begins.
         """
@@ -98,7 +98,7 @@ class ContextCompactionHook:
                 self._settle()
             self._switch(conversation)
         elif point == ON_RUN_END:
-            self._unsettled = conversation.layout.running is None
+            self._unsettled = conversation.prompt_log.running is None
             # A model that reads ahead has the pause to itself: what it read must be what the next turn begins with.
             if not self._rests or self.warming is not None:
                 self._settle()
@@ -148,7 +148,7 @@ class ContextCompactionHook:
     def _switch(self, conversation: Conversation) -> None:
         epoch = self.prepared
         # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
-        if epoch is None or epoch.first_turn <= conversation.layout.epoch.first_turn:
+        if epoch is None or epoch.first_turn <= conversation.prompt_log.epoch.first_turn:
             self.prepared = None
         elif self.warming is None or not self.warming.waits():
             self._begin(conversation, self._ready(epoch))
@@ -162,7 +162,7 @@ class ContextCompactionHook:
         self.prepared = None
         if self.warming is not None and self.warming.begun(epoch):
             epoch = msgspec.structs.replace(epoch, reason=read_ahead(epoch.reason))
-        conversation.layout.switch(epoch)
+        conversation.prompt_log.switch(epoch)
         # Written with the next turn that is kept: an epoch without one would change nothing.
         conversation.opening.append(BeginEpoch(epoch, self._prepared_as_of))
 
@@ -180,7 +180,7 @@ class ContextCompactionHook:
         if tokens is None:
             tokens = size.tokens(messages, tools=tools, limit=planner.room)
         self._tokens = tokens
-        running = conversation.layout.running
+        running = conversation.prompt_log.running
         if hop == 0 and running is not None and size.exact:
             planner.measured(running.n, tokens)
         if tokens <= planner.room:
@@ -191,7 +191,7 @@ class ContextCompactionHook:
         if epoch is None:
             return None
         self._begin(conversation, epoch)
-        view = conversation.layout.view()
+        view = conversation.prompt_log.view()
         tokens = self._tokens = size.tokens(view, tools=tools, limit=planner.room)
         if running is not None:
             planner.measured(running.n, tokens)

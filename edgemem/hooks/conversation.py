@@ -45,10 +45,10 @@ Also = list[Callable[[Any], Any]]
 
 
 class Conversation:
-    """The layout of one session, and what the running turn has collected for its commit."""
+    """The prompt log of one session, and what the running turn has collected for its commit."""
 
-    def __init__(self, layout: PromptLog | None = None, *, settings: Settings | None = None) -> None:
-        self.layout = layout or PromptLog()
+    def __init__(self, prompt_log: PromptLog | None = None, *, settings: Settings | None = None) -> None:
+        self.prompt_log = prompt_log or PromptLog()
         self.journal: TurnJournal | None = None
         """Writes the turns; None where the session is not kept in SQLite."""
         self._settings = settings or Settings()
@@ -117,7 +117,7 @@ class Conversation:
             by: the hook that is called at the begin of a turn; called a second time, it begins another turn.
             private: nobody but the speaker may read it.
         """
-        if self.layout.running is not None:
+        if self.prompt_log.running is not None:
             if by is None or not any(by is hook for hook in self._openers):
                 self._openers.append(by)
                 return False
@@ -131,23 +131,23 @@ class Conversation:
         if not isinstance(heard, Heard):
             heard = Heard(speaker=reader.speaker) if reader.speaker else None
         private = private or bool(fields.get("private") or known.private)
-        self.layout.begin(reader, heard, level="private" if private else None)
+        self.prompt_log.begin(reader, heard, level="private" if private else None)
         self._session, self._openers = ctx.session, [by]
         self._noted = _noted(ctx.session)
         if by is None:
             return False
-        is_first = not self.layout.turns
-        unknown = self.layout.arrive(ctx.session.messages, task_of(payload))
+        is_first = not self.prompt_log.turns
+        unknown = self.prompt_log.arrive(ctx.session.messages, task_of(payload))
         for turn in unknown:
             self._write(self.record(turn, "unfinished"), turn, wait_s=0.0)
         return not is_first and any(turn.owner is None for turn in unknown)
 
     def take(self, ctx: Any, messages: Sequence[Message], *, speaker: str | None) -> PromptLog:
-        """Learn from a loop's list what has been said, in a turn that it may never have begun; return the layout."""
-        if self.layout.running is None:
+        """Learn from a loop's list what has been said, in a turn that it may never have begun; return the prompt log."""
+        if self.prompt_log.running is None:
             self.begin(ctx, {}, speaker=speaker)
-        self.layout.take(messages)
-        return self.layout
+        self.prompt_log.take(messages)
+        return self.prompt_log
 
     # -- how it ends ---------------------------------------------------------------------------------
 
@@ -157,22 +157,22 @@ class Conversation:
         Raises:
             StoreError: it could not be written.
         """
-        if self.layout.running is None:
+        if self.prompt_log.running is None:
             return False
         session = self._session or ctx.session
-        self.layout.take_left(session.messages, task_of(payload) if session is ctx.session else None)
+        self.prompt_log.take_left(session.messages, task_of(payload) if session is ctx.session else None)
         if self.answered:
-            self.layout.running.take_reply(self.answered)
+            self.prompt_log.running.take_reply(self.answered)
         return self.finish("interrupted" if self.hear_out() else "unfinished", wait_s=0.0)
 
     def end(self, point: str, ctx: Any) -> None:
         """Make the turn history, or drop it if it was aborted, where no session hook has done so already."""
-        if self.layout.running is None:
+        if self.prompt_log.running is None:
             return
         if point == ON_ABORT:
             self.abort()
         else:
-            self.layout.take(ctx.session.messages)
+            self.prompt_log.take(ctx.session.messages)
             self.finish("complete")
 
     def finish(self, state: TurnState, *, wait_s: float | None = None) -> bool:
@@ -184,17 +184,17 @@ class Conversation:
         Raises:
             StoreError: this write failed, or an earlier one that was still running when its turn ended.
         """
-        running = self.layout.running
+        running = self.prompt_log.running
         if running is None or not running.messages:
-            self.layout.discard()
+            self.prompt_log.discard()
             self.reset()
             return False
-        closing = self.layout.level_of(running)
+        closing = self.prompt_log.level_of(running)
         try:
             record = self.record(running, state, closing)
         finally:
             # Also where it cannot be kept it is over, and was said by whom it was said.
-            self.layout.commit(closing, unfinished=state == "unfinished")
+            self.prompt_log.commit(closing, unfinished=state == "unfinished")
         try:
             self._write(record, running, wait_s=self.commit_wait_s if wait_s is None else wait_s)
         finally:
@@ -204,12 +204,12 @@ class Conversation:
     def abort(self) -> None:
         """Throw the running turn away, what was accepted of it, and the questions that its tools have open since."""
         if self.journal is not None and self.accepted is not None:
-            self._writes.append(self.journal.discard(self.layout.session, self.accepted))
-        if self._session is not None and self.layout.running is not None:
+            self._writes.append(self.journal.discard(self.prompt_log.session, self.accepted))
+        if self._session is not None and self.prompt_log.running is not None:
             for key in _noted(self._session):
                 del self._session.state[key]
             self._session.state.update(self._noted)
-        self.layout.abort()
+        self.prompt_log.abort()
         self.reset()
 
     # -- what is kept of it --------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Conversation:
         self.kept = kept
 
     def record(self, turn: PromptTurn, state: TurnState, closing: Closing | None = None) -> Turn:
-        """Return the record of a laid turn.
+        """Return the record of a prompt turn.
 
         Args:
             closing: who may read it; None: what is said in it tells.
@@ -238,7 +238,7 @@ class Conversation:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
         # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
         messages = without_copies(messages, self._erased_now)
-        level, owner = closing or self.layout.level_of(turn)
+        level, owner = closing or self.prompt_log.level_of(turn)
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
         # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
         keep = state != "open" and bool(turn.block or turn.shown)
@@ -247,7 +247,7 @@ class Conversation:
         if self.kept is not None:
             keep = keep and all(self.kept(item) for item in turn.shown if item.value)
         return Turn(
-            self.layout.session,
+            self.prompt_log.session,
             turn.n,
             tuple(messages),
             state,
@@ -270,7 +270,7 @@ class Conversation:
             self._writes = [future for future in self._writes if future is not before]
             self._writes.append(self.accepted)
 
-    def _write(self, turn: Turn, laid: PromptTurn, *, wait_s: float) -> None:
+    def _write(self, turn: Turn, prompt_turn: PromptTurn, *, wait_s: float) -> None:
         """Commit the turn; a slow disk goes on in the background."""
         if self.journal is None:
             return
@@ -282,7 +282,7 @@ class Conversation:
         if accepted is not None and accepted.cancel():
             self._writes.remove(accepted)
         newest = self.journal.commit(turn, also, accepted=accepted)
-        self._committed = (laid, newest)
+        self._committed = (prompt_turn, newest)
         self._writes.append(newest)
         wait([newest], wait_s)
         self._renumber()
@@ -294,9 +294,9 @@ class Conversation:
     def _renumber(self) -> None:
         """Give the newest turn the number that it got, as soon as that is known: another loop may have been quicker."""
         if self._committed is not None:
-            laid, written = self._committed
+            prompt_turn, written = self._committed
             if written.done() and written.exception() is None:
-                laid.n = written.result()
+                prompt_turn.n = written.result()
 
     # -- what was heard of it ------------------------------------------------------------------------
 
@@ -316,21 +316,21 @@ class Conversation:
         turn = self._spoken(report, prepared)
         if turn is None:
             return [], None
-        if turn is self.layout.running:
+        if turn is self.prompt_log.running:
             self._report = report
         return self._hear(turn, report)
 
     def hear_out(self) -> bool:
         """Cut the turn that ends, if it was cut off before all of it was there; return whether it was."""
-        if self._report is None or self.layout.running is None:
+        if self._report is None or self.prompt_log.running is None:
             return False
-        self._hear(self.layout.running, self._report)
+        self._hear(self.prompt_log.running, self._report)
         return True
 
     def _spoken(self, report: dict[str, Any], prepared: bool | None) -> PromptTurn | None:
         """Return the turn that a voice was cut off in: the reply before may still play while the next is prepared."""
-        running = self.layout.running
-        committed = self.layout.turns[-1] if self.layout.turns else None
+        running = self.prompt_log.running
+        committed = self.prompt_log.turns[-1] if self.prompt_log.turns else None
         if running is None or prepared is False:
             return committed
         if prepared or committed is None or committed.heard_until is not None:  # who was cut off is silent
@@ -341,16 +341,16 @@ class Conversation:
         spoken = speeches_of(turn.messages)
         heard = heard_speeches(_speeches(turn), **report)
         # A committed turn without a reply is one in which the model failed: it stays as it is.
-        if turn is not self.layout.running and all(tool_calls(turn.messages[n]) for n in spoken):
+        if turn is not self.prompt_log.running and all(tool_calls(turn.messages[n]) for n in spoken):
             return heard, None
-        return heard, self.layout.hear(turn, dict(zip(spoken, heard, strict=True)))
+        return heard, self.prompt_log.hear(turn, dict(zip(spoken, heard, strict=True)))
 
     def amend(self, turn: PromptTurn) -> None:
         """Keep of a committed turn what was heard, in a transaction of its own."""
         if self.journal is None:
             return
         committed = self._committed[1] if self._committed and self._committed[0] is turn else None
-        session, spoken = self.layout.session, speeches_of(turn.messages)
+        session, spoken = self.prompt_log.session, speeches_of(turn.messages)
         heard = [text_of(turn.messages[n]) for n in spoken]
         also: Also = []
         if len(spoken) > 1:
@@ -370,7 +370,7 @@ class Conversation:
         What the model has seen stays in its prompt until the epoch ends (law 2): to cut it out would cost the cache.
         """
         self.erased.append(erased)
-        if self.layout.running is not None:
+        if self.prompt_log.running is not None:
             self._erased_now.append(erased)
 
     def scrubbed(self, epoch: Epoch, as_of: int | None) -> Epoch:

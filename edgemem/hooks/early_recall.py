@@ -53,7 +53,7 @@ class EarlyRecallHook:
 
     def __init__(
         self,
-        ahead: Prefetch,
+        prefetch: Prefetch,
         *,
         arguments: Callable[[Reader | None], Mapping[str, Any]],
         conversation: Conversation,
@@ -68,7 +68,7 @@ class EarlyRecallHook:
         """
         self.last = Waited("unheard", 0.0)
         self.speaker = speaker
-        self._ahead = ahead
+        self._prefetch = prefetch
         self._arguments = arguments
         self._conversation = conversation
         self._newest = ""
@@ -85,8 +85,8 @@ class EarlyRecallHook:
                 self._ask()
         elif point == ON_SPEECH_START:
             self._forget()
-            if self._ahead.share():
-                self._ahead.wake()
+            if self._prefetch.share():
+                self._prefetch.wake()
         elif point == ON_IDLE:
             self._forget()
         elif point == ON_RUN_START:
@@ -96,7 +96,7 @@ class EarlyRecallHook:
             self._ask()
         else:
             self._forget()
-        if fault := self._ahead.fault(self):
+        if fault := self._prefetch.fault(self):
             raise EdgememError(f"a recall ahead of a turn failed ({fault}); the turn's own tells more")
         return None
 
@@ -105,7 +105,7 @@ class EarlyRecallHook:
         begun = perf_counter()
         self._learn(utterance)
         arguments = self._arguments(reader)
-        taken = self._ahead.take(self, utterance, arguments)
+        taken = self._prefetch.take(self, utterance, arguments)
         recalled = taken.items
         if recalled is None:
             if arguments.get("deadline_s") is not None:
@@ -113,29 +113,29 @@ class EarlyRecallHook:
                 least = arguments["deadline_s"] * _LEAST
                 left = max(least, arguments["deadline_s"] - (perf_counter() - begun))
                 arguments = {**arguments, "deadline_s": left}
-            recalled = self._ahead.search(utterance, **arguments)
+            recalled = self._prefetch.search(utterance, **arguments)
         self.last = Waited(taken.outcome, (perf_counter() - begun) * 1e3)
         return recalled
 
     def _ask(self) -> None:
         if self._heard is not None:
             text, reader = self._heard
-            if self._ahead.marks_late and not read_utterance(text).ending:
+            if self._prefetch.marks_late and not read_utterance(text).ending:
                 text = with_ending(text, "?" if asks(text) else ".")
-            self._ahead.ask(self, text, self._arguments(reader))
+            self._prefetch.ask(self, text, self._arguments(reader))
 
     def _forget(self) -> None:
         self._newest, self._heard = "", None
-        self._ahead.drop(self)
+        self._prefetch.drop(self)
 
     def _learn(self, utterance: str) -> None:
         """Note how the recogniser ends a sentence."""
         heard, whole = read_utterance(self._newest), read_utterance(utterance)
         if heard.words == whole.words:
-            self._ahead.marks_late = bool(whole.ending) and not heard.ending
+            self._prefetch.marks_late = bool(whole.ending) and not heard.ending
 
     def _reader(self, ctx: Any, payload: Any) -> Reader:
         """Return who is likely to hear the answer: voices are recognised late, and nobody is told anything before that."""
-        reader, before = reader_of(ctx, payload, speaker=self.speaker), self._conversation.layout.reader
+        reader, before = reader_of(ctx, payload, speaker=self.speaker), self._conversation.prompt_log.reader
         unknown = reader.speaker is None or (before is not None and reader.key == before.key)
         return before if before is not None and unknown and not reader.audience else reader

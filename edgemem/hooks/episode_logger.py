@@ -69,11 +69,13 @@ class EpisodeLoggerHook(SharedHook):
             record["result"] = short_text(payload.result, RESULT_CHARS)
         else:
             record["error"] = short_text(payload.error, RESULT_CHARS)
-        turn = conversation.layout.running
+        turn = conversation.prompt_log.running
         if turn is not None and not turn.messages:  # no other hook has looked at what was said
-            conversation.layout.take(ctx.session.messages)
+            conversation.prompt_log.take(ctx.session.messages)
         given = values_in(payload.arguments)
-        level, owner = conversation.layout.level_of(turn, *given) if turn is not None else ("household", None)
+        level, owner = (
+            conversation.prompt_log.level_of(turn, *given) if turn is not None else ("household", None)
+        )
         if level == "private" and owner is None:
             return  # an unknown voice in private: no store keeps what nobody could ever be told
         whose: dict[str, Any] = {

@@ -17,7 +17,7 @@ import msgspec
 from edgemem.config import InjectionSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
 from edgemem.context.block.render import LINE_CHARS, About, BlockLine, VisibleLines
-from edgemem.context.block.select import Floors, Within, floors_of, within, worth_saying
+from edgemem.context.block.select import FittingLines, Floors, floors_of, within, worth_saying
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
@@ -135,40 +135,42 @@ class MemoryInjectionHook(SharedHook):
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
         """Fill the block before the first call of the model."""
-        layout = conversation.take(ctx, payload["messages"], speaker=self.speaker)
+        prompt_log = conversation.take(ctx, payload["messages"], speaker=self.speaker)
         if payload.get("hop", 0) == 0:
             conversation.lay_out(None if conversation.is_in_file_of(self.store) else self._kept)
             chosen = self._lines(conversation)
-            block = layout.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
-            if block and len(layout.sections) == 1:
+            block = prompt_log.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
+            if block and len(prompt_log.sections) == 1:
                 self._sizes.note(block, chosen.tokens)
-        shown = {"messages": layout.view(), "now": layout.epoch.started_at or None}
+        shown = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}
         return HookResult.replace({**payload, **shown}, reason="memory")
 
-    def _lines(self, conversation: Conversation) -> Within:
-        layout = conversation.layout
-        visible = layout.visible()
+    def _lines(self, conversation: Conversation) -> FittingLines:
+        prompt_log = conversation.prompt_log
+        visible = prompt_log.visible()
         lines = []
-        cut_off = layout.cut_off
+        cut_off = prompt_log.cut_off
         # The line quotes the turn that was cut off, so it is shown to nobody else, and is as private as that turn.
         if cut_off is not None:
             heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
             text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
             lines.append(BlockLine(interruption(cut_off), text, cut_off.level, cut_off.owner))
-        lines += self._changed(layout.reader, visible, conversation)
-        self.last = list(self._recall(layout.utterance, layout.reader))
-        worth = worth_saying(self.last, self.floors, utterance=layout.utterance, closing=layout.closing)
+        lines += self._changed(prompt_log.reader, visible, conversation)
+        self.last = list(self._recall(prompt_log.utterance, prompt_log.reader))
+        worth = worth_saying(
+            self.last, self.floors, utterance=prompt_log.utterance, closing=prompt_log.closing
+        )
         considered = self.considered(worth)
         now = None if self._now is None else self._now()
         header = f"{self.header}\n" if self.header else ""
         candidates = lines_for(
             considered,
             visible=visible,
-            visible_turns=layout.visible_turns(),
-            session=layout.session,
+            visible_turns=prompt_log.visible_turns(),
+            session=prompt_log.session,
             kept=self._kept,
-            stands=layout.seen().holds,
-            question=layout.utterance,
+            stands=prompt_log.seen().holds,
+            question=prompt_log.utterance,
             now=now,
         )
         abouts = {line.about for line in lines if line.about is not None}
@@ -180,7 +182,7 @@ class MemoryInjectionHook(SharedHook):
             spent=self._sizes.of(f"{OPEN}\n") + self._sizes.of(f"{header}{CLOSE}"),
             alone=not self.header,
             recalled=considered,
-            question=layout.utterance,
+            question=prompt_log.utterance,
             now=now,
         )
 
@@ -200,7 +202,7 @@ class MemoryInjectionHook(SharedHook):
             # The store could not reach the blocks of this file when it erased.
             pairs = {item.fact or item.preference or ("", "") for item in gone}
             conversation.opening.append(EraseBlocks(tuple(sorted(pairs))))
-        seen = conversation.layout.seen()
+        seen = conversation.prompt_log.seen()
         return [
             line for line in changed if line.fact is None or not seen.holds_fact(line.fact[1], line.value)
         ]

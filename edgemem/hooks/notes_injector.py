@@ -76,9 +76,11 @@ class NotesInjectorHook(SharedHook):
         """Add the notes before the first call of the model."""
         if payload.get("hop", 0) != 0:
             return None
-        layout = conversation.layout
+        prompt_log = conversation.prompt_log
         level = self.notes.level
-        self.note = "" if readable(layout.reader, level, None) else CLOSED.format(file=self.notes.path.name)
+        self.note = (
+            "" if readable(prompt_log.reader, level, None) else CLOSED.format(file=self.notes.path.name)
+        )
         if self.note:
             if not self._warned:
                 log.warning(self.note)
@@ -87,8 +89,8 @@ class NotesInjectorHook(SharedHook):
         tail = self._tail()
         if not tail:
             return None
-        layout = conversation.take(ctx, payload["messages"], speaker=self.speaker)
-        visible, seen = layout.visible(), layout.seen()
+        prompt_log = conversation.take(ctx, payload["messages"], speaker=self.speaker)
+        visible, seen = prompt_log.visible(), prompt_log.seen()
         lines = []
         for text in tail:
             line = shown_line(text)
@@ -99,8 +101,8 @@ class NotesInjectorHook(SharedHook):
             return None
         # Those that stand in the prompt already count to their bound too, so this is for the log alone: about how many.
         tokens = estimate("\n".join([self.header, *(line.line for line in lines)]))
-        layout.put("notes", lines, header=self.header, tokens=tokens)
-        return HookResult.replace({**payload, "messages": layout.view()}, reason="notes")
+        prompt_log.put("notes", lines, header=self.header, tokens=tokens)
+        return HookResult.replace({**payload, "messages": prompt_log.view()}, reason="notes")
 
     def _tail(self) -> list[str]:
         """Return the newest lines that are within both bounds; which of them are shown already does not matter."""

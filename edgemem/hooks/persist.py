@@ -145,8 +145,8 @@ class PersistSessionHook(SharedHook):
             self._within = 0
             conversation.caller = ctx.session
             conversation.called_tools = True
-            if conversation.layout.running is not None:
-                conversation.layout.take(ctx.session.messages)
+            if conversation.prompt_log.running is not None:
+                conversation.prompt_log.take(ctx.session.messages)
             accept(conversation)
         elif point == AFTER_TOOL:
             self._tools = max(0, self._tools - 1)
@@ -173,7 +173,7 @@ class PersistSessionHook(SharedHook):
             if not self._resumed:
                 self.resume(ctx.session, conversation, task_of(payload))
             elif ctx.session is not self._session:
-                conversation.layout.bring_up(ctx.session.messages, task_of(payload))
+                conversation.prompt_log.bring_up(ctx.session.messages, task_of(payload))
             self._session = ctx.session
             unknown = conversation.begin(ctx, payload, speaker=self.speaker, by=self)
         if left or unknown:
@@ -200,20 +200,20 @@ class PersistSessionHook(SharedHook):
             task: the utterance that it begins with, which may stand in the loop's list already.
         """
         self._resumed = True
-        layout = conversation.layout
-        layout.session = self.session_id
+        prompt_log = conversation.prompt_log
+        prompt_log.session = self.session_id
         store = self.session_store
-        brought = layout.brought(session.messages, task)
+        brought = prompt_log.brought(session.messages, task)
         if not isinstance(store, SQLiteSessionStore):
             stored = store.load(self.session_id) if self._resume or brought else None
             if stored is not None:
                 state = dict(stored.state)
-                turns = turns_of(self.session_id, stored.messages, state, layout.default_level)
+                turns = turns_of(self.session_id, stored.messages, state, prompt_log.default_level)
                 if brought:
-                    layout.recognise(turns, brought)
+                    prompt_log.recognise(turns, brought)
                     return
-                layout.resume(turns, None)
-                layout.bring_up(session.messages, task)
+                prompt_log.resume(turns, None)
+                prompt_log.bring_up(session.messages, task)
                 session.state.update(state)
             return
         journal = conversation.journal = store.journal
@@ -221,19 +221,19 @@ class PersistSessionHook(SharedHook):
         conversation.opened_as_of = conversation.newest_forgetting()
         if brought:
             # A loop with a history of its own goes on with that; who said what of it is known here.
-            layout.recognise(journal.read_turns(self.session_id), brought)
+            prompt_log.recognise(journal.read_turns(self.session_id), brought)
             journal.mark_unfinished(self.session_id)
             return
         if not self._resume:
             return
         epoch = journal.latest_epoch(self.session_id)
-        if epoch is None and layout.epoch.started_at:
+        if epoch is None and prompt_log.epoch.started_at:
             # The first epoch is written with the first turn: it freezes the date that templates print.
-            begun = msgspec.structs.replace(layout.epoch, session=self.session_id)
+            begun = msgspec.structs.replace(prompt_log.epoch, session=self.session_id)
             conversation.opening = [BeginEpoch(begun)]
         turns = journal.read_turns(self.session_id, from_n=epoch.first_turn if epoch else 0)
-        layout.resume(turns, epoch)
-        layout.bring_up(session.messages, task)
+        prompt_log.resume(turns, epoch)
+        prompt_log.bring_up(session.messages, task)
         stored_state = read_state(journal.database, self.session_id)
         self._state = state_text(stored_state, self._warned)
         for key, value in stored_state.items():
@@ -242,19 +242,19 @@ class PersistSessionHook(SharedHook):
         journal.mark_unfinished(self.session_id)
 
     def _commit(self, ctx: Any, conversation: Conversation, payload: Any) -> None:
-        layout = conversation.layout
-        if layout.running is None and self._session is not None and not self._is_new(ctx, conversation):
+        prompt_log = conversation.prompt_log
+        if prompt_log.running is None and self._session is not None and not self._is_new(ctx, conversation):
             return  # ended twice, or nothing was said
-        layout.take(ctx.session.messages)
+        prompt_log.take(ctx.session.messages)
         ended = as_ours(payload, AgentResult)
         reply = ended.reply or conversation.answered
-        if reply and layout.running is not None:
-            layout.running.take_reply(str(reply))
+        if reply and prompt_log.running is not None:
+            prompt_log.running.take_reply(str(reply))
         interrupted = conversation.hear_out() or ended.interrupted
         failed = ended.error is not None
         if conversation.journal is None:
             conversation.finish("complete")
-            self._save(ctx, layout)
+            self._save(ctx, prompt_log)
             return
         state = state_text(ctx.session.state, self._warned)
         if state != self._state:
@@ -264,15 +264,15 @@ class PersistSessionHook(SharedHook):
         if (backlog := conversation.journal.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
-    def _save(self, ctx: Any, layout: PromptLog) -> None:
+    def _save(self, ctx: Any, prompt_log: PromptLog) -> None:
         """Give a store that knows messages only all of them."""
         self.session_store.save(
-            self.session_id, Session(layout.messages, with_levels(ctx.session.state, layout))
+            self.session_id, Session(prompt_log.messages, with_levels(ctx.session.state, prompt_log))
         )
 
     def _is_new(self, ctx: Any, conversation: Conversation) -> bool:
         """Open a turn that ends without having begun, where another hook ended it before this one knew who spoke."""
-        if not conversation.layout.brings_utterance(ctx.session.messages):
+        if not conversation.prompt_log.brings_utterance(ctx.session.messages):
             return False
         known = reader_of(ctx, {}).speaker is not None
         conversation.begin(ctx, {}, private=not known)
@@ -280,16 +280,16 @@ class PersistSessionHook(SharedHook):
 
     def _interrupt(self, ctx: Any, conversation: Conversation, payload: dict[str, Any]) -> list[str]:
         """Keep of what was said in the turn that is spoken what was heard, and return that."""
-        layout = conversation.layout
-        if layout.running is not None:
-            layout.take(ctx.session.messages)
+        prompt_log = conversation.prompt_log
+        if prompt_log.running is not None:
+            prompt_log.take(ctx.session.messages)
         report = {name: payload.get(name) for name in ("heard_text", "heard_ms", "words")}
         heard, changed = conversation.interrupt(
             {**report, "chars_per_s": self._settings.now.context.speech_chars_s},
             prepared=payload.get("prepared"),
         )
         if changed is not None and conversation.journal is None:
-            self._save(ctx, layout)
+            self._save(ctx, prompt_log)
         elif changed is not None:
             conversation.amend(changed)
         return heard
@@ -300,14 +300,14 @@ def accept(conversation: Conversation) -> None:
 
     A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
     """
-    running, reply = conversation.layout.running, conversation.answered
+    running, reply = conversation.prompt_log.running, conversation.answered
     if running is None or not running.messages or conversation.journal is None:
         return
     messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
     closing: Closing | None = None
     if conversation.called_tools or any(map(tool_calls, messages)):
         # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
-        closing = "private", conversation.layout.level_shown(running)[1]
+        closing = "private", conversation.prompt_log.level_shown(running)[1]
     conversation.accept(
         conversation.record(msgspec.structs.replace(running, messages=messages), "open", closing)
     )
@@ -319,14 +319,14 @@ _Turns = list[tuple[int, Level, str | None]]
 """Of each turn: how many messages it has, its level, and its owner."""
 
 
-def with_levels(state: dict[str, Any], layout: PromptLog) -> dict[str, Any]:
+def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
     """Return what is kept of a state, and with it who may read the turns, unless all are as usual.
 
     Names that begin with two underscores belong to the running process.
     """
     kept = {name: value for name, value in state.items() if not str(name).startswith("__")}
-    turns: _Turns = [(len(turn.messages), turn.level, turn.owner) for turn in layout.turns]
-    if all(level == layout.default_level for _, level, _ in turns):
+    turns: _Turns = [(len(turn.messages), turn.level, turn.owner) for turn in prompt_log.turns]
+    if all(level == prompt_log.default_level for _, level, _ in turns):
         return kept
     return {**kept, STATE_KEY: turns}
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
 
 
-class LayoutHook(SharedHook):
-    """Put the layout's view in place of the loop's message list: what the present listener may read, where it was shown.
+class PromptLogHook(SharedHook):
+    """Put the prompt log's view in place of the loop's message list: what the present listener may read, where it was shown.
 
     A hook of its own, because a failing hook is skipped: when recall fails, the turn goes on with what this one left,
     and not with the loop's raw list, in which other people's private turns stand. It guards that, so it fails closed.
@@ -69,29 +69,29 @@ class LayoutHook(SharedHook):
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
         """Lay the prompt out."""
-        layout = conversation.take(ctx, payload["messages"], speaker=self.speaker)
+        prompt_log = conversation.take(ctx, payload["messages"], speaker=self.speaker)
         if payload.get("hop", 0) == 0 and conversation is (self._conversation or conversation):
             self._look_at_head(conversation, payload)
-        shown = {"messages": layout.view(), "now": layout.epoch.started_at or None}
-        return HookResult.replace({**payload, **shown}, reason="layout")
+        shown = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}
+        return HookResult.replace({**payload, **shown}, reason="prompt_log")
 
     def _look_at_head(self, conversation: Conversation, payload: dict[str, Any]) -> None:
         head = (split_instructions(payload["messages"])[0], payload.get("tools"))
         if head != self._head[0]:
             encoded = msgspec.json.encode(head, enc_hook=repr)
             self._head = (head, hashlib.sha256(encoded).hexdigest()[:32])
-        layout, noted = conversation.layout, self._head[1]
-        before = layout.epoch.head
-        if before and before != noted and layout.turns:
+        prompt_log, noted = conversation.prompt_log, self._head[1]
+        before = prompt_log.epoch.head
+        if before and before != noted and prompt_log.turns:
             changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
             as_of = conversation.newest_forgetting()
-            epoch = conversation.scrubbed(layout.epoch, as_of)
+            epoch = conversation.scrubbed(prompt_log.epoch, as_of)
             # What was carried may be out of date; what still holds is told anew.
-            layout.switch(msgspec.structs.replace(epoch, carried=(), **changed))
-            conversation.opening.append(BeginEpoch(layout.epoch, as_of))
+            prompt_log.switch(msgspec.structs.replace(epoch, carried=(), **changed))
+            conversation.opening.append(BeginEpoch(prompt_log.epoch, as_of))
         elif before != noted:
-            layout.epoch = msgspec.structs.replace(layout.epoch, head=noted)
-        conversation.also.append(KeepHead(layout.session, noted))
+            prompt_log.epoch = msgspec.structs.replace(prompt_log.epoch, head=noted)
+        conversation.also.append(KeepHead(prompt_log.session, noted))
 
 
 WINDOW = "the model's window"
@@ -151,7 +151,7 @@ class TokenBudgetHook:
 
     @property
     def second_place(self) -> SecondPlace | None:
-        """Return the hook's second place, where it measures the prompt: behind the layout, before all that adds to a prompt."""
+        """Return the hook's second place, where it measures the prompt: behind the prompt log, before all that adds to a prompt."""
         return None if self.budget is None else SecondPlace(frozenset({BEFORE_LLM}), 82, self._measure)
 
     def _is_own(self, ctx: Any) -> bool:

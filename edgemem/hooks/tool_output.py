@@ -180,8 +180,8 @@ class ToolOutputTruncatorHook:
         """Have the whole text written with its turn; return its name, or nothing if it cannot be kept."""
         if conversation.journal is None or _bytes(text) > self.keep_bytes:
             return ""
-        pointer = pointer_to(conversation.layout.session, text)
-        step = KeepOutput(conversation.layout.session, pointer, text, self.keep_bytes)
+        pointer = pointer_to(conversation.prompt_log.session, text)
+        step = KeepOutput(conversation.prompt_log.session, pointer, text, self.keep_bytes)
         if step not in conversation.also:
             conversation.also.append(step)
         return pointer

@@ -197,9 +197,9 @@ class TurnLogHook:
             self._ended(talk, running, ctx, payload)
 
     def _called(self, running: _Running, ctx: Any, payload: dict[str, Any]) -> None:
-        laid = conversation_of(ctx, self._conversation).layout.running
-        if laid is not None:
-            running.turn, running.block_tokens = laid.n, laid.block_tokens
+        prompt_turn = conversation_of(ctx, self._conversation).prompt_log.running
+        if prompt_turn is not None:
+            running.turn, running.block_tokens = prompt_turn.n, prompt_turn.block_tokens
         running.messages = payload["messages"]
         running.called = self._clock()
         if running.hooks_ms is None:
@@ -240,7 +240,7 @@ class TurnLogHook:
             block_tokens=running.block_tokens,
             interrupted=ended.interrupted,
             failed=ended.error is not None,
-            session=named(conversation_of(ctx, self._conversation).layout.session),
+            session=named(conversation_of(ctx, self._conversation).prompt_log.session),
             agent=named(str(as_ours(ctx, TurnContext).agent_name or "")),
             heard_early=heard,
             ready_early=ready,

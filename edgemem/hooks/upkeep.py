@@ -124,9 +124,9 @@ class Warming:
     the state is put into the conversation's cache. That is done in idle time too, but for a model that was lent.
     """
 
-    def __init__(self, prefix: WarmPrefix, layout: PromptLog) -> None:
+    def __init__(self, prefix: WarmPrefix, prompt_log: PromptLog) -> None:
         self.prefix = prefix
-        self._layout = layout
+        self._prompt_log = prompt_log
         self._tools: Sequence[dict[str, Any]] | None = None
         self._lock = threading.Lock()
         self._reads = False
@@ -150,11 +150,11 @@ class Warming:
                 self.prefix.drop()
             self._reads = False
             return False
-        if epoch == self._warm or self._layout.running is not None:
+        if epoch == self._warm or self._prompt_log.running is not None:
             return False
         self._reads = True
-        turns = len(self._layout.turns)
-        view = self._layout.view_in(epoch)
+        turns = len(self._prompt_log.turns)
+        view = self._prompt_log.view_in(epoch)
         outcome = self.prefix.read(view, tools=self._tools, now=epoch.started_at or None, stop=stop)
         with self._lock:
             if outcome == "reading":
@@ -162,7 +162,7 @@ class Warming:
             if outcome != "ready":
                 return outcome == "reading"
             # Whoever began to speak meanwhile finds the old epoch as it was, and what was read lacks that turn.
-            spoke = self._layout.running is not None or len(self._layout.turns) != turns or stop()
+            spoke = self._prompt_log.running is not None or len(self._prompt_log.turns) != turns or stop()
             self._read = None if spoke else epoch
             return not spoke and not self.prefix.lent and self._put()
 
@@ -190,5 +190,5 @@ class Warming:
         return True
 
     def _possible(self) -> bool:
-        layout = self._layout
-        return self.prefix.fits(layout.system, tools=self._tools, now=layout.epoch.started_at or None)
+        prompt_log = self._prompt_log
+        return self.prefix.fits(prompt_log.system, tools=self._tools, now=prompt_log.epoch.started_at or None)

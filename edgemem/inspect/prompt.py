@@ -1,4 +1,4 @@
-"""Inspecting: the next prompt of a session, part by part with its tokens, laid out by the hooks themselves.
+"""Inspecting: the next prompt of a session, part by part with its tokens, made by the hooks themselves.
 
 Only hooks that put the prompt together are asked, and the turn never ends, so nothing is stored and nothing learnt. Whoever
 looks asks as the speaker, without bounds, and once more as the operator: what is closed to the speaker is named with the
@@ -27,7 +27,7 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
-from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
+from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry, hook_name
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
@@ -41,7 +41,7 @@ Look = Callable[..., Sequence[Recalled]]
 """Finds for the utterance, with `speaker=…` as that person, else as the operator; nothing is held back for its score."""
 
 ASKED = (
-    LayoutHook,
+    PromptLogHook,
     MemoryInjectionHook,
     NotesInjectorHook,
     ContextCompactionHook,
@@ -185,7 +185,7 @@ def inspect_prompt(
     injection = next(hook for hook in hooks if isinstance(hook, MemoryInjectionHook))
     (budget,) = _budgets(hooks)
     registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
-    layout, payload = _laid_out(registry, hooks, utterance, speaker, instructions, tools)
+    prompt_log, payload = _laid_out(registry, hooks, utterance, speaker, instructions, tools)
     stats = recalled()
     # As the speaker first: what "my" means is part of a score. Then as the operator, also what is closed to the speaker.
     others: dict[str, Recalled] = {}
@@ -197,7 +197,7 @@ def inspect_prompt(
             messages, tools=tools, add_generation_prompt=opening, now=payload.get("now")
         ).n
 
-    parts = list(_parts(payload["messages"], layout, size))
+    parts = list(_parts(payload["messages"], prompt_log, size))
     if payload["tools"]:
         # Templates put tools where they like; what the whole grows by is right for all of them.
         whole = size(payload["messages"], opening=True, tools=payload["tools"])
@@ -208,9 +208,9 @@ def inspect_prompt(
     for part in parts:
         taken[part.name if part.name in PARTS else "history"] += part.tokens
     memory, noted = (
-        layout.sections[name].shown if name in layout.sections else () for name in ("memory", "notes")
+        prompt_log.sections[name].shown if name in prompt_log.sections else () for name in ("memory", "notes")
     )
-    alone = layout.running is not None and is_alone(layout.running.block)
+    alone = prompt_log.running is not None and is_alone(prompt_log.running.block)
     scores = {_name(item): (item.score, item.why) for item in injection.last}
 
     def line(item: BlockLine) -> InspectedLine:
@@ -220,7 +220,7 @@ def inspect_prompt(
         score, why = scores.get(item.item, (None, (anyway,)))
         return InspectedLine(item.id, item.line or IN_A_LINE_ABOVE, tokens, score, why)
 
-    judge = Judge(injection, layout, memory, k=k)
+    judge = Judge(injection, prompt_log, memory, k=k)
     return Inspection(
         parts,
         [line(item) for item in memory],
@@ -237,7 +237,7 @@ def inspect_prompt(
         budget.context.reply_tokens,
         _division(budget, taken),
         injection.block_tokens,
-        list(_notes(hooks, registry, layout, stats, parts)),
+        list(_notes(hooks, registry, prompt_log, stats, parts)),
         payload["messages"],
     )
 
@@ -250,25 +250,25 @@ def _laid_out(
     instructions: str,
     tools: Sequence[dict[str, Any]],
 ) -> tuple[PromptLog, dict[str, Any]]:
-    """Have the hooks lay out a turn that never ends; return the layout, and what the model would be handed."""
+    """Have the hooks lay out a turn that never ends; return the prompt log, and what the model would be handed."""
     ctx = TurnContext(Session(), speaker=speaker)
     registry.fire(ON_RUN_START, ctx, {"task": utterance, "speaker": speaker})
-    layout = conversation_of(ctx).layout
+    prompt_log = conversation_of(ctx).prompt_log
     for hook in hooks:
         if isinstance(hook, PersistSessionHook) and isinstance(hook.session_store, SQLiteSessionStore):
             # The stored session is taken up without marking what a crash left open.
             journal = hook.session_store.journal
             epoch = journal.latest_epoch(hook.session_id)
             turns = journal.read_turns(hook.session_id, from_n=epoch.first_turn if epoch else 0)
-            layout.resume(turns, epoch)
-            ctx.session.messages.extend(layout.messages)
+            prompt_log.resume(turns, epoch)
+            ctx.session.messages.extend(prompt_log.messages)
     ctx.session.messages.append({"role": "user", "content": utterance})
     system = [{"role": "system", "content": instructions}] if instructions else []
     asked = {"messages": [*system, *ctx.session.messages], "hop": 0, "tools": list(tools)}
     fired = registry.fire(BEFORE_LLM, ctx, asked)
     if fired.is_end:
-        raise InvalidInputError(f"The prompt cannot be laid out: {registry.failures()[0].message}.")
-    return layout, fired.payload
+        raise InvalidInputError(f"The prompt cannot be made: {registry.failures()[0].message}.")
+    return prompt_log, fired.payload
 
 
 def _division(budget: Budget, taken: Mapping[str, int]) -> list[PlanRow]:
@@ -297,7 +297,7 @@ def _budgets(hooks: Iterable[Hook]) -> list[Budget]:
 def _notes(
     hooks: Iterable[Hook],
     registry: HookRegistry,
-    layout: PromptLog,
+    prompt_log: PromptLog,
     stats: RecallStats,
     parts: Iterable[Part],
 ) -> Iterator[str]:
@@ -310,7 +310,7 @@ def _notes(
             yield f"{hook_name(hook)} was not asked, because it may store something."
         if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.note:
             yield hook.note
-    closed = sum(not turn.readable(layout.reader) for turn in layout.epoch_turns())
+    closed = sum(not turn.readable(prompt_log.reader) for turn in prompt_log.epoch_turns())
     if closed:
         turns = (
             "1 turn of this conversation is" if closed == 1 else f"{closed:,} turns of this conversation are"
@@ -322,15 +322,15 @@ def _notes(
         yield NO_TOOLS
 
 
-def _parts(messages: Sequence[Message], layout: PromptLog, size: Callable[..., int]) -> Iterator[Part]:
+def _parts(messages: Sequence[Message], prompt_log: PromptLog, size: Callable[..., int]) -> Iterator[Part]:
     """Cut a prompt into its parts; each takes what the whole grows by when it is added.
 
     `size` counts the tokens of messages, with `opening=True` those that begin the answer too.
     """
     head, turns = split_turns(messages)
     past, newest = turns[:-1], turns[-1]
-    laid = [turn for turn in layout.epoch_turns() if turn.readable(layout.reader)]
-    laid = laid[len(laid) - len(past) :] if 0 < len(past) <= len(laid) else []
+    shown_turns = [turn for turn in prompt_log.epoch_turns() if turn.readable(prompt_log.reader)]
+    shown_turns = shown_turns[len(shown_turns) - len(past) :] if 0 < len(past) <= len(shown_turns) else []
     before = 0
     if head:
         try:
@@ -338,7 +338,7 @@ def _parts(messages: Sequence[Message], layout: PromptLog, size: Callable[..., i
         except TemplateError:  # templates that cannot render them alone tell by the difference
             before = size([*head, *turns[0]]) - size(turns[0])
         yield Part("instructions", before, "\n".join(map(text_of, head)))
-    summary = head_of(layout.epoch)
+    summary = head_of(prompt_log.epoch)
     so_far = list(head)
 
     def grown(turn: list[Message], lead: str, instead: str = "") -> int:
@@ -351,11 +351,11 @@ def _parts(messages: Sequence[Message], layout: PromptLog, size: Callable[..., i
             yield Part("summary", tokens, summary)
             before += tokens
         if turn is newest:
-            block = layout.running.block if layout.running else ""
+            block = prompt_log.running.block if prompt_log.running else ""
             tokens = grown(turn, block)
-            notes = layout.sections.get("notes")
+            notes = prompt_log.sections.get("notes")
             if block and notes is not None:  # memory and notes stand in one block
-                others = (part.lines for part in layout.sections.values() if part is not notes)
+                others = (part.lines for part in prompt_log.sections.values() if part is not notes)
                 bare = fence([line for lines in others for line in lines])
                 noted = grown(turn, block, bare)
                 if bare:
@@ -363,9 +363,9 @@ def _parts(messages: Sequence[Message], layout: PromptLog, size: Callable[..., i
                 yield Part("notes", noted, "\n".join(notes.lines))
             elif block:
                 yield Part("memory", tokens, block)
-            yield Part("utterance", after - before - tokens, layout.utterance)
+            yield Part("utterance", after - before - tokens, prompt_log.utterance)
         else:
-            own = laid[i] if laid else None
+            own = shown_turns[i] if shown_turns else None
             text = " / ".join(filter(None, map(text_of, turn if own is None else own.messages)))
             part = Part("turn", after - before, text)
             if own is not None:
@@ -391,19 +391,21 @@ class Judge:
     """Tells why a candidate is no line of the block that a hook just made; its recall returned `k` items of each sight at most."""
 
     def __init__(
-        self, injection: MemoryInjectionHook, layout: PromptLog, shown: Sequence[BlockLine], *, k: int
+        self, injection: MemoryInjectionHook, prompt_log: PromptLog, shown: Sequence[BlockLine], *, k: int
     ) -> None:
         self._injection = injection
-        self._layout = layout
+        self._prompt_log = prompt_log
         self._shown = {line.item for line in shown}.union(filter(None, (line.about for line in shown)))
         self._k = k
         recalled = injection.last
-        worth = worth_saying(recalled, injection.floors, utterance=layout.utterance, closing=layout.closing)
+        worth = worth_saying(
+            recalled, injection.floors, utterance=prompt_log.utterance, closing=prompt_log.closing
+        )
         # What passed each step of the selection.
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
         )
-        self._least = least_scores(recalled, injection.floors, closing=layout.closing)
+        self._least = least_scores(recalled, injection.floors, closing=prompt_log.closing)
 
     def text(self, item: Recalled) -> str | None:
         """Return what may be told of a candidate; None where it is not worth a look.
@@ -419,34 +421,34 @@ class Judge:
 
     def _is_closed(self, item: Recalled) -> bool:
         """Tell whether the speaker, or somebody who listens, may not know it."""
-        return not readable(self._layout.reader, item.level, item.owner)
+        return not readable(self._prompt_log.reader, item.level, item.owner)
 
     def _is_near(self, item: Recalled) -> bool:
         """Tell whether an item scores enough to be shown, if the speaker might read it."""
         least = least_scores(
-            (*self._injection.last, item), self._injection.floors, closing=self._layout.closing
+            (*self._injection.last, item), self._injection.floors, closing=self._prompt_log.closing
         )
         return item.score >= least.of(item)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""
-        layout, name, floors = self._layout, _name(item), self._injection.floors
+        prompt_log, name, floors = self._prompt_log, _name(item), self._injection.floors
         if self._is_closed(item):
             if item.level == "private":
                 return f"private to {item.owner}" if item.owner else "private"
             return "closed to a voice that is not recognised"
         if (standing := self._standing(item)) is not None:
-            turns = (turn for turn in layout.epoch_turns() if turn.readable(layout.reader))
+            turns = (turn for turn in prompt_log.epoch_turns() if turn.readable(prompt_log.reader))
             since = next(
                 (turn.n for turn in turns if any(line.item == standing for line in turn.shown)), None
             )
             where = "at the head of the prompt" if since is None else f"since turn {since}"
             return f"before the model already, {where}"
-        if item.session == layout.session and item.turn in layout.visible_turns():
+        if item.session == prompt_log.session and item.turn in prompt_log.visible_turns():
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
-        if item.kind == "turn" and not adds(item.text, layout.utterance):
+        if item.kind == "turn" and not adds(item.text, prompt_log.utterance):
             return "says what has just been said"
         if not self._is_near(item):
             if item.safety:
@@ -468,7 +470,7 @@ class Judge:
 
     def _standing(self, item: Recalled) -> str | None:
         """Return under which name it is before the model; a value that changed was told under another one."""
-        name, about, visible = _name(item), _about(item), self._layout.visible()
+        name, about, visible = _name(item), _about(item), self._prompt_log.visible()
         if about is None or name in visible:
             return name if any(line.item == name for line in visible.values()) else None
         last = visible.newest.get(about)

@@ -344,7 +344,7 @@ class Player:
             len(self.tokenizer.encode(block)) if block else 0,
             tuple(text for text in line.must if _squeezed(text) not in seen),
             tuple(text for text in line.must_not if _squeezed(text) in seen),
-            conversation_of(loop.ctx).layout.epoch.first_turn,
+            conversation_of(loop.ctx).prompt_log.epoch.first_turn,
             recall if recall is not self._before else None,
         )
 

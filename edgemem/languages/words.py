@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from edgemem.provisions import Pattern, provided
+from edgemem.preload import Pattern, provided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

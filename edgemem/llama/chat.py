@@ -19,7 +19,7 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from edgemem.llama.tokens.log import Taken
+    from edgemem.llama.tokens.log import LogPrefix
     from edgemem.llama.tokens.vocabulary import FileVocabulary
 
 
@@ -130,7 +130,7 @@ class LlamaChat(Conversation):
 
     def _generate(
         self,
-        taken: Taken,
+        taken: LogPrefix,
         budget: int,
         stop: Callable[[], bool] | None,
         temperature: float,

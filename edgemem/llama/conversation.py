@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from edgemem.llama.protocols import Prompt
-    from edgemem.llama.tokens.log import Taken
+    from edgemem.llama.tokens.log import LogPrefix
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer
     from edgemem.records import Message
 
@@ -156,7 +156,7 @@ class Conversation(OneCaller):
 
     @abstractmethod
     def _generate(
-        self, taken: Taken, budget: int, stop: Stop, temperature: float, seed: int, opened: str
+        self, taken: LogPrefix, budget: int, stop: Stop, temperature: float, seed: int, opened: str
     ) -> Generator[str]:
         """Yield the reply to a prompt, of at most `budget` tokens, and leave what was done in `last`."""
 

@@ -30,7 +30,7 @@ _QUERY, _TEXT = "{query}", "{document}"
 _LEAST = 32  # tokens that a window must leave for a pair: a short question and a sentence
 
 
-class Pairing:
+class CrossEncoderInput:
     """Lays out pairs for one model: its template's text, or the tokens of its kind, stand around them and between.
 
     Text that looks like a special token stays text. Of a pair that is too long, the end of the text is left out; of a
@@ -110,7 +110,7 @@ _LEAST_SHARE = 1e-12
 _MOST_BENT = 1 - 1e-7
 
 
-class Ranker:
+class CrossEncoder:
     """Loads a model that ranks and reads one pair at a time; not thread-safe."""
 
     def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
@@ -121,14 +121,14 @@ class Ranker:
         )
         try:
             self._yes = self._find_yes()
-            self._pairing = Pairing(forward)
+            self._input = CrossEncoderInput(forward)
         except BaseException:
             forward.close()
             raise
 
     def encode(self, pair: tuple[str, str]) -> float | None:
         """Return the logit of a question and a text, or None if the interrupt was raised meanwhile."""
-        ids = self._pairing.ids(*pair)
+        ids = self._input.ids(*pair)
         if not self.forward.run(ids, reuse=True):
             return None
         outs = self.forward.result(2 if self._architecture in _TWO else 1).tolist()
@@ -175,7 +175,9 @@ class LlamaReranker(ModelHandle, Reranker):
         # a position that the model has no row for would end the process
         self.n_ctx = min(n_ctx, header.number("context_length", n_ctx))
         """Tokens of a pair at most, with what the model puts around it."""
-        super().__init__(path, "reranker", partial(Ranker, path, header, n_ctx=self.n_ctx, threads=threads))
+        super().__init__(
+            path, "reranker", partial(CrossEncoder, path, header, n_ctx=self.n_ctx, threads=threads)
+        )
 
     def score(
         self,
@@ -193,7 +195,7 @@ class LlamaReranker(ModelHandle, Reranker):
         self._check_open()
         if not texts:
             return []
-        job = Job(Ranker.encode, [(query, text) for text in texts], stop)
+        job = Job(CrossEncoder.encode, [(query, text) for text in texts], stop)
         self._worker.put(job, query=True)
         try:
             return self._worker.wait(job, timeout_s) or None

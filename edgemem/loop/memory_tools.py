@@ -283,12 +283,14 @@ class _MemoryTools:
     def search_memory(self, turn: ToolTurn, *, query: str) -> str:
         """Find what was said, done and remembered, by words and meaning."""
         results = self._recall(query, turn.reader) if self._recall is not None else ()
-        layout = turn.layout
+        prompt_log = turn.prompt_log
         # The turns of the prompt stand there already, this one among them.
-        here = layout.visible_turns() | {layout.next_n} if layout is not None else frozenset[int]()
+        here = (
+            prompt_log.visible_turns() | {prompt_log.next_n} if prompt_log is not None else frozenset[int]()
+        )
         best = sorted(results, key=lambda item: -item.score)
         lines = lines_for(
-            best, visible=VisibleLines(), visible_turns=here, session=layout.session if layout else ""
+            best, visible=VisibleLines(), visible_turns=here, session=prompt_log.session if prompt_log else ""
         )
         lines = lines[: self._fitting([line.line for line in lines])]
         turn.note_shown(lines)
@@ -364,14 +366,14 @@ class _MemoryTools:
 
     def _as_closed(self, scope: str, turn: ToolTurn, key: str, value: str) -> str:
         """Return a scope, or the more closed one of the text in the prompt that a new fact repeats."""
-        if turn.layout is None:
+        if turn.prompt_log is None:
             return scope
-        level, _ = turn.layout.level_as(level_of_scope(scope), key, value)
+        level, _ = turn.prompt_log.level_as(level_of_scope(scope), key, value)
         return scope if level == level_of_scope(scope)[0] else _to_read(SCOPES[level], turn)
 
     def _close(self, turn: ToolTurn, level: Level, owner: str | None) -> None:
         """Make the turn as closed as what stands in it now, even where its reader may not read that."""
-        running = turn.layout.running if turn.layout is not None else None
+        running = turn.prompt_log.running if turn.prompt_log is not None else None
         if running is not None and is_closer((level, owner), (running.level, running.owner)):
             turn.note_shown([BlockLine(f"closed:{level}:{owner or ''}", "", level, owner)])
 

@@ -70,10 +70,10 @@ class ToolTurn(msgspec.Struct, frozen=True):
         return conversation if isinstance(conversation, Conversation) else None
 
     @property
-    def layout(self) -> PromptLog | None:
-        """The layout of the prompt that this turn runs in, if the memory's hooks lay it out."""
-        layout = self.conversation.layout if self.conversation is not None else None
-        return layout if layout is not None and layout.running is not None else None
+    def prompt_log(self) -> PromptLog | None:
+        """The prompt log of the prompt that this turn runs in, if the memory's hooks lay it out."""
+        prompt_log = self.conversation.prompt_log if self.conversation is not None else None
+        return prompt_log if prompt_log is not None and prompt_log.running is not None else None
 
     def forget(self, erased: Erased) -> None:
         """Keep what is erased out of what the conversation is still to write."""
@@ -82,10 +82,10 @@ class ToolTurn(msgspec.Struct, frozen=True):
 
     def note_shown(self, items: Iterable[BlockLine]) -> None:
         """Note what a tool tells the model: the turn becomes as private as that, and no block tells it again."""
-        if self.layout is not None:
+        if self.prompt_log is not None:
             for item in items:
                 # Without a line, the prompt stays as the model has seen it.
-                self.layout.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
+                self.prompt_log.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
 
 
 def asked_in(turn: ToolTurn | None, speaker: str | None) -> ToolTurn:
@@ -291,8 +291,8 @@ def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: s
             return _STRANGER
         if action == "read":
             return _read_notes(notes, turn)
-        layout, closing = turn.layout, (notes.level, None)
-        if turn.private or (layout is not None and layout.level_as(closing, text)[0] != notes.level):
+        prompt_log, closing = turn.prompt_log, (notes.level, None)
+        if turn.private or (prompt_log is not None and prompt_log.level_as(closing, text)[0] != notes.level):
             return _PRIVATE
         name = turn.reader.speaker
         who = f"said by {clean(name, max_chars=_NAME_CHARS)}, " if name else ""

@@ -20,7 +20,7 @@ from edgemem.errors import (
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder, Reranker
 from edgemem.memory.home import TruthFile
-from edgemem.provisions import lay_in
+from edgemem.preload import preload
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.records import Reader
@@ -199,9 +199,9 @@ class OpenFiles:
         self.search.adopt(embedder)
         self.embedder, self.embedder_fault = embedder, ""
 
-    def lay_in(self, stop: Callable[[], bool]) -> bool:
+    def preload(self, stop: Callable[[], bool]) -> bool:
         """Make, and bring into memory, what the next question is answered with; return whether anything was missing."""
-        worked = lay_in(stop)
+        worked = preload(stop)
         return self.index.warm(stop=stop) or worked
 
     def warm_models(self) -> None:

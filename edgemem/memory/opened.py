@@ -86,15 +86,15 @@ class OpenHome(OpenFiles):
         opened.callback(self.upkeep.close)
         self.reload = Reload(self, source=source)
         opened.callback(self.reload.close)
-        self.ahead = Prefetch(
+        self.prefetch = Prefetch(
             self.search.recall,
             stamp=lambda: (self.database.version(), notes_stamp(self.notes), self.profile, self.embedder),
             late=lambda: self.search.last.late,
-            warm=self.lay_in,
+            warm=self.preload,
             share=lambda: self.settings.now.recall.ahead_share,
             now=self.clock.now,
         )
-        opened.callback(self.ahead.close)
+        opened.callback(self.prefetch.close)
         opened.callback(self._close_states)
 
     def _close_states(self) -> None:
@@ -178,7 +178,7 @@ class Upkeep(IdleWorker):
             "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,
             "embed": lambda stop: index.embed_pending(texts(), stop=stop) > 0,
             "read ahead": lambda stop: any(hook.warm(stop=stop) for hook in files.diagnostics.compactions()),
-            "warm": files.lay_in,
+            "warm": files.preload,
             "back up": files.backups.work,
             "figures": lambda _stop: figures.write(at_once=self._thorough),
         }

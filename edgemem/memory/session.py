@@ -25,7 +25,7 @@ from edgemem.hooks.loader import LOADING
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
-from edgemem.hooks.prompt import LayoutHook, TokenBudgetHook
+from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import UpkeepHook, Warming
@@ -79,18 +79,18 @@ def session_hooks(
         model: writes the summaries, where the profile says so.
     """
     settings, now = memory.settings, memory.clock.now
-    layout = PromptLog(session_id, settings=settings)
-    layout.epoch = Epoch(session_id, 0, reason="begin", started_at=now())
-    conversation = Conversation(layout, settings=settings)
+    prompt_log = PromptLog(session_id, settings=settings)
+    prompt_log.epoch = Epoch(session_id, 0, reason="begin", started_at=now())
+    conversation = Conversation(prompt_log, settings=settings)
     planner = EpochPlanner(
-        layout,
+        prompt_log,
         budget,
         _summarizer(memory, budget, model),
         current=lambda facts: memories.current(facts, SOMEBODY_HERE),
         now=now,
     )
     early = EarlyRecallHook(
-        memory.ahead,
+        memory.prefetch,
         arguments=lambda reader: searching(settings.now, conversation, reader),
         conversation=conversation,
         speaker=speaker,
@@ -111,14 +111,14 @@ def session_hooks(
         # On the hot path there is no time to read all of it, or to embed it.
         fallback=ExtractiveSummarizer(None, budget.tokenizer, max_chars=QUICK_CHARS),
         conversation=conversation,
-        warming=_warming(memory, layout, model),
+        warming=_warming(memory, prompt_log, model),
     )
     memory.diagnostics.hooks_in_use.add(compaction)
     turn_log = TurnLogHook(
         write=lambda: settings.now.log.turn,
         keep=memory.figures.note,
         recalled=memory.last_recall,
-        early=lambda: (memory.ahead.counts.turns, memory.ahead.counts.ready),
+        early=lambda: (memory.prefetch.counts.turns, memory.prefetch.counts.ready),
         now=now,
         conversation=conversation,
     )
@@ -130,7 +130,7 @@ def session_hooks(
     )
     hooks: list[Hook] = [
         persist,
-        LayoutHook(speaker=speaker, conversation=conversation, now=now),
+        PromptLogHook(speaker=speaker, conversation=conversation, now=now),
         early,
         memories,
         NotesInjectorHook(
@@ -207,7 +207,7 @@ def _summarizer(memory: OpenHome, budget: Budget, model: ChatModel | None) -> Su
     return ModelSummarizer(side, extractive)
 
 
-def _warming(memory: OpenHome, layout: PromptLog, model: ChatModel | None) -> Warming | None:
+def _warming(memory: OpenHome, prompt_log: PromptLog, model: ChatModel | None) -> Warming | None:
     """Return what has the model read a new epoch's prompt before it begins."""
     if not memory.profile.compaction.warm or model is None:
         return None
@@ -217,15 +217,15 @@ def _warming(memory: OpenHome, layout: PromptLog, model: ChatModel | None) -> Wa
             "[compaction] warm needs a model in this process; a new epoch's prompt is read with its first turn."
         )
         return None
-    return Warming(ahead(), layout)
+    return Warming(ahead(), prompt_log)
 
 
 def searching(profile: Profile, conversation: Conversation, reader: Reader | None) -> dict[str, Any]:
     """Return how to search for a reader's next turn, given what the prompt holds now."""
-    # A copy: while somebody speaks, the layout is still that of the reader before.
-    layout = copy(conversation.layout)
-    layout.reader = reader
-    visible, floors = layout.visible(), floors_of(profile.injection)
+    # A copy: while somebody speaks, the prompt log is still that of the reader before.
+    prompt_log = copy(conversation.prompt_log)
+    prompt_log.reader = reader
+    visible, floors = prompt_log.visible(), floors_of(profile.injection)
     return {
         "reader": reader,
         "asked": False,
@@ -237,7 +237,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         "exclude": visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
         "known": visible.valued,
-        "skip_turns": (layout.session, layout.visible_turns()),
+        "skip_turns": (prompt_log.session, prompt_log.visible_turns()),
         "called": profile.called(),
     }
 

@@ -98,7 +98,7 @@ class Counts(msgspec.Struct):
     """Recalls that were made ahead, needed or not."""
 
 
-class Taken(NamedTuple):
+class Prefetched(NamedTuple):
     """What early recall gives to a turn."""
 
     outcome: Outcome
@@ -220,7 +220,7 @@ class Prefetch:
                 speech.waits = not known and request != speech.running
                 self._start()
 
-    def take(self, by: object, text: str, arguments: Mapping[str, Any]) -> Taken:
+    def take(self, by: object, text: str, arguments: Mapping[str, Any]) -> Prefetched:
         """Return what was found for a sentence that has ended, waiting for what is being looked up for it.
 
         Args:
@@ -230,7 +230,7 @@ class Prefetch:
         with self._changed:
             speech = self._speeches.get(by)
             if speech is None:
-                return Taken("unheard")
+                return Prefetched("unheard")
             speech.waits, waited, running = False, False, speech.running
             if running is not None and not running.matches(utterance, arguments):
                 speech.newest = None
@@ -242,10 +242,12 @@ class Prefetch:
                     lambda: speech.running is not running, arguments.get("deadline_s") or 1.0
                 )
             result = speech.result
-        taken = Taken("missed")
+        taken = Prefetched("missed")
         if result is not None and result.request.utterance == utterance:
             holds = result.request.arguments == arguments and self._holds(result)
-            taken = Taken("waited" if waited else "ready", result.items) if holds else Taken("stale")
+            taken = (
+                Prefetched("waited" if waited else "ready", result.items) if holds else Prefetched("stale")
+            )
         with self._changed:
             self.counts.turns += 1
             self.counts.ready += taken.outcome == "ready"

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, in_any, small
-from edgemem.provisions import Pattern, provided
+from edgemem.preload import Pattern, provided
 from edgemem.recall.dates.phrases import mentions
 from edgemem.recall.text.analyse import plain_words, terms
 

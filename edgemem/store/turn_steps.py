@@ -169,7 +169,7 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
 
 
 class DropErased(msgspec.Struct, frozen=True, tag="erased"):
-    """Keep no block of the turn if something was forgotten after it was laid out: the block may hold it.
+    """Keep no block of the turn if something was forgotten after its prompt was made: the block may hold it.
 
     `forgotten` is the tick of the newest forgetting that was known then.
     """

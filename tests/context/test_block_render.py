@@ -149,8 +149,8 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
             "On which day do the children learn to swim at the quarry with their teacher?",
         ):
             loop.run(question)
-            layout = conversation_of(loop.ctx).layout
-            blocks.append(layout.turns[-1].block)
+            prompt_log = conversation_of(loop.ctx).prompt_log
+            blocks.append(prompt_log.turns[-1].block)
         assert "cherry trees" in blocks[0]
         assert GAP in blocks[0]
         assert "quarry" not in blocks[0]
@@ -175,7 +175,7 @@ def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(tmp_pat
         memory.idle(10.0)
         loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
         loop.run("Where is the spare key for the shed?")
-        assert "behind the rain gauge" in conversation_of(loop.ctx).layout.turns[-1].block
+        assert "behind the rain gauge" in conversation_of(loop.ctx).prompt_log.turns[-1].block
 
 
 # Excerpts

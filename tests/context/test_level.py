@@ -185,16 +185,16 @@ def test_the_reply_is_as_private_before_it_is_spoken(robot: Robot) -> None:
 
 def test_two_owners_are_nobody(clock: edgemem.clock.Clock) -> None:
     """A reply that repeats what two people keep to themselves is read by the operator alone."""
-    layout, said = PromptLog("kitchen"), []
+    prompt_log, said = PromptLog("kitchen"), []
     for speaker, utterance in (("alice", "my pin is 4711"), ("bob", "my pin is 8822")):
-        layout.begin(Reader(speaker), level="private")
+        prompt_log.begin(Reader(speaker), level="private")
         said += [{"role": "user", "content": utterance}, {"role": "assistant", "content": "Good."}]
-        layout.take(said)
-        layout.commit()
-    layout.begin(None)
+        prompt_log.take(said)
+        prompt_log.commit()
+    prompt_log.begin(None)
     said += [{"role": "user", "content": "Both?"}, {"role": "assistant", "content": "4711 and 8822."}]
-    layout.take(said)
-    turn = layout.commit()
+    prompt_log.take(said)
+    turn = prompt_log.commit()
     assert turn is not None
     assert (turn.level, turn.owner) == ("private", None)
     assert not any(turn.readable(Reader(name)) for name in ("alice", "bob"))

@@ -17,16 +17,16 @@ from edgemem.hooks.conversation import conversation_of
 from edgemem.records import Epoch, Message
 
 
-def live(loop: AgentLoop, layout: PromptLog, turns: int) -> None:
-    """Put turns straight into the loop and its layout, as a process that has lived through them holds them."""
+def live(loop: AgentLoop, prompt_log: PromptLog, turns: int) -> None:
+    """Put turns straight into the loop and its prompt log, as a process that has lived through them holds them."""
     for n in range(turns):
         said: list[Message] = [
             {"role": "user", "content": f"hello number {n}"},
             {"role": "assistant", "content": f"hello yourself, number {n}"},
         ]
         loop.session.messages += said
-        layout.begin().messages = list(said)
-        layout.commit()
+        prompt_log.begin().messages = list(said)
+        prompt_log.commit()
 
 
 def calls_of(work: Callable[[], Any]) -> int:
@@ -54,12 +54,12 @@ def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
             model, hooks=memory.hooks(session_id="s"), instructions="You are Pip.", speaker="alice"
         )
         loop.run("hello")
-        layout = conversation_of(loop.ctx).layout
+        prompt_log = conversation_of(loop.ctx).prompt_log
         costs, prompts = [], []
         many = 9_900 if LONG else 600
         for turns in (100, many):
-            live(loop, layout, turns)
-            layout.switch(Epoch("s", layout.next_n - 3, started_at=1.0))
+            live(loop, prompt_log, turns)
+            prompt_log.switch(Epoch("s", prompt_log.next_n - 3, started_at=1.0))
             for _ in range(3):
                 loop.run("hello")
             memory.idle(10)

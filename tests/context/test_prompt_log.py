@@ -1,4 +1,4 @@
-"""The layout: what the model sees only grows, and what was thrown away was never shown."""
+"""The prompt log: what the model sees only grows, and what was thrown away was never shown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def robot(text: str) -> dict[str, Any]:
 
 
 def turn(
-    layout: PromptLog,
+    prompt_log: PromptLog,
     said: list[dict[str, Any]],
     text: str,
     *,
@@ -33,28 +33,28 @@ def turn(
     lines: tuple[BlockLine, ...] = (),
 ) -> list[Any]:
     """Run one turn and return what the model saw."""
-    layout.begin(reader)
+    prompt_log.begin(reader)
     said.append(user(text))
-    layout.take([SYSTEM, *said])
-    layout.put("memory", lines)
-    view = layout.view()
+    prompt_log.take([SYSTEM, *said])
+    prompt_log.put("memory", lines)
+    view = prompt_log.view()
     said.append(robot(f"re {text}"))
-    layout.take([SYSTEM, *said])
-    layout.commit()
+    prompt_log.take([SYSTEM, *said])
+    prompt_log.commit()
     return view
 
 
 def test_content_lists_get_their_block_as_a_part() -> None:
     """A message with an image keeps its parts behind the block, and its text is what is stored."""
-    layout = PromptLog("kitchen")
+    prompt_log = PromptLog("kitchen")
     message = {
         "role": "user",
         "content": [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": "x"}],
     }
-    layout.begin(ALICE)
-    layout.take([message])
-    layout.put("memory", (BlockLine("fact:1", "- a"),))
-    content = layout.view()[0]["content"]
+    prompt_log.begin(ALICE)
+    prompt_log.take([message])
+    prompt_log.put("memory", (BlockLine("fact:1", "- a"),))
+    content = prompt_log.view()[0]["content"]
     assert content[0]["text"].startswith("<memory>a</memory>")
     assert content[1:] == message["content"]
     assert stored(message).content == "what is this?"
@@ -63,22 +63,22 @@ def test_content_lists_get_their_block_as_a_part() -> None:
 
 def test_a_view_that_is_how_all_began_is_not_taken_for_what_was_said() -> None:
     """A stranger repeats the first words of the household: what follows them is not the stranger's, nor open to one."""
-    layout, said = PromptLog(), []
+    prompt_log, said = PromptLog(), []
     for reader, text, private in (
         (Reader("mara"), "Hello.", False),
         (Reader("mara"), "My diary is in the cellar.", True),
         (Reader(), "Hello.", False),
         (Reader(), "What do you know?", False),
     ):
-        layout.begin(reader, level="private" if private else None)
+        prompt_log.begin(reader, level="private" if private else None)
         said.append({"role": "user", "content": text})
-        layout.take(said)
-        view = layout.view()
+        prompt_log.take(said)
+        view = prompt_log.view()
         said.append({"role": "assistant", "content": "Fine."})
-        layout.take(said)
-        layout.commit()
+        prompt_log.take(said)
+        prompt_log.commit()
     assert [message["content"] for message in view] == ["Hello.", "Fine.", "What do you know?"]
-    assert [(turn.level, len(turn.messages)) for turn in layout.turns] == [
+    assert [(turn.level, len(turn.messages)) for turn in prompt_log.turns] == [
         ("household", 2),
         ("private", 2),
         ("shared", 2),
@@ -88,28 +88,28 @@ def test_a_view_that_is_how_all_began_is_not_taken_for_what_was_said() -> None:
 
 def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
     """A barge-in into the turn before, another epoch and another reader are seen at once, though the prompt was laid before."""
-    layout, said = PromptLog("kitchen"), []
+    prompt_log, said = PromptLog("kitchen"), []
     for n in range(3):
-        turn(layout, said, f"q{n}", lines=(BlockLine(f"fact:{n}", f"- line {n}"),))
-    layout.begin(ALICE)
-    layout.take([SYSTEM, *said, user("now")])
-    before = layout.view()
-    assert layout.view() == before
+        turn(prompt_log, said, f"q{n}", lines=(BlockLine(f"fact:{n}", f"- line {n}"),))
+    prompt_log.begin(ALICE)
+    prompt_log.take([SYSTEM, *said, user("now")])
+    before = prompt_log.view()
+    assert prompt_log.view() == before
     assert [text_of(message) for message in before][-2:] == ["re q2", "now"]
-    layout.hear(layout.turns[2], {1: "re"})
-    assert [text_of(message) for message in layout.view()][-2:] == ["re", "now"]
-    layout.hear(layout.turns[1], {1: "r"})
-    assert [text_of(message) for message in layout.view()][-4] == "r"
-    assert len(layout.visible()) == 3
-    layout.switch(Epoch("kitchen", 2, "They asked."))
-    view = [text_of(message) for message in layout.view()]
+    prompt_log.hear(prompt_log.turns[2], {1: "re"})
+    assert [text_of(message) for message in prompt_log.view()][-2:] == ["re", "now"]
+    prompt_log.hear(prompt_log.turns[1], {1: "r"})
+    assert [text_of(message) for message in prompt_log.view()][-4] == "r"
+    assert len(prompt_log.visible()) == 3
+    prompt_log.switch(Epoch("kitchen", 2, "They asked."))
+    view = [text_of(message) for message in prompt_log.view()]
     assert len(view) == 4
     assert "They asked." in view[1]
-    assert set(layout.visible()) == {"fact:2"}
-    layout.begin(STRANGER)
-    layout.take([SYSTEM, *said[:-1], robot("re"), user("now")])
-    assert [text_of(message) for message in layout.view()][1:] == ["now"]
-    assert not layout.visible()
+    assert set(prompt_log.visible()) == {"fact:2"}
+    prompt_log.begin(STRANGER)
+    prompt_log.take([SYSTEM, *said[:-1], robot("re"), user("now")])
+    assert [text_of(message) for message in prompt_log.view()][1:] == ["now"]
+    assert not prompt_log.visible()
 
 
 def called(

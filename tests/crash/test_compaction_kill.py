@@ -68,8 +68,8 @@ with open_home(home, worker=step == "random") as memory:
     epochs = 1
     for n in range(turns):
         handed = robot.turn(line(robot)).handed[0]
-        layout = conversation_of(robot.loop.ctx).layout
-        print(json.dumps([layout.next_n, layout.epoch.first_turn, handed]), flush=True)
+        prompt_log = conversation_of(robot.loop.ctx).prompt_log
+        print(json.dumps([prompt_log.next_n, prompt_log.epoch.first_turn, handed]), flush=True)
         if step == "random":
             time.sleep(0.003)
             continue

@@ -22,7 +22,7 @@ from edgemem.hooks.points import (
     ToolCallResult,
     TurnContext,
 )
-from edgemem.hooks.prompt import LayoutHook
+from edgemem.hooks.prompt import PromptLogHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, Session, ToolCall
@@ -48,7 +48,7 @@ def talk(path: Path, clock: Clock, *, text: Level | None = None, private: bool =
     with AuditLogHook(path, text=text, clock=clock) as audit:
         loop = AgentLoop(
             Model(calls, otherwise=PILLS),
-            hooks=[audit, LayoutHook()],
+            hooks=[audit, PromptLogHook()],
             tools=[
                 Tool("give", "", {"type": "object", "properties": {"what": {}, "n": {}}}, lambda **_: SECRET),
                 Tool("lock", "", {}, lock),

@@ -37,7 +37,7 @@ class Talk:
         """Hear a sentence grow, and wait until the newest text has been recalled for."""
         for text in texts:
             self.loop.partial(text, **who)
-        until(lambda: self.memory.ahead.idle)
+        until(lambda: self.memory.prefetch.idle)
 
     def ask(self, text: str = QUESTION, **who: Any) -> tuple[str, str]:
         """Return how recall was found at the end of a sentence, and what memory put before the model; nothing is kept."""
@@ -63,7 +63,7 @@ def opened(home: Path, **how: Any) -> Memory:
     """Open a home in which nothing happens by itself, and each partial begins a recall."""
     how = {"profile": Profile(), "embedder": HashEmbedder(), "worker": False, **how}
     memory = edgemem.open(home, **how)
-    memory.ahead.settle_s = 0.0
+    memory.prefetch.settle_s = 0.0
     return memory
 
 
@@ -162,7 +162,7 @@ def test_what_is_no_sentence_is_left_alone(memory: Memory, text: Any) -> None:
     """Nothing, noise, a text of megabytes and things that are no text fail nowhere and start nothing."""
     talk = Talk(memory)
     talk.loop.partial(text)
-    assert memory.ahead.counts.begun == 0
+    assert memory.prefetch.counts.begun == 0
     assert talk.ask()[0] in ("unheard", "missed")
     talk.check()
 
@@ -285,7 +285,7 @@ def test_a_recall_that_runs_is_waited_for(tmp_path: Path) -> None:
         assert embedder.asked.wait(20)
         threading.Timer(0.05, embedder.go.set).start()
         outcome, block = talk.ask()
-        assert (outcome, memory.ahead.counts.begun) == ("waited", 1)
+        assert (outcome, memory.prefetch.counts.begun) == ("waited", 1)
         assert "green" in block
 
 
@@ -325,7 +325,7 @@ def test_it_closes_with_the_memory(tmp_path: Path) -> None:
     threading.Timer(0.05, embedder.go.set).start()
     memory.close()
     memory.close()
-    memory.ahead.close()
+    memory.prefetch.close()
     talk.loop.speech_start()
     talk.loop.partial("What is the colour")
     assert not [each for each in threading.enumerate() if each.name == "edgemem-prefetch"]

@@ -188,7 +188,7 @@ def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
 
     def hear(text: str) -> None:
         ears.partial(text)
-        while not memory.ahead.idle:
+        while not memory.prefetch.idle:
             threading.Event().wait(0.001)
 
     ears.speech_start()
@@ -204,7 +204,7 @@ def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
     agent.run("Who owns it?")
     hear("And who painted it?")
     agent.run("And who painted it?")
-    assert (memory.ahead.counts.turns, memory.ahead.counts.ready) == (2, 2)
+    assert (memory.prefetch.counts.turns, memory.prefetch.counts.ready) == (2, 2)
     assert ears.failures() == []
 
 

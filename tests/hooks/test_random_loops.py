@@ -32,7 +32,7 @@ from edgemem.hooks import (
     TurnContext,
 )
 from edgemem.hooks.persist import LEFT_OPEN, UNKNOWN
-from edgemem.hooks.prompt import LayoutHook
+from edgemem.hooks.prompt import PromptLogHook
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session
 from edgemem.store.json.sessions import JSONSessionStore
@@ -89,11 +89,11 @@ class Talk:
     def begin(self, session: Session) -> None:
         """Come with hooks of one's own, as a new process does."""
         if self.json is not None:
-            hooks: Any = [PersistSessionHook(self.json, session_id=self.session), LayoutHook()]
+            hooks: Any = [PersistSessionHook(self.json, session_id=self.session), PromptLogHook()]
         elif self.full:
             hooks = self.memory.hooks(session_id=self.session)
         else:
-            hooks = [PersistSessionHook(self.memory.sessions, session_id=self.session), LayoutHook()]
+            hooks = [PersistSessionHook(self.memory.sessions, session_id=self.session), PromptLogHook()]
         self.hooks = HookRegistry(hooks)
         self.take_over(session)
 

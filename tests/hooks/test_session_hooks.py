@@ -38,7 +38,7 @@ Look = Callable[[list[Hook], TurnContext], Any]
 @pytest.mark.parametrize(
     ("section", "key", "value", "look"),
     [
-        ("memory", "default_level", "private", lambda _, ctx: conversation_of(ctx).layout.default_level),
+        ("memory", "default_level", "private", lambda _, ctx: conversation_of(ctx).prompt_log.default_level),
         ("store", "commit_wait_s", 0.75, lambda _, ctx: conversation_of(ctx).commit_wait_s),
         (
             "context",
@@ -162,7 +162,7 @@ def test_the_time_of_each_hook_is_logged(tmp_path: Path, caplog: pytest.LogCaptu
         json.loads(record.getMessage()) for record in caplog.records if record.name == "edgemem.timing"
     )
     for told in (first, second):
-        assert {"MemoryInjectionHook", "LayoutHook"} <= told["before_llm"].keys()
+        assert {"MemoryInjectionHook", "PromptLogHook"} <= told["before_llm"].keys()
         assert told["after_llm"]["model"] >= 0
         assert told["on_run_end"]["turn"] > told["before_llm"]["MemoryInjectionHook"] > 0
     assert "pills" not in caplog.text

@@ -105,9 +105,9 @@ class Kitchen:
         self.turns = 0
 
     @property
-    def layout(self) -> PromptLog:
+    def prompt_log(self) -> PromptLog:
         """Return what the model sees."""
-        return conversation_of(self.loop.ctx).layout
+        return conversation_of(self.loop.ctx).prompt_log
 
     @property
     def prefix(self) -> Any:
@@ -118,11 +118,11 @@ class Kitchen:
     def turn(self) -> TurnResult:
         """Say something new, and check that what the model read was new."""
         seen = self.chat.last.prompt_tokens + len(self.chat.last.ids)
-        before = self.layout.epoch if self.turns else None
+        before = self.prompt_log.epoch if self.turns else None
         said = f"The {self.turns}th cup stands in drawer {self.turns}, behind the old kettle."
         result = self.loop.run(said)
         assert not self.loop.hooks.failures()
-        if before is self.layout.epoch:
+        if before is self.prompt_log.epoch:
             new = self.chat.last.prompt_tokens - seen
             assert new <= self.chat.last.evaluated_tokens <= new + 1
         self.turns += 1
@@ -130,7 +130,7 @@ class Kitchen:
 
     def in_epoch(self, epoch: Epoch) -> bool:
         """Tell whether this is the epoch that has begun."""
-        now = self.layout.epoch
+        now = self.prompt_log.epoch
         return (now.first_turn, now.summary) == (epoch.first_turn, epoch.summary)
 
     def until_prepared(self) -> Epoch:
@@ -163,7 +163,7 @@ class Kitchen:
     def same_as_cold(self, file: Path, handed: list[dict[str, Any]]) -> bool:
         """Tell whether a fresh model says the same to the newest prompt, token for token."""
         with opened(file) as fresh:
-            list(fresh.stream(handed, max_tokens=REPLY, now=self.layout.epoch.started_at))
+            list(fresh.stream(handed, max_tokens=REPLY, now=self.prompt_log.epoch.started_at))
             assert fresh.last.evaluated_tokens == fresh.last.prompt_tokens
             return fresh.last.ids == self.chat.last.ids and len(fresh.last.ids) == REPLY
 
@@ -177,7 +177,7 @@ def test_first_turn_reads_only_its_own_words(file: Path, tmp_path: Path) -> None
             epoch = kitchen.until_prepared()
             memory.idle(IDLE_S)
             handed = kitchen.turn().handed[0]
-            assert kitchen.layout.epoch.first_turn == epoch.first_turn
+            assert kitchen.prompt_log.epoch.first_turn == epoch.first_turn
             assert "Earlier in this conversation:" in handed[1]["content"]
             read[warm] = chat.last.evaluated_tokens, kitchen.own_tokens(handed)
             assert kitchen.same_as_cold(file, handed)
@@ -191,12 +191,12 @@ def test_speech_in_the_middle_goes_on_with_the_old_epoch(file: Path, memory: Mem
     """Turns between two batches read only their own words, and nothing that was read ahead is read twice."""
     kitchen = Kitchen(memory, chat)
     kitchen.until_prepared()
-    old = kitchen.layout.epoch
+    old = kitchen.prompt_log.epoch
     for _ in range(2):
         kitchen.read_some(1)
         assert not kitchen.hook.warm(stop=lambda: True)
         kitchen.turn()  # which checks what was read
-        assert kitchen.layout.epoch is old
+        assert kitchen.prompt_log.epoch is old
     assert kitchen.prefix.tokens_read == 2 * BATCH
     with chat.if_quiet() as llama:
         before = held_by(llama)
@@ -205,7 +205,7 @@ def test_speech_in_the_middle_goes_on_with_the_old_epoch(file: Path, memory: Mem
         after = held_by(llama)
     assert kitchen.prefix.tokens_read == len(after) - common_prefix(before, after)
     handed = kitchen.turn().handed[0]
-    assert kitchen.layout.epoch.reason == "high water, read ahead"
+    assert kitchen.prompt_log.epoch.reason == "high water, read ahead"
     assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
     assert kitchen.same_as_cold(file, handed)
 
@@ -226,8 +226,8 @@ def test_forgetting_throws_away_what_was_read(memory: Memory, chat: LlamaChat) -
         whole = len(held_by(llama)) - shared
     assert kitchen.prefix.tokens_read == 3 * BATCH + whole
     handed = kitchen.turn().handed[0]
-    assert kitchen.layout.epoch.reason == "high water, read ahead"
-    assert kitchen.layout.epoch.summary == "A cup."
+    assert kitchen.prompt_log.epoch.reason == "high water, read ahead"
+    assert kitchen.prompt_log.epoch.summary == "A cup."
     assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
 
 
@@ -241,9 +241,9 @@ def test_forgetting_after_the_move_is_obeyed(memory: Memory, chat: LlamaChat) ->
     assert kitchen.prefix.moved == 1
     memory.forget("pin", scope="household")
     handed = kitchen.turn().handed[0]
-    assert kitchen.layout.epoch.first_turn == epoch.first_turn
+    assert kitchen.prompt_log.epoch.first_turn == epoch.first_turn
     assert "4711" not in json.dumps(handed)
-    assert kitchen.layout.epoch.reason == "high water"
+    assert kitchen.prompt_log.epoch.reason == "high water"
     assert chat.last.evaluated_tokens > 2 * kitchen.own_tokens(handed)
 
 
@@ -255,7 +255,7 @@ def test_a_full_window_forces_the_switch(file: Path, memory: Memory, chat: Llama
     kitchen.read_some(batches)
     for _ in range(20):
         handed = kitchen.turn().handed[0]
-        if kitchen.layout.epoch.first_turn == epoch.first_turn:
+        if kitchen.prompt_log.epoch.first_turn == epoch.first_turn:
             break
     assert kitchen.in_epoch(epoch)
     new = chat.last.prompt_tokens - kitchen.prefix.tokens_read
@@ -282,7 +282,7 @@ def test_a_lent_model_is_touched_only_in_the_turn(file: Path, memory: Memory) ->
         assert held_by(lent) == before
         assert kitchen.prefix.moved == 0
         handed = kitchen.turn().handed[0]
-        assert kitchen.layout.epoch.reason == "high water, read ahead"
+        assert kitchen.prompt_log.epoch.reason == "high water, read ahead"
         assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
         assert kitchen.same_as_cold(file, handed)
     lent.close()
@@ -333,10 +333,10 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
         chance = random.Random(3)
         epochs: list[str] = []
         for n in range(60):
-            before = kitchen.layout.epoch if n else None
+            before = kitchen.prompt_log.epoch if n else None
             handed = kitchen.turn().handed[0]
-            if before is not None and kitchen.layout.epoch is not before:
-                epochs.append(kitchen.layout.epoch.reason)
+            if before is not None and kitchen.prompt_log.epoch is not before:
+                epochs.append(kitchen.prompt_log.epoch.reason)
                 if epochs[-1].endswith("read ahead"):
                     assert chat.last.evaluated_tokens <= kitchen.own_tokens(handed) + 1
             time.sleep(chance.uniform(0.0, 0.02))

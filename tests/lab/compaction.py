@@ -83,12 +83,12 @@ class _Timed:
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Call the hook."""
-        layout = conversation_of(ctx).layout
+        prompt_log = conversation_of(ctx).prompt_log
         counted, encoded = self._tokenizer.counted, self._tokenizer.encoded
-        before, begun, cpu = layout.epoch, perf_counter(), time.thread_time()
+        before, begun, cpu = prompt_log.epoch, perf_counter(), time.thread_time()
         result = self._hook(point, ctx, payload)
         ms, cpu_ms = (perf_counter() - begun) * 1e3, (time.thread_time() - cpu) * 1e3
-        if layout.epoch is not before and layout.epoch.reason == "did not fit":
+        if prompt_log.epoch is not before and prompt_log.epoch.reason == "did not fit":
             asked = self._tokenizer.counted - counted, self._tokenizer.encoded - encoded
             self.took.append(_Fitted(ms, cpu_ms, *asked))
         if point == ON_RUN_END:
@@ -222,11 +222,11 @@ def _beside(
                 alone = _alone(other, line, worker, speech_s)
             time.sleep(chance.uniform(0.0, LONG_PAUSE_S if hook.due() else PAUSE_S))
             at_work += worker.working and n >= WARM
-            epoch = conversation_of(one.loop.ctx).layout.epoch
+            epoch = conversation_of(one.loop.ctx).prompt_log.epoch
             cpu = _upkeep_cpu_ms()
             beside = _timed(one, line, speech_s)
             upkeep.append(_upkeep_cpu_ms() - cpu)
-            began = conversation_of(one.loop.ctx).layout.epoch is not epoch
+            began = conversation_of(one.loop.ctx).prompt_log.epoch is not epoch
             if not n % 2:
                 alone = _alone(other, line, worker, speech_s)
             ids, again = _reread(tokenizer, alone.handed, other.schemas, ids)

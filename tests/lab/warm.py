@@ -104,8 +104,8 @@ class _Robot:
         """Tokens that turns within an epoch read beside their own."""
 
     @property
-    def layout(self) -> PromptLog:
-        return conversation_of(self.loop.ctx).layout
+    def prompt_log(self) -> PromptLog:
+        return conversation_of(self.loop.ctx).prompt_log
 
     def turn(self) -> tuple[TurnResult, _First]:
         """Say the next line, and return what came of it."""
@@ -114,7 +114,7 @@ class _Robot:
             raise InvalidInputError(
                 "The conversation is at its end; name a smaller --window or fewer --epochs."
             )
-        before = self.layout.epoch if self.loop.session.messages else None
+        before = self.prompt_log.epoch if self.loop.session.messages else None
         seen = self.chat.last.prompt_tokens + len(self.chat.last.ids)
         first: list[float] = []
         begun = perf_counter()
@@ -124,7 +124,7 @@ class _Robot:
         for failure in self.loop.hooks.failures():
             raise InvalidInputError(f"{failure.hook} failed at {failure.point}: {failure.message}")
         last = self.chat.last
-        if self.layout.epoch is before:
+        if self.prompt_log.epoch is before:
             # The last token of a reply is sampled, and read with the next prompt.
             self.read_more.append(last.evaluated_tokens - (last.prompt_tokens - seen) - 1)
         handed = result.handed[0]
@@ -228,7 +228,7 @@ def _talk(
                     result.handed[0],
                     tools=robot.schemas,
                     max_tokens=REPLY,
-                    now=robot.layout.epoch.started_at,
+                    now=robot.prompt_log.epoch.started_at,
                 )
             )
             same.append(fresh.last.ids == chat.last.ids)

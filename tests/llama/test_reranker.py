@@ -14,7 +14,7 @@ from ggufs import write_llama_gguf, write_reranker_gguf
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.forward import Forward, Interrupt
 from edgemem.llama.protocols import Reranker
-from edgemem.llama.reranker import LlamaReranker, Pairing
+from edgemem.llama.reranker import CrossEncoderInput, LlamaReranker
 
 ASKED = "Where are my keys?"
 TEXTS = ["The keys hang by the door.", "Anna likes her tea strong.", "", "🙂" * 30, "The keys, the keys!"]
@@ -54,7 +54,7 @@ def ids_of(path: Path, pairs: list[tuple[str, str]], n_ctx: int = 64) -> list[li
     """Return how a model is told some pairs."""
     forward = Forward(path, n_ctx=n_ctx, threads=1, interrupt=Interrupt(), pooling=RANK)
     try:
-        pairing = Pairing(forward)
+        pairing = CrossEncoderInput(forward)
         return [pairing.ids(*pair) for pair in pairs]
     finally:
         forward.close()

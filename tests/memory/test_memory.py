@@ -165,7 +165,7 @@ def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) ->
         assert next(m["content"] for m in result.handed[0] if m["role"] == "user").endswith(
             "remember the milk"
         )
-        assert conversation_of(loop.ctx).layout.next_n == 2
+        assert conversation_of(loop.ctx).prompt_log.next_n == 2
 
 
 def test_a_home_that_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import edgemem
-from edgemem import provisions
+from edgemem import preload
 from edgemem.cli.options import truth_alone
 from edgemem.config import Profile
 from edgemem.errors import StoreError
@@ -91,10 +91,10 @@ def test_somebody_who_begins_to_speak_or_silence_lays_it_in(tmp_path: Path, hear
     profile = msgspec.structs.replace(plain, idle=msgspec.structs.replace(plain.idle, settle_s=settle_s))
     made: list[str] = []
     # Before the worker looks for what is to be made: it looks again only when something wakes it.
-    provisions.later(lambda: made.append("made"))
+    preload.later(lambda: made.append("made"))
     with edgemem.open(tmp_path, profile=profile, watch=False) as memory:
         if hear:
-            memory.ahead.wake()
+            memory.prefetch.wake()
         until = time.monotonic() + 30
         while not made and time.monotonic() < until:
             time.sleep(0.01)

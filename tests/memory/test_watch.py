@@ -268,8 +268,8 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
         assert notes.max_chars == 44
         assert budget.max_context_tokens == 4096 - 300
         state = loop.session.state
-        layout = next(value.layout for value in state.values() if hasattr(value, "layout"))
-        assert layout.default_level == "shared"
+        prompt_log = next(value.prompt_log for value in state.values() if hasattr(value, "prompt_log"))
+        assert prompt_log.default_level == "shared"
 
 
 def test_how_fast_the_voice_speaks_reaches_a_session_that_runs(memory: Memory) -> None:

@@ -22,7 +22,7 @@ from edgemem.context.level import Closing, is_closer
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.languages.words import common_words, cues, either
-from edgemem.provisions import Pattern, provided
+from edgemem.preload import Pattern, provided
 from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import plain_words, stem, terms
 from edgemem.records import Recalled
@@ -161,7 +161,7 @@ def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance
     return out
 
 
-class Within(NamedTuple):
+class FittingLines(NamedTuple):
     """The lines of a block that fit its budget."""
 
     lines: list[BlockLine]
@@ -179,7 +179,7 @@ def within(
     recalled: Iterable[Recalled] = (),
     question: str = "",
     now: float | None = None,
-) -> Within:
+) -> FittingLines:
     """Return the lines that fit, best first; one that is too long lets a shorter one behind it pass.
 
     Where they do not all fit, facts come first, and what was said is shortened, so that more of it may be told.
@@ -202,7 +202,7 @@ def within(
     if shown and not (cut and math.isfinite(tokens)):
         size = _size(shown, count, spent, alone=alone, most=tokens)
         if size <= tokens:
-            return Within(list(shown), size)
+            return FittingLines(list(shown), size)
     out: list[BlockLine] = []
     taken = spent
     for line in shown:
@@ -217,7 +217,7 @@ def within(
         count=lambda some: _size([*out, *some], count, spent, alone=alone, most=tokens),
         now=now,
     )
-    return Within(out, _size(out, count, spent, alone=alone) if out else 0)
+    return FittingLines(out, _size(out, count, spent, alone=alone) if out else 0)
 
 
 def _size(

@@ -57,35 +57,35 @@ def aligned(
         exact: no message of it stands before that; else what no turn has brought is taken for its.
         left: that turn was left open, and where it begins is not known.
     """
-    laid: list[PromptTurn] = []
+    placed: list[PromptTurn] = []
     missing: list[PromptTurn] = []
     at = 0
     for turn, place in zip(turns, _places(turns, messages[:limit]), strict=True):
         if place is None:
             missing.append(turn)
             continue
-        laid += _replaced(missing, messages[at : place.start], laid)
-        laid.append(turn)
+        placed += _replaced(missing, messages[at : place.start], placed)
+        placed.append(turn)
         missing, at = [], place.stop
     rest = messages[at:limit]
     kept = [turn for turn in missing if turn.unfinished]
     if len(kept) == len(missing) and not (rest and (missing or exact)):
-        return [*laid, *missing], list(messages[at:])
+        return [*placed, *missing], list(messages[at:])
     if left:  # of the open turn, or in place of an earlier one: nobody knows
-        n = max([turn.n for turn in (*laid[-1:], *kept)], default=0)
-        return [*laid, *kept, *(unknown_turns(rest, n=n, before=None) if rest else ())], []
-    return [*laid, *_replaced(missing, rest, laid)], list(messages[limit:])
+        n = max([turn.n for turn in (*placed[-1:], *kept)], default=0)
+        return [*placed, *kept, *(unknown_turns(rest, n=n, before=None) if rest else ())], []
+    return [*placed, *_replaced(missing, rest, placed)], list(messages[limit:])
 
 
 def _replaced(
-    missing: list[PromptTurn], messages: Sequence[Message], laid: list[PromptTurn]
+    missing: list[PromptTurn], messages: Sequence[Message], placed: list[PromptTurn]
 ) -> list[PromptTurn]:
     """Return what stands between two turns of a changed list, in place of those that are missing there."""
     kept = [turn for turn in missing if turn.unfinished]
     if not messages:
         return kept
-    before = laid[-1] if laid and not kept else None
-    n = max([turn.n for turn in (*laid[-1:], *kept, *missing[:1])], default=0)
+    before = placed[-1] if placed and not kept else None
+    n = max([turn.n for turn in (*placed[-1:], *kept, *missing[:1])], default=0)
     # A turn that was left open stays beside it, so what may be an edit of that need not be read by anybody.
     gone = len(kept) < len(missing)
     closed = joined([(turn.level, turn.owner) for turn in missing]) if gone else None
@@ -368,7 +368,7 @@ class History:
         early: bool = False,
         left: bool = False,
     ) -> list[Message]:
-        """Return what a list without instructions holds behind the committed turns; edited ones are laid anew.
+        """Return what a list without instructions holds behind the committed turns; edited ones are made anew.
 
         What stands before the epoch is not looked at as long as the rest has its place: a turn costs what its epoch holds,
         not all that was said.

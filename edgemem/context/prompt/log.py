@@ -98,26 +98,26 @@ class PromptLog:
         """
         if epoch is not None:
             self.epoch = epoch
-        laid = [turn_of(turn) for turn in turns if turn.messages]
-        for n, cut in enumerate(laid):
+        placed = [turn_of(turn) for turn in turns if turn.messages]
+        for n, cut in enumerate(placed):
             if cut.heard_until is not None:
                 # Its block may be erased; an older edgemem did not say which turn was cut off.
                 ids, speaker = (interruption(cut), INTERRUPTION), name_key(cut.owner or "")
                 cut.reported = any(
                     name_key(later.owner or "") == speaker or any(item.id in ids for item in later.shown)
-                    for later in laid[n + 1 :]
+                    for later in placed[n + 1 :]
                 )
-        self._history.replace(laid)
+        self._history.replace(placed)
         self._history.begin_at(self.epoch.first_turn)
 
     def recognise(self, turns: Iterable[Turn], messages: Sequence[Message]) -> None:
         """Take up those turns of a stored session that stand in a list that a loop has from elsewhere."""
-        laid = [turn_of(turn) for turn in turns if turn.messages]
-        for turn in laid:
+        placed = [turn_of(turn) for turn in turns if turn.messages]
+        for turn in placed:
             if len(turn.messages) > 1 and turn.messages[-1].get("role") == "assistant":
                 turn.listed = len(turn.messages) - 1  # the list may be from before its reply
-        known = any(message in turn.messages for turn in laid for message in messages)
-        self._history.replace(laid if known else [])
+        known = any(message in turn.messages for turn in placed for message in messages)
+        self._history.replace(placed if known else [])
 
     @property
     def default_level(self) -> Level:
@@ -179,7 +179,7 @@ class PromptLog:
             current.take(new)
 
     def arrive(self, messages: Sequence[Message], task: str | None) -> list[PromptTurn]:
-        """Look at a loop's list as a turn begins; return turns that were laid of what no turn had brought.
+        """Look at a loop's list as a turn begins; return turns that are made of what no turn had brought.
 
         What an aborted turn has left there is left out from now on. Messages from before the first turn are history that
         the loop has from elsewhere, and as open as what is said now; whoever said the others is not known.
@@ -203,18 +203,18 @@ class PromptLog:
             history.list.leave_out(len(past) - len(new), past[len(past) - len(new) :])
             return []
         if history.turns:
-            laid = unknown_turns(new, n=current.n, before=history.turns[-1])
+            placed = unknown_turns(new, n=current.n, before=history.turns[-1])
         elif any(message.get("role") == "user" for message in new):
             level = self.default_level if current.level == "private" else current.level
-            laid = [PromptTurn(current.n, new, level=level)]
+            placed = [PromptTurn(current.n, new, level=level)]
         else:
             return []  # a greeting belongs to the turn that follows it
-        for number, turn in enumerate(laid):
+        for number, turn in enumerate(placed):
             turn.n = current.n + number
             history.add(turn)
         history.beyond(past, (), early=True)
         current.n = self.next_n
-        return laid
+        return placed
 
     def take_left(self, messages: Sequence[Message], task: str | None) -> None:
         """Learn what a loop has added to a turn that it left open.
@@ -291,7 +291,7 @@ class PromptLog:
         lines = [line for part in sections for line in part.lines]
         current.block = fence(lines) if lines else ""
         current.block_tokens = sum(part.tokens for part in sections)
-        # A list that was never laid out before may bring its history along as part of this turn.
+        # A list that was never in the log before may bring its history along as part of this turn.
         if current.at is None:
             current.at = newest_user(current.messages)
         current.shown = tuple(item for part in sections for item in part.shown)

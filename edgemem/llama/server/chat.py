@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.conversation import Stop
     from edgemem.llama.protocols import Generation, Prompt
-    from edgemem.llama.tokens.log import Taken
+    from edgemem.llama.tokens.log import LogPrefix
     from edgemem.llama.tokens.vocabulary import ServerVocabulary
 
 
@@ -242,7 +242,7 @@ class HttpLlama(Conversation):
         return side
 
     def _generate(
-        self, taken: Taken, budget: int, stop: Stop, temperature: float, seed: int, opened: str
+        self, taken: LogPrefix, budget: int, stop: Stop, temperature: float, seed: int, opened: str
     ) -> Generator[str]:
         """Yield the reply to a prompt.
 

@@ -165,7 +165,7 @@ _SYSTEM: Message = {"role": "system", "content": "Be kind and tell where the cup
 _DESCRIPTION = PROBE_TOOL["function"]["description"]
 
 
-class Habits(msgspec.Struct, frozen=True):
+class AppendOnly(msgspec.Struct, frozen=True):
     """What a template does to what the model has read."""
 
     rewrites: str = ""
@@ -225,7 +225,7 @@ def scenes() -> list[Scene]:
     ]
 
 
-def find_habits(fit: Fit, render: Render) -> Habits:
+def check_append_only(fit: Fit, render: Render) -> AppendOnly:
     """Find out whether a template rewrites what the model has read, and whether it can be kept from it.
 
     `fit` makes messages fit the template, `render` renders those that do.
@@ -234,8 +234,8 @@ def find_habits(fit: Fit, render: Render) -> Habits:
     for system, tools in ((True, True), (True, False), (False, True), (False, False)) if rewrites else ():
         tried = Increments(render, with_system=system, with_tools=tools)
         if all(_safe(fit, render, tried, scene) for scene in scenes()):
-            return Habits(rewrites, tried)
-    return Habits(rewrites)
+            return AppendOnly(rewrites, tried)
+    return AppendOnly(rewrites)
 
 
 def grows_by_appending(tokenizer: Tokenizer) -> Growth:
@@ -246,7 +246,7 @@ def grows_by_appending(tokenizer: Tokenizer) -> Growth:
 
     rewrites = _rewrites(list, show)
     template = getattr(tokenizer, "template", None)  # an estimate has none
-    rewritten = rewrites or (template.habits.rewrites if template is not None else "")
+    rewritten = rewrites or (template.append_only.rewrites if template is not None else "")
     reason = f"the chat template renders earlier messages differently {rewritten}" if rewritten else ""
     return Growth(not rewrites, reason)
 

@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import TemplateError
-from edgemem.llama.template.append_only import Habits, find_habits
-from edgemem.llama.template.limits import Manners, find_manners
-from edgemem.llama.template.sandbox import Given, compiled, given, one_line, refuse, run, to_json
+from edgemem.llama.template.append_only import AppendOnly, check_append_only
+from edgemem.llama.template.limits import TemplateLimits, find_limits
+from edgemem.llama.template.sandbox import ReadOnlyList, compiled, one_line, read_only, refuse, run, to_json
 
 if TYPE_CHECKING:
     import re
@@ -60,7 +60,7 @@ class ChatTemplate:
         if messages:
             self.check()
         fitted = self._fitted(messages, clean)
-        increments = self.habits.increments
+        increments = self.append_only.increments
         if increments is not None:
             try:
                 return increments.text(fitted, tools, add_generation_prompt, now)
@@ -96,17 +96,17 @@ class ChatTemplate:
         return question not in text
 
     @functools.cached_property
-    def manners(self) -> Manners:
+    def limits(self) -> TemplateLimits:
         """Return what the template cannot take as it is."""
-        return find_manners(lambda messages, tools: self._call(messages, tools, True, None))
+        return find_limits(lambda messages, tools: self._call(messages, tools, True, None))
 
     @functools.cached_property
-    def habits(self) -> Habits:
+    def append_only(self) -> AppendOnly:
         """Return whether the template rewrites what the model has read, and how that is avoided."""
-        return find_habits(self.manners.fit, self.render_fitted)
+        return check_append_only(self.limits.fit, self.render_fitted)
 
     def _fitted(self, messages: Sequence[Message], clean: Callable[[str], str] | None) -> list[Message]:
-        return self.manners.fit([_plain(message, clean=clean) for message in messages])
+        return self.limits.fit([_plain(message, clean=clean) for message in messages])
 
     def render_fitted(
         self,
@@ -116,7 +116,7 @@ class ChatTemplate:
         now: float | None,
     ) -> str:
         """Render messages that the template can take as they are."""
-        offered = list(tools) if tools else ([] if self.manners.lists_tools else None)
+        offered = list(tools) if tools else ([] if self.limits.lists_tools else None)
         return self._call(messages, offered, add_generation_prompt, now)
 
     def _call(
@@ -130,8 +130,8 @@ class ChatTemplate:
 
         day = datetime.fromtimestamp(DATELESS if now is None else now, tz=timezone.utc)
         variables: dict[str, Any] = {
-            "messages": Given(messages),  # what they hold was copied, and is text
-            "tools": given(tools),
+            "messages": ReadOnlyList(messages),  # what they hold was copied, and is text
+            "tools": read_only(tools),
             # what one template (Firefunction) has in place of tools and of the date
             "functions": to_json(tools or []),
             "datetime": day.strftime("%Y-%m-%d"),

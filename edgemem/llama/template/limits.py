@@ -28,7 +28,7 @@ SILENCE = "…"
 _SHORT = 9  # characters that Mistral's templates want an id of a call to have
 
 
-class Manners(msgspec.Struct, frozen=True):
+class TemplateLimits(msgspec.Struct, frozen=True):
     """What a chat template cannot take as it is; `fit` puts it another way."""
 
     no_system: bool = False
@@ -233,21 +233,23 @@ _ORDERS: Message = {"role": "system", "content": "Be kind."}
 _MORE: Message = {"role": "system", "content": "Be brief."}
 
 
-def find_manners(show: Show) -> Manners:
+def find_limits(show: Show) -> TemplateLimits:
     """Find out what a template can take; `show` renders messages and tools as the template itself does."""
 
-    def rendered(manners: Manners, messages: Sequence[Message], *, tools: bool = False) -> str | None:
+    def rendered(limits: TemplateLimits, messages: Sequence[Message], *, tools: bool = False) -> str | None:
         try:
-            offered = [PROBE_TOOL] if tools else ([] if manners.lists_tools else None)
-            return show(manners.fit(messages), offered)
+            offered = [PROBE_TOOL] if tools else ([] if limits.lists_tools else None)
+            return show(limits.fit(messages), offered)
         except UnboundedError:
             raise  # each further try would take as long
         except TemplateError:
             return None
 
-    def shows(manners: Manners, messages: Sequence[Message], *needles: str, tools: bool = False) -> bool:
+    def shows(
+        limits: TemplateLimits, messages: Sequence[Message], *needles: str, tools: bool = False
+    ) -> bool:
         """Tell whether all that was said is there, in its order where no tool is called."""
-        text = rendered(manners, messages, tools=tools)
+        text = rendered(limits, messages, tools=tools)
         at = 0
         for needle in needles:
             at = -1 if text is None else text.find(needle, 0 if tools else at)  # calls may come one by one
@@ -256,28 +258,28 @@ def find_manners(show: Show) -> Manners:
         return True
 
     def better(
-        manners: Manners, messages: list[Message], *needles: str, tools: bool = False, **more: bool
-    ) -> Manners:
-        """Take to other manners where, without them, something would not be shown."""
-        if shows(manners, messages, *needles, tools=tools):
-            return manners
-        changed = msgspec.structs.replace(manners, **more)
-        return changed if shows(changed, messages, *needles, tools=tools) else manners
+        limits: TemplateLimits, messages: list[Message], *needles: str, tools: bool = False, **more: bool
+    ) -> TemplateLimits:
+        """Take to other limits where, without them, something would not be shown."""
+        if shows(limits, messages, *needles, tools=tools):
+            return limits
+        changed = msgspec.structs.replace(limits, **more)
+        return changed if shows(changed, messages, *needles, tools=tools) else limits
 
-    manners = better(Manners(), [_ONE], "First question.", lists_tools=True)
-    manners = better(manners, [_ORDERS, _ONE], "Be kind.", "First question.", no_system=True)
-    manners = better(
-        manners, [_ORDERS, _MORE, _ONE], "Be kind.", "Be brief.", "First question.", one_system=True
+    limits = better(TemplateLimits(), [_ONE], "First question.", lists_tools=True)
+    limits = better(limits, [_ORDERS, _ONE], "Be kind.", "First question.", no_system=True)
+    limits = better(
+        limits, [_ORDERS, _MORE, _ONE], "Be kind.", "Be brief.", "First question.", one_system=True
     )
     for messages in ([_ONE, _TWO], [_REPLY, _ONE], [_ONE, _REPLY, _OTHER, _TWO]):
-        manners = better(manners, messages, *(message["content"] for message in messages), alternates=True)
+        limits = better(limits, messages, *(message["content"] for message in messages), alternates=True)
     # A later system message has its place, and displaces nothing that the template says by itself.
-    opening = (rendered(manners, [_ONE]) or "").partition("First question.")
+    opening = (rendered(limits, [_ONE]) or "").partition("First question.")
     late = (opening[0] if opening[1] else "", "First answer.", "Be brief.", "Second question.")
-    manners = better(manners, [_ONE, _REPLY, _MORE, _TWO], *late, early_system=True)
+    limits = better(limits, [_ONE, _REPLY, _MORE, _TWO], *late, early_system=True)
 
     def takes(changes: dict[str, bool], *, never: str = "\0") -> bool:
-        changed = msgspec.structs.replace(manners, **changes)
+        changed = msgspec.structs.replace(limits, **changes)
         text = rendered(changed, _called("needle"), tools=True) or never
         return "needle" in text and "Found number 0." in text and never not in text
 
@@ -291,7 +293,7 @@ def find_manners(show: Show) -> Manners:
     choices += [{"no_calls": True}, {"no_calls": True, "no_results": True}]
     chosen = next((choice for choice in choices if takes(choice)), {})
     return better(
-        msgspec.structs.replace(manners, **chosen),
+        msgspec.structs.replace(limits, **chosen),
         _called("needle", "thread"),
         *("needle", "thread", "Found number 0.", "Found number 1."),
         tools=True,

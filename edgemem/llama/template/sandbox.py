@@ -32,15 +32,15 @@ def one_line(error: object) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-class Given(list[Any]):
+class ReadOnlyList(list[Any]):
     """A list of the caller's, which a template may read and not change."""
 
 
-def given(value: Any) -> Any:
+def read_only(value: Any) -> Any:
     """Return a copy whose lists no template can change."""
     if isinstance(value, dict):
-        return {key: given(item) for key, item in value.items()}
-    return Given(map(given, value)) if isinstance(value, (list, tuple)) else value
+        return {key: read_only(item) for key, item in value.items()}
+    return ReadOnlyList(map(read_only, value)) if isinstance(value, (list, tuple)) else value
 
 
 def refuse(message: object) -> None:
@@ -151,7 +151,7 @@ def _environment() -> Any:
 
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
             # Some templates collect messages in lists of their own.
-            if attr in ("append", "pop") and isinstance(obj, list) and not isinstance(obj, Given):
+            if attr in ("append", "pop") and isinstance(obj, list) and not isinstance(obj, ReadOnlyList):
                 return True
             return super().is_safe_attribute(obj, attr, value)
 

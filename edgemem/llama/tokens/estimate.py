@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from edgemem.errors import InvalidInputError, TemplateError
 from edgemem.llama.protocols import Prompt, Segment, Tokenizer
 from edgemem.llama.template.chat_template import text_of
-from edgemem.provisions import Pattern
+from edgemem.preload import Pattern
 from edgemem.records import has_methods
 
 if TYPE_CHECKING:

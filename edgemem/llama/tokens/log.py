@@ -21,7 +21,7 @@ SPARE = 8
 """One part in so many of the window may be taken by thoughts that are kept; what plans a prompt knows nothing of them."""
 
 
-class Taken(msgspec.Struct, frozen=True):
+class LogPrefix(msgspec.Struct, frozen=True):
     """A prompt as the model is to get it."""
 
     ids: list[int]
@@ -69,7 +69,7 @@ class TokenLog:
         """Return every id in the log."""
         return [token for entry in self._entries for token in entry.all_ids]
 
-    def take(self, prompt: Prompt, *, most: int | None = None) -> Taken:
+    def take(self, prompt: Prompt, *, most: int | None = None) -> LogPrefix:
         """Make `prompt` the log's content, with the ids known from before wherever the meaning is the same.
 
         Thoughts that were kept go where the prompt would take more than `most` tokens because of them.
@@ -79,7 +79,7 @@ class TokenLog:
         if most is not None and prompt.n <= most < sum(len(entry.all_ids) for entry in self._entries):
             self._entries = [_Entry(segment.text, segment.ids) for segment in prompt.segments]
         ids = self.ids
-        return Taken(ids, common_prefix(before, ids))
+        return LogPrefix(ids, common_prefix(before, ids))
 
     def foresee(self, prompt: Prompt) -> list[int]:
         """Return the ids that `take` would give, and leave the log as it is."""

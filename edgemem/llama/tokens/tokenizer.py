@@ -99,7 +99,7 @@ class LlamaTokenizer(Closing, Tokenizer):
         """Load now what would be loaded at first use, and find out what the chat template can take."""
         if self._current().source:
             self.template.check()
-            _ = self.template.habits
+            _ = self.template.append_only
 
     @property
     def vocabulary(self) -> Vocabulary:

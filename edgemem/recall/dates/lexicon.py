@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.languages.words import Dates, all_words
-from edgemem.provisions import Pattern, provided
+from edgemem.preload import Pattern, provided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from edgemem.languages.words import all_words, bare, templates
-from edgemem.provisions import Pattern, provided
+from edgemem.preload import Pattern, provided
 from edgemem.recall.dates.lexicon import date_words, fold
 from edgemem.recall.dates.readings import Reading, Today, listed_of, readings_of
 from edgemem.recall.dates.tokens import SHIFTED, Cluster, Piece, Token, clusters_in, pieces_of

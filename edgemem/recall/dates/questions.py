@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from edgemem.languages.words import CODES, Words, all_words, small, templates
-from edgemem.provisions import Pattern, provided
+from edgemem.preload import Pattern, provided
 from edgemem.recall.dates.lexicon import date_words, fold
 from edgemem.recall.text.analyse import MAX_CHARS, empty_signs, empty_words, plain_words, stem, stemmed
 

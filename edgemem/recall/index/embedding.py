@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
 from edgemem.languages.words import CODES, comes_up_with
-from edgemem.provisions import Pattern
+from edgemem.preload import Pattern
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, digest_of
 from edgemem.recall.index.state import get_meta, sound
 from edgemem.recall.index.vectors import (

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from edgemem.languages.words import common_words, function_words
-from edgemem.provisions import Pattern
+from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import stem
 from edgemem.records import Reader
 from edgemem.store.episodes import spell_out

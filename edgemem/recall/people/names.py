@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, common_names, common_words, is_english
-from edgemem.provisions import Pattern, provided
+from edgemem.preload import Pattern, provided
 from edgemem.recall.index.sources import bound, marks
 from edgemem.recall.people.phonetics import (
     as_heard,

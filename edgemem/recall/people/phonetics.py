@@ -34,7 +34,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, common_names, is_english
-from edgemem.provisions import provided
+from edgemem.preload import provided
 from edgemem.recall.text.analyse import plain_words, stem
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.provisions import provided
+from edgemem.preload import provided
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.provisions import provided
+from edgemem.preload import provided
 from edgemem.recall.rank.features import FACT_FEATURES, FEATURES, MEANING
 from edgemem.recall.rank.replacing import Replacing
 from edgemem.recall.rank.replacing import mixed as mixed_replacing

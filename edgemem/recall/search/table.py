@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import CorruptError
-from edgemem.provisions import later
+from edgemem.preload import later
 from edgemem.recall.index.sources import KINDS, TURN
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, PRIVATE, Removals, State
 from edgemem.recall.people.phonetics import Alikes

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.languages.words import CODES, all_words
-from edgemem.provisions import Pattern, provided
+from edgemem.preload import Pattern, provided
 from edgemem.recall.text.numbers import with_digits
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Manners: over every shipped template, whatever the layout hands out is shown whole, and the prompt only grows."""
+"""Template limits: over every shipped template, whatever the prompt log hands out is shown whole, and the prompt only grows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.llama.template.chat_template import CHATML, ChatTemplate
-from edgemem.llama.template.limits import SILENCE, Manners
+from edgemem.llama.template.limits import SILENCE, TemplateLimits
 from edgemem.records import Epoch, Message
 
 SYSTEM: Message = {"role": "system", "content": "Be a kind robot."}
@@ -83,23 +83,23 @@ SCENES: dict[str, list[list[Message]]] = {
 
 
 def played(turns: Sequence[list[Message]], *, system: bool, summary: str = "") -> list[list[Message]]:
-    """Return the layout's view at each point where the model is asked."""
-    layout = PromptLog("kitchen")
-    layout.epoch = Epoch("kitchen", 0, summary)
+    """Return the prompt log's view at each point where the model is asked."""
+    prompt_log = PromptLog("kitchen")
+    prompt_log.epoch = Epoch("kitchen", 0, summary)
     history: list[Message] = [SYSTEM] if system else []
     views = []
     for n, turn in enumerate(turns):
-        layout.begin()
+        prompt_log.begin()
         for m, message in enumerate(turn):
             history.append(message)
             asked = message["role"] in ("user", "tool")
             if asked and (m + 1 == len(turn) or turn[m + 1]["role"] == "assistant"):
-                layout.take(history)
+                prompt_log.take(history)
                 if message["role"] == "user":
-                    layout.put("memory", [BlockLine(f"fact:{n}", f"- Remembered {n}.")])
-                views.append(layout.view())
-        layout.take(history)
-        layout.commit()
+                    prompt_log.put("memory", [BlockLine(f"fact:{n}", f"- Remembered {n}.")])
+                views.append(prompt_log.view())
+        prompt_log.take(history)
+        prompt_log.commit()
     return views
 
 
@@ -148,21 +148,21 @@ def test_every_template_shows_what_the_layout_hands_out(
             assert at >= 0, f"{name} does not show {needle!r}"
         assert texts[-1].count(SYSTEM["content"]) == int(system), name
         assert texts[-1].count("Remembered 0.") == 1, name
-        if not template.habits.rewrites or template.habits.increments:
+        if not template.append_only.rewrites or template.append_only.increments:
             assert all(longer.startswith(shorter) for shorter, longer in pairwise(texts)), name
 
 
 def test_several_calls_one_by_one() -> None:
     """Each call is followed by its own result, also when a result is missing or names no call."""
     call, *results = calls("bath", "attic")
-    fitted = Manners(one_call=True).fit([user("a"), call, *reversed(results)])
+    fitted = TemplateLimits(one_call=True).fit([user("a"), call, *reversed(results)])
     assert [message["role"] for message in fitted] == ["user", "assistant", "tool", "assistant", "tool"]
     assert [message["content"] for message in fitted if message["role"] == "tool"] == [
         "outcome 0",
         "outcome 1",
     ]
     nameless = [{**result, "tool_call_id": None} for result in results]
-    fitted = Manners(one_call=True).fit([user("a"), call, *nameless])
+    fitted = TemplateLimits(one_call=True).fit([user("a"), call, *nameless])
     assert [message["content"] for message in fitted if message["role"] == "tool"] == [
         "outcome 0",
         "outcome 1",
@@ -172,9 +172,9 @@ def test_several_calls_one_by_one() -> None:
 def test_ids_of_calls_and_results_still_agree(vocabularies: Path) -> None:
     """Where ids must have nine characters, a call and its result keep the same one, and it is always the same."""
     template = templates(vocabularies / "templates")["mistralai-Mistral-Nemo-Instruct-2407"]
-    assert template.manners.short_ids
+    assert template.limits.short_ids
     asked = [user("a"), *calls("bath")]
-    _, call, result = template.manners.fit(asked)
+    _, call, result = template.limits.fit(asked)
     assert call["tool_calls"][0]["id"] == result["tool_call_id"]
     assert len(result["tool_call_id"]) == 9
-    assert template.manners.fit(asked)[1:] == [call, result]
+    assert template.limits.fit(asked)[1:] == [call, result]

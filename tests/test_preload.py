@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.provisions import Pattern, later, lay_in, provided
+from edgemem.preload import Pattern, later, preload, provided
 
 
 @pytest.fixture(autouse=True)
 def _nothing_missing() -> None:
-    lay_in()
+    preload()
 
 
 def test_what_is_provided_is_made_once() -> None:
@@ -27,7 +27,7 @@ def test_what_is_provided_is_made_once() -> None:
 
     assert made == []
     assert table() is table()
-    assert lay_in()
+    assert preload()
     assert made == [1]
 
 
@@ -36,10 +36,10 @@ def test_it_stops_between_two_when_somebody_speaks() -> None:
     made: list[str] = []
     later(lambda: made.append("first"))
     later(lambda: made.append("second"))
-    assert lay_in(lambda: bool(made))
+    assert preload(lambda: bool(made))
     assert made == ["first"]
-    assert not lay_in(lambda: True)
-    assert lay_in()
+    assert not preload(lambda: True)
+    assert preload()
     assert made == ["first", "second"]
 
 
@@ -62,9 +62,9 @@ def test_several_expressions_are_compiled_by_laying_in() -> None:
     """Each stands for itself, and whoever asks waits for nothing; one that is wrong says so when it is made."""
     pattern = Pattern("^a|b$", "c")
     assert "compiled" not in vars(pattern)
-    assert lay_in()
+    assert preload()
     assert "compiled" in vars(pattern)
     assert [bool(pattern.search(text)) for text in ("ax", "xb", "xcx", "xax")] == [True, True, True, False]
     Pattern("(")
     with pytest.raises(re.error):
-        lay_in()
+        preload()

@@ -1,4 +1,4 @@
-"""Then told: a question that names a time and little else is answered by what was told in that time, most telling first."""
+"""Periods: a question that names a time and little else is answered by what was told in that time, most telling first."""
 
 from __future__ import annotations
 

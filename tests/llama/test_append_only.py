@@ -30,12 +30,12 @@ def test_the_same_as_the_template_where_it_only_appends(vocabularies: Path) -> N
     """Step by step, a template that leaves history alone gives the very text that it gives at once."""
     compared = 0
     for name, template in templates(vocabularies / "templates").items():
-        if template.habits.rewrites:
+        if template.append_only.rewrites:
             continue
         stepwise = Increments(template.render_fitted)
         for scene in scenes():
             for messages in scene.asked:
-                fitted = template.manners.fit(messages)
+                fitted = template.limits.fit(messages)
                 text = stepwise.text(fitted, scene.tools, True, None)
                 # Kimi numbers calls: through the whole conversation by itself, within a turn here
                 assert NUMBER.sub("", text) == NUMBER.sub("", template.own(messages, scene.tools)), name
@@ -45,10 +45,12 @@ def test_the_same_as_the_template_where_it_only_appends(vocabularies: Path) -> N
 
 def test_most_templates_are_kept_from_rewriting(vocabularies: Path) -> None:
     """Of all shipped templates one cannot be kept from rewriting."""
-    habits = {name: template.habits for name, template in templates(vocabularies / "templates").items()}
-    lost = [name for name, found in habits.items() if found.rewrites and found.increments is None]
+    append_only = {
+        name: template.append_only for name, template in templates(vocabularies / "templates").items()
+    }
+    lost = [name for name, found in append_only.items() if found.rewrites and found.increments is None]
     assert lost == ["CohereForAI-c4ai-command-r-plus-tool_use"]
-    assert sum(bool(found.rewrites) for found in habits.values()) > 30
+    assert sum(bool(found.rewrites) for found in append_only.values()) > 30
 
 
 words = st.sampled_from(["cup", "<think>", "</think>", "table\n", " ", "[INST]", "q7w9x3v5t1k8", "好"])
@@ -61,7 +63,7 @@ said = st.lists(words, min_size=1, max_size=6).map(" ".join)
 def test_prompts_only_grow_whatever_is_said(vocabularies: Path, name: str) -> None:
     """Thinking, markers and markup in what is said change nothing of what was shown, or the step cannot be cut out."""
     template = templates(vocabularies / "templates")[name]
-    increments = template.habits.increments
+    increments = template.append_only.increments
     assert increments is not None
 
     @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
@@ -72,7 +74,7 @@ def test_prompts_only_grow_whatever_is_said(vocabularies: Path, name: str) -> No
         for question, answer in turns:
             messages.append({"role": "user", "content": question})
             try:
-                texts.append(increments.text(template.manners.fit(messages), None, True, None))
+                texts.append(increments.text(template.limits.fit(messages), None, True, None))
             except TemplateError:
                 assert any("q7w9x3v5t1k8" in one + other for one, other in turns)
                 return
@@ -85,7 +87,7 @@ def test_prompts_only_grow_whatever_is_said(vocabularies: Path, name: str) -> No
 def test_a_step_is_rendered_once(vocabularies: Path) -> None:
     """A turn costs the template a few messages, however long the conversation is."""
     template = templates(vocabularies / "templates")["Qwen3.5-4B"]
-    increments = template.habits.increments
+    increments = template.append_only.increments
     assert increments is not None
     messages: list[Message] = []
     for n in range(100):
@@ -110,7 +112,7 @@ def test_an_opened_thought_is_closed() -> None:
     source = CHATML.replace("assistant\n' }}", "assistant\n<think>\n' }}")
     template = ChatTemplate(source)
     asked: list[Message] = [{"role": "user", "content": "a"}]
-    assert template.habits.increments is not None
+    assert template.append_only.increments is not None
     for reply, shown in {
         "yes": "<think>\n</think>\n\nyes<|im_end|>",
         "hm\n</think>\n\nyes": "<think>\nhm\n</think>\n\nyes<|im_end|>",

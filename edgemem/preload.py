@@ -1,7 +1,7 @@
-"""Provisions: patterns and tables that are made once, when they are first needed, or ahead of that while nobody waits.
+"""Preloading: patterns and tables that are made once, when they are first needed, or ahead of that while nobody waits.
 
 Those that every question is read with take 80 ms to make (one x86-64 core): too long to open a memory, and too long for a
-turn. So modules only say how they are made; `lay_in` makes what is still missing, in idle time and as soon as somebody begins
+turn. So modules only say how they are made; `preload` makes what is still missing, in idle time and as soon as somebody begins
 to speak. Where neither comes first, the first question makes what it needs. Short patterns stay with `re.compile`.
 """
 
@@ -34,7 +34,7 @@ def later(make: Callable[[], object]) -> None:
     _missing.append(make)
 
 
-def lay_in(stop: Callable[[], bool] | None = None) -> bool:
+def preload(stop: Callable[[], bool] | None = None) -> bool:
     """Make what is missing, one after another, until `stop()` is true; return whether anything was."""
     worked = False
     while not (stop and stop()):

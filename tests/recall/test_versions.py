@@ -1,4 +1,4 @@
-"""Then: a question that names a time gets the version of a fact that held at that time."""
+"""Versions: a question that names a time gets the version of a fact that held at that time."""
 
 from __future__ import annotations
 
