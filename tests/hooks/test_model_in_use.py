@@ -154,9 +154,8 @@ def test_a_server_with_a_smaller_window(
                     [{"role": "system", "content": "Be nice. " * 900}, {"role": "user", "content": "?"}],
                     max_tokens=1,
                 )
-            memory.reload.take(frozenset({memory.home / "edgemem.toml"}))
-            memory.renew()
-            found = told(memory, "compaction")
+            with edgemem.open(memory.home, worker=False) as later:
+                found = told(later, "compaction")
             assert found.state == "warn"
             assert found.detail.startswith(
                 "summaries are made of sentences that were said: no session has a chat model"

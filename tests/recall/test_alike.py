@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.people.phonetics import LIMIT, Alikes
+from edgemem.recall.people.phonetics import ENGLISH, LIMIT, STRANGE, Alikes, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,3 +88,32 @@ def test_what_was_asked_for_is_not_kept_for_ever() -> None:
         if n % 1000 == 999:
             sizes.append(len(pickle.dumps(alikes)))
     assert max(sizes) < 1.2 * sizes[0]
+
+
+def test_what_was_said_counts_most() -> None:
+    """What a word may have been counts less, the farther it is, and all of them tell apart as much as one word."""
+    near = {"pepper": [("paper", 0.07), ("peper", 0.17)]}
+    asked = spread(["pepper", "stove"], near, {"paper": 40, "peper": 1, "stove": 3}, set())
+    weights = {term: known.weight for term, known in asked.items()}
+    assert weights["pepper"] == weights["stove"] == 1.0
+    assert 0 < weights["peper"] < weights["paper"] < ENGLISH
+    assert len({asked[term].docs for term in ("pepper", "paper", "peper")}) == 1
+    assert asked["stove"].docs == 3
+    assert 1 < asked["pepper"].docs < 41
+
+
+@pytest.mark.parametrize(
+    ("asked", "near", "counts", "strange", "weights"),
+    [
+        (["chelo"], {"chelo": [("cello", 0.0)]}, {"cello": 4}, {"chelo"}, {"chelo": 1.0, "cello": STRANGE}),
+        (["jelli"], {"jelli": [("cello", 0.0)]}, {"cello": 4}, {"chelo"}, {"jelli": 1.0, "cello": ENGLISH}),
+        (["paper", "pepper"], {"paper": [("pepper", 0.0), ("gone", 0.0)], "pepper": [("paper", 0.0)]},
+         {"paper": 2, "pepper": 2, "gone": 0}, (), {"paper": 1.0, "pepper": 1.0}),
+        (["paper"], {"paper": [("pepper", 0.0)]}, {"pepper": 2000}, (), {"paper": 1.0}),
+        ([], {}, {}, (), {}),
+    ],
+)  # fmt: skip
+def test_what_is_looked_for_besides(asked, near, counts, strange, weights) -> None:
+    """A word that means nothing was surely misheard; what stands nowhere, everywhere, or is asked for anyway is not added."""
+    spreading = spread(asked, near, counts, set(strange))
+    assert {term: known.weight for term, known in spreading.items()} == weights

@@ -6,8 +6,15 @@ import pytest
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile
-from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.recall.results import any_of, sessions_of
+from edgemem.records import Heard, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
+
+
+def message(id_, session, score, **more):
+    """Return a message that recall found."""
+    return Recalled("turn", id_, "words", score, session=session, recorded_at=5.0, **more)
+
 
 WORDS = ["apple", "lantern", "meadow", "copper", "violin", "harbour", "pepper", "window"]
 
@@ -102,3 +109,30 @@ def test_a_day_is_looked_through_where_nothing_else_tells(home, clock):
     first, *_ = memory.recall_sessions("what did we do five days ago?")
     assert first.session == "5 days ago"
     assert memory.recall_sessions("what did we do?")[0].session != "5 days ago"
+
+
+def test_two_messages_are_worth_more_than_one():
+    """Two of .6 miss with (1 - .6 ** 4) squared; a weak one hardly adds to a good one; none is worth nothing."""
+    assert any_of([0.6, 0.6]) == pytest.approx((1 - (1 - 0.6**4) ** 2) ** 0.25)
+    assert any_of([0.6, 0.1]) == pytest.approx(0.6, abs=2e-4)
+    assert any_of([1e-9]) == pytest.approx(1e-9)
+    assert any_of([1.0, 0.5]) == 1.0
+    assert any_of([]) == 0
+
+
+def test_sessions_are_ranked_by_all_their_messages():
+    """Two good messages are more than a better one; each session shows its best three, and when the best was said."""
+    found = [
+        message("1", "a", 0.62, event_time=7.0),
+        message("2", "b", 0.6),
+        message("3", "b", 0.6),
+        *(message(str(n), "b", 0.1) for n in range(4, 9)),
+        Recalled("fact", "9", "cup: blue", 0.9),
+        message("10", "c", 0.0),
+    ]
+    sessions = sessions_of(found)
+    assert [each.session for each in sessions] == ["b", "a", "c"]
+    assert [item.id for item in sessions[0].messages] == ["2", "3", "4"]
+    assert [each.at for each in sessions] == [5.0, 7.0, 5.0]
+    assert sessions[1].score == pytest.approx(0.62)
+    assert sessions_of([]) == []

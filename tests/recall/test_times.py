@@ -18,9 +18,28 @@ from talkers import Listener
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
-from edgemem.recall.query import parse_query
-from edgemem.recall.times import past_times
+from edgemem.recall.index.sources import EPISODE, TURN
+from edgemem.recall.query import ParsedQuery, parse_query
+from edgemem.recall.search.table import DocTable, Row
+from edgemem.recall.times import on_days, past_times
 from edgemem.store import facts
+
+
+def filled(*rows):
+    """Return columns with messages of one session, each given by what differs."""
+    columns = DocTable()
+    for number, more in enumerate(rows, 1):
+        plain = Row(number, TURN, number, 0, None, "ann", 1, 1, 0.0, 0, None, None, 0, None, None, 3)
+        columns.append(plain._replace(**more))
+    return columns
+
+
+def asking(*times):
+    """Return a question of some times."""
+    return ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset(), times=times)
+
+
+DAY = 86400.0
 
 
 def at(text: str) -> float:
@@ -244,3 +263,16 @@ def test_before_1970_nothing_was_known(robot):
     with pytest.raises(InvalidInputError, match=r"^known_at must be a moment since 1970, not -5: "):
         robot.recall("milk", known_at=-5)
     assert robot.recall("milk", known_at=0, valid_at=1e300) == []
+
+
+def test_messages_of_a_day_are_found_whatever_they_say():
+    """What was said on a day that is likely meant; no other kinds, and not what was said in a whole month."""
+    columns = filled({"at": 9 * DAY}, {"at": 10 * DAY}, {"at": 10.5 * DAY, "kind": EPISODE}, {"at": 11 * DAY})
+    day = (10 * DAY, 11 * DAY)
+    assert on_days(columns, asking((*day, 1.0))).tolist() == [1]
+    assert on_days(columns, asking((*day, 0.3))).tolist() == []
+    assert on_days(columns, asking((9 * DAY, 12 * DAY, 0.7))).tolist() == [0, 1, 3]
+    assert on_days(columns, asking((0, 30 * DAY, 1.0))).tolist() == []
+    assert on_days(columns, asking((0, 30 * DAY, 1.0), (*day, 0.7))).tolist() == [1]
+    assert on_days(columns, asking()).tolist() == []
+    assert on_days(DocTable(), asking((*day, 1.0))).tolist() == []
