@@ -129,12 +129,12 @@ def test_what_is_too_large_is_what_is_told(models: dict[str, Path]) -> None:
         assert "compact the conversation" in ask(*talk, said)
 
 
-def test_a_server_with_a_smaller_window(
-    memory: Memory, models: dict[str, Path], llama_server: Path, tmp_path: Path
-) -> None:
+def test_a_server_with_a_smaller_window(models: dict[str, Path], llama_server: Path, tmp_path: Path) -> None:
     """The tokenizer of a server knows its window, so that the README's few lines never overflow."""
-    (memory.home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[compaction]\nsummarizer = "model"\n')
-    with RunningServer(llama_server, models[APPENDS], tmp_path / "server", n_ctx=1024) as server:
+    with (
+        opened(tmp_path / "home", '[compaction]\nsummarizer = "model"\n') as memory,
+        RunningServer(llama_server, models[APPENDS], tmp_path / "server", n_ctx=1024) as server,
+    ):
         with HttpLlama(server.url) as model:
             loop = AgentLoop(
                 ChatReplies(model, max_tokens=4),
@@ -154,8 +154,7 @@ def test_a_server_with_a_smaller_window(
                     [{"role": "system", "content": "Be nice. " * 900}, {"role": "user", "content": "?"}],
                     max_tokens=1,
                 )
-            with edgemem.open(memory.home, worker=False) as later:
-                found = told(later, "compaction")
+            found = told(memory, "compaction")
             assert found.state == "warn"
             assert found.detail.startswith(
                 "summaries are made of sentences that were said: no session has a chat model"
