@@ -208,3 +208,36 @@ def test_a_part_that_two_people_share_or_a_name_that_was_understood_names_nobody
     assert people_heard("what does ruth like", ["Nana Ruth", "Ruth Wolski"], ()) == set()
     assert people_heard("what does ruth like", [*LIVING, "Ruth"], ["Ruth"]) == set()
     assert people_heard("what does joe like", [*LIVING, "Joe"], ["Joe"]) == set()
+
+
+PEOPLE = ["Nana Ruth", "Mrs Achterberg", "Hanna Schmidt", "Dae-jung", "Oleg", "Jo", "X Æ"]
+
+
+SET_RIGHT = {
+    "what's nana root's task": "what's Nana Ruth task",
+    "Is Missus Achterberg here?": "Is Mrs Achterberg here?",
+    "when did day young leave": "when did Dae-jung leave",
+    "ask mrs after berg": "ask Mrs Achterberg",
+    "and nanna ruth and they jung": "and Nana Ruth and Dae-jung",
+}
+
+
+LEFT = (
+    "mister achterberg",
+    "Anna Schmidt",
+    "on Nana Ruth's job",
+    "Ruth Nana",
+    "banana roof",
+    "",
+    "what did Oleg say",
+    "nana",
+)
+
+
+def test_names_of_people_who_speak_here_are_set_right():
+    """Where one word of a name was understood, the others need not be strange.
+
+    A man is no woman, who has another common name is somebody else, and a name that stands there is right.
+    """
+    assert {query: with_people(query, PEOPLE) for query in SET_RIGHT} == SET_RIGHT
+    assert [with_people(query, PEOPLE) for query in LEFT] == list(LEFT)
