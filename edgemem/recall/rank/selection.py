@@ -57,7 +57,9 @@ class Echoes:
         self._timed = bool(query.spans)
         # One recall looks at most items several times.
         self._read = cache(read_utterance)
-        self._is_echo = cache(partial(_is_echo, read_utterance(query.text).words, query.all_stems))
+        self._is_echo = cache(
+            partial(_is_echo, read_utterance(query.whole.text).words, frozenset(query.whole.terms()))
+        )
 
     def is_echo(self, item: Recalled) -> bool:
         """Tell whether a message only asks what the question asks; it may add politeness and the name of whom it speaks to."""

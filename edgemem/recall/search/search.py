@@ -130,7 +130,11 @@ class Search:
                 models=shipped_models(),
                 gate=shipped_gate(),
                 utterance=Utterance(
-                    question.words, question.language, self._vector, self._maker, asked=self._limits.asked
+                    frozenset(question.whole.words),
+                    question.whole.language,
+                    self._vector,
+                    self._maker,
+                    asked=self._limits.asked,
                 ),
                 meaning=self._meaning,
                 now=self._now,
@@ -143,7 +147,7 @@ class Search:
         """Find the words of a question; whoever calls holds the tail."""
         languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
         if languages:
-            self._weight = share_of_meaning(asked.language, languages, self._limits.foreign_meaning)
+            self._weight = share_of_meaning(asked.whole.language, languages, self._limits.foreign_meaning)
         self._new = dict(tail.docs)
         postings, columns = self._index.postings, DocTable()
         with postings.lock:
