@@ -10,7 +10,7 @@ from edgemem.languages.words import all_words, is_english, small
 from edgemem.recall.dates.phrases import asks_when, times_in
 from edgemem.recall.dates.questions import TimeAlone, tense_of, time_alone
 from edgemem.recall.people.names import hear, named_in
-from edgemem.recall.text.analyse import MAX_CHARS, Analysis, analyse, plain_words, stem, terms
+from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.recall.traits import zone_at
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     `parse_query` makes one of what the sentence says by itself; `resolved` adds what that says of the people who are known.
     """
 
-    whole: Analysis = Analysis()
+    whole: Analysis = NOTHING
     """The end of the sentence, with misheard names set right."""
-    untimed: Analysis = Analysis()
+    untimed: Analysis = NOTHING
     """The same without the times that are sure, unless nothing else is left."""
     spans: tuple[Span, ...] = ()
     """The times that it speaks of, in their order there; of one time, the likeliest reading first."""

@@ -196,6 +196,10 @@ class Analysis(NamedTuple):
         return [term for word, found_by in self.tokens if word not in without for term in found_by]
 
 
+NOTHING = Analysis()
+"""The analysis of no text."""
+
+
 def analyse(text: str) -> Analysis:
     """Cut a text into words, find its language, and what it is found by."""
     spelled, plain = _cut(text)
