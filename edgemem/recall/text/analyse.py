@@ -16,7 +16,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.languages.words import CODES, all_words
+from edgemem.languages.words import all_words, words_digest
 from edgemem.preload import Pattern, provided
 from edgemem.recall.text.numbers import with_digits
 
@@ -89,15 +89,10 @@ def _tables() -> _Tables:
         },
         {code: words.stop_bare.words or plain[code] for code, words in others.items()},
         english.union(*(words.foreign.words for words in others.values())),
-        {code: Pattern(f"[{words.letters}]") for code, words in others.items()},
+        {code: Pattern(f"[{words.letters}]" if words.letters else "(?!)") for code, words in others.items()},
         {code: words.telling.words for code, words in languages.items()},
         all_words()["zh"].stop.words,
     )
-
-
-DETECTED = frozenset(CODES)
-"""The languages that are told from one another."""
-_LATIN_LANGUAGES = DETECTED - {"zh"}
 
 
 def empty_signs() -> frozenset[str]:
@@ -138,9 +133,9 @@ def share_of_meaning(language: str, known: Collection[str], foreign: float) -> f
         known: in two letters; none: many.
         foreign: the weight for another language in letters that the model reads.
     """
-    if not known or language in known or not DETECTED.issuperset(known):
+    if not known or language in known or not all_words().keys() >= set(known):
         return 1.0
-    return foreign if language in _LATIN_LANGUAGES else 0.0
+    return foreign if language != "zh" and language in all_words() else 0.0
 
 
 def empty_words(language: str) -> frozenset[str]:
@@ -152,7 +147,7 @@ def empty_words(language: str) -> frozenset[str]:
 
 
 WORDS_VERSION = "6"
-"""Changes with every rule below, see `words_version`."""
+"""Changes with every rule below; what the files of the languages say changes `words_version` by itself."""
 
 _RUN = re.compile(r"[^\W_]+")
 _ACCENT = re.compile("[\u0300-\u036f]")
@@ -172,8 +167,8 @@ _LATIN = Pattern("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
 def words_version() -> str:
-    """Return what changes with every rule here and with every stem; an index made by other rules is made again."""
-    return f"{WORDS_VERSION}/{stems_version()}"
+    """Return what changes with every rule here, word of a language and stem; an index made by others is made again."""
+    return f"{WORDS_VERSION}/{stems_version()}/{words_digest()}"
 
 
 class Analysis(NamedTuple):
