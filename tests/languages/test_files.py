@@ -50,8 +50,8 @@ def spoken(languages: Path, home: Path) -> dict[str, object]:
     """Open a home twice with an edgemem that has these languages, and return what it knows of a sentence."""
     path = {"PYTHONPATH": str(languages.parent.parent)}
     command = [sys.executable, "-c", SPOKEN, str(home)]
-    said: dict[str, object] = json.loads(subprocess.check_output(command, env=os.environ | path, cwd=home))
-    return said
+    known: dict[str, object] = json.loads(subprocess.check_output(command, env=os.environ | path, cwd=home))
+    return known
 
 
 def test_a_whole_language_is_one_file_and_words_are_made_anew_once(home: Path, languages: Path) -> None:
