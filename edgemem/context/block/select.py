@@ -244,7 +244,6 @@ class Uttered(NamedTuple):
     """An utterance, ready to be held against all that is recalled."""
 
     whole: Analysis
-    words: frozenset[str]
     sentences: list[list[str]]
     """The words of each of its sentences that can be said again."""
 
@@ -252,18 +251,16 @@ class Uttered(NamedTuple):
     def of(cls, whole: Analysis) -> Uttered:
         """Cut an utterance into its sentences."""
         sentences = map(plain_words, split_sentences(whole.text[:MOST_CHARS]))
-        return cls(
-            whole, frozenset(whole.words), [sentence for sentence in sentences if len(sentence) >= _FEWEST]
-        )
+        return cls(whole, [sentence for sentence in sentences if len(sentence) >= _FEWEST])
 
 
 def adds(text: str, utterance: Uttered) -> bool:
     """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
-    repeated = utterance.sentences
+    repeated, uttered = utterance.sentences, frozenset(utterance.whole.words)
     words = plain_words(text)
     if tuple(words) == utterance.whole.words:
         return False
-    if sum(word in utterance.words for word in words) < _FEWEST:
+    if sum(word in uttered for word in words) < _FEWEST:
         return True  # too few for any sentence that both have, or that is much alike
     left, again = [], False
     for sentence in split_sentences(text[:MOST_CHARS]):
