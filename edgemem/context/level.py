@@ -19,7 +19,7 @@ from edgemem.context.block.render import RANK, BlockLine
 from edgemem.context.messages import call_arguments, tool_calls
 from edgemem.llama.template.chat_template import text_of
 from edgemem.preload import Pattern
-from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, terms
+from edgemem.recall.text.analyse import Analysis, analyse, empty_words, plain_words, stem
 from edgemem.recall.text.numbers import with_digits
 from edgemem.records import Message
 from edgemem.scopes import Level, name_key
@@ -49,7 +49,7 @@ class Terms:
     def repeated_from(self, source: Terms) -> set[str]:
         """Return what these texts repeat of others."""
         repeated = {term for term in self._stems if term in source._stems}
-        spelled = {*self._spelled, *(self._digits_in(language) for language in source._languages)}
+        spelled = {*self._spelled, *(self._digits_in(text.language) for text in source._read)}
         repeated |= {code for code in source._codes if any(code in signs for signs in spelled)}
         repeated |= {number for number in self._long_numbers if number in source._digits}
         repeated |= self._spelled_out(source._words)
@@ -75,13 +75,15 @@ class Terms:
         return [plain_words(_APOSTROPHE.sub("", text)) for text in self._texts]
 
     @cached_property
-    def _languages(self) -> list[str]:
-        return [language_in(text) for text in self._texts]
+    def _read(self) -> list[Analysis]:
+        return list(map(analyse, self._texts))
 
     @cached_property
     def _tokens(self) -> list[list[str]]:
         """The words of each text, with digits for numbers."""
-        return list(map(with_digits, self._plain, self._languages))
+        return [
+            with_digits(words, text.language) for words, text in zip(self._plain, self._read, strict=True)
+        ]
 
     def _digits_in(self, language: str) -> str:
         """Return the digits of all numbers, read in one language: a bare number does not tell its own."""
@@ -89,7 +91,7 @@ class Terms:
 
     @cached_property
     def _stems(self) -> frozenset[str]:
-        stems = {term for text in self._texts for term in terms(text)}
+        stems = {term for text in self._read for term in text.terms()}
         pairs = "".join(term for term in stems if len(term) == 2 and not term.isascii())
         # One letter tells nothing, and one Chinese sign only where it stands alone.
         kept = {

@@ -24,6 +24,7 @@ from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.hooks.points import BEFORE_LLM, HookResult, given_store, header_line, needs
 from edgemem.llama.tokens.estimate import EstimateTokenizer
+from edgemem.recall.text.analyse import analyse
 from edgemem.records import Episode, Fact, Held, Preference, Reader, Recalled, as_ours
 from edgemem.scopes import level_of_scope
 from edgemem.store.erase.erasings import last_forgotten
@@ -157,9 +158,8 @@ class MemoryInjectionHook(SharedHook):
             lines.append(BlockLine(interruption(cut_off), text, cut_off.level, cut_off.owner))
         lines += self._changed(prompt_log.reader, visible, conversation)
         self.last = list(self._recall(prompt_log.utterance, prompt_log.reader))
-        worth = worth_saying(
-            self.last, self.floors, utterance=prompt_log.utterance, closing=prompt_log.closing
-        )
+        utterance = analyse(prompt_log.utterance)
+        worth = worth_saying(self.last, self.floors, utterance=utterance, closing=prompt_log.closing)
         considered = self.considered(worth)
         now = None if self._now is None else self._now()
         header = f"{self.header}\n" if self.header else ""
@@ -170,7 +170,7 @@ class MemoryInjectionHook(SharedHook):
             session=prompt_log.session,
             kept=self._kept,
             stands=prompt_log.seen().holds,
-            question=prompt_log.utterance,
+            question=utterance,
             now=now,
         )
         abouts = {line.about for line in lines if line.about is not None}
@@ -182,7 +182,7 @@ class MemoryInjectionHook(SharedHook):
             spent=self._sizes.of(f"{OPEN}\n") + self._sizes.of(f"{header}{CLOSE}"),
             alone=not self.header,
             recalled=considered,
-            question=prompt_log.utterance,
+            question=utterance,
             now=now,
         )
 

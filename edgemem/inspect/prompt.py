@@ -15,7 +15,7 @@ import msgspec
 
 from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE, About, BlockLine
-from edgemem.context.block.select import adds, least_scores, only_asks, worth_saying
+from edgemem.context.block.select import Uttered, adds, least_scores, only_asks, worth_saying
 from edgemem.context.budget import PARTS, Budget, divide
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt.log import PromptLog
@@ -33,6 +33,7 @@ from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
 from edgemem.llama.template.chat_template import text_of
 from edgemem.recall.search.search import RecallStats
+from edgemem.recall.text.analyse import analyse
 from edgemem.records import Message, Recalled, Session
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
@@ -398,9 +399,9 @@ class Judge:
         self._shown = {line.item for line in shown}.union(filter(None, (line.about for line in shown)))
         self._k = k
         recalled = injection.last
-        worth = worth_saying(
-            recalled, injection.floors, utterance=prompt_log.utterance, closing=prompt_log.closing
-        )
+        utterance = analyse(prompt_log.utterance)
+        self._utterance = Uttered.of(utterance)
+        worth = worth_saying(recalled, injection.floors, utterance=utterance, closing=prompt_log.closing)
         # What passed each step of the selection.
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
@@ -448,7 +449,7 @@ class Judge:
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
-        if item.kind == "turn" and not adds(item.text, prompt_log.utterance):
+        if item.kind == "turn" and not adds(item.text, self._utterance):
             return "says what has just been said"
         if not self._is_near(item):
             if item.safety:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -14,10 +15,6 @@ from edgemem.preload import Pattern, provided
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-CODES = ("en", "de", "es", "vi", "zh")
-"""The languages that are known in full."""
-
-_ANSWERS_ALONE = ("fr", "it", "pt", "nl")
 _LONGEST_YES = 80
 """Characters; whoever says more says more than yes."""
 
@@ -397,16 +394,40 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
 _File = TypeVar("_File", bound=Answers)
 
 
+def _files(*, whole: bool) -> dict[str, bytes]:
+    """Return the content of the files beside this one by their codes, English first: a text is in it where nothing tells.
+
+    Args:
+        whole: those of the languages that are known in full, whose files have tables; else those of answers alone.
+    """
+    paths = sorted(Path(__file__).parent.glob("*.toml"), key=lambda path: (path.stem != "en", path.stem))
+    files = {path.stem: path.read_bytes() for path in paths}
+    return {code: content for code, content in files.items() if (b"\n[" in content) == whole}
+
+
 @provided
 def all_words() -> dict[str, Words]:
-    """Return the words of each language by its code, read when they are first asked for."""
-    return {code: _read(code, Words) for code in CODES}
+    """Return the words of each language that is known in full by its code, read when they are first asked for."""
+    return {code: _parsed(content, Words) for code, content in _files(whole=True).items()}
+
+
+@provided
+def words_digest() -> int:
+    """Return what changes with the words of a language that is known in full, and not with a comment on them."""
+    lines = (
+        line
+        for code, content in _files(whole=True).items()
+        for line in (code.encode(), *content.splitlines())
+        if not line.startswith(b"#")
+    )
+    return crc32(b"\n".join(lines))
 
 
 @provided
 def _answers() -> tuple[Phrases, Phrases, Phrases]:
     """Return what says yes, no and "do not forget" in any language."""
-    files = [*all_words().values(), *(_read(code, Answers) for code in _ANSWERS_ALONE)]
+    answers = (_parsed(content, Answers) for content in _files(whole=False).values())
+    files = [*all_words().values(), *answers]
     return (
         _together(file.yes for file in files),
         _together(file.no for file in files),
@@ -479,15 +500,16 @@ def _template(item: str, between: str = rf"\b.{{0,{_LETTERS_BETWEEN}}}\b") -> st
     return r"\s".join(places).replace(r"\s…\s", between).replace("…", between)
 
 
-def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] = CODES) -> tuple[str, ...]:
+def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] = ()) -> tuple[str, ...]:
     """Return what people say where a fact concerns somebody's safety; empty if it does not.
 
     Args:
         key: the fact's, with spaces between its words.
         added: further words of such keys, each with its kind: those of the profile.
-        among: codes of the languages that count: to an embedder that does not know one, all its sentences are alike.
+        among: codes of the languages that count: to an embedder that does not know one, all its sentences are alike;
+            none: all count.
     """
-    key, languages = small(key), [words for code, words in all_words().items() if code in among]
+    key, languages = small(key), [words for code, words in all_words().items() if not among or code in among]
     kinds = [kind for words in languages for kind in words.safety.values() if kind.keys.stand_in(key)]
     named = [added[word] for word in added if Exact(word).stand_in(key)]
     kinds += [words.safety[kind] for words in languages for kind in named if kind in words.safety]
@@ -499,13 +521,12 @@ def small(text: str) -> str:
     return unicodedata.normalize("NFC", text).casefold().replace("’", "'")
 
 
-def _read(code: str, kind: type[_File]) -> _File:
+def _parsed(content: bytes, kind: type[_File]) -> _File:
     def listed(kind: type, items: Any) -> Items | WordSet:
         parsed: Items | WordSet = kind(items)
         return parsed
 
-    path = Path(__file__).with_name(f"{code}.toml")
-    return msgspec.toml.decode(path.read_bytes(), type=kind, dec_hook=listed)
+    return msgspec.toml.decode(content, type=kind, dec_hook=listed)
 
 
 def bare(item: str) -> str:

@@ -10,7 +10,7 @@ from edgemem.languages.words import all_words, is_english, small
 from edgemem.recall.dates.phrases import asks_when, times_in
 from edgemem.recall.dates.questions import TimeAlone, tense_of, time_alone
 from edgemem.recall.people.names import hear, named_in
-from edgemem.recall.text.analyse import MAX_CHARS, language_in, plain_words, stem, terms
+from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse, plain_words, stem, terms
 from edgemem.recall.traits import zone_at
 
 if TYPE_CHECKING:
@@ -28,14 +28,10 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     `parse_query` makes one of what the sentence says by itself; `resolved` adds what that says of the people who are known.
     """
 
-    text: str = ""
+    whole: Analysis = NOTHING
     """The end of the sentence, with misheard names set right."""
-    words: frozenset[str] = frozenset()
-    """All its words, plain."""
-    all_stems: frozenset[str] = frozenset()
-    """The stems of all its words that tell anything."""
-    language: str = "en"
-    """That it is in, as `analyse.language_in` tells it: en where nothing tells."""
+    untimed: Analysis = NOTHING
+    """The same without the times that are sure, unless nothing else is left."""
     spans: tuple[Span, ...] = ()
     """The times that it speaks of, in their order there; of one time, the likeliest reading first."""
     at: float = 0.0
@@ -77,7 +73,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def english(self) -> bool:
         """Whether it is in English, by the rules of which words sound alike."""
-        return self.language == "en"
+        return self.whole.language == "en"
 
     def of(self, people: frozenset[str]) -> ParsedQuery:
         """Return the same question as one about other people."""
@@ -101,71 +97,68 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     def resolved(
         self,
-        text: str | None = None,
         *,
         people: Collection[str] = (),
         subjects: Collection[str] = (),
         reader: str | None = None,
     ) -> ParsedQuery:
-        """Return the query with the text to look for and the people it is about.
+        """Return the query with what to look for and the people it is about.
 
         Args:
-            text: with misheard names set right; None: as it was asked.
             people: names of known speakers.
             subjects: those of them that facts are about.
             reader: who asks, if known.
         """
-        query = self if text is None else self._heard_as(text)
-        text = query.text
-        for span in query.spans:
-            if span.sure >= _SURE:
-                text = text.replace(span.text, " ", 1)
-        content = tuple(terms(text))
-        if query.spans and not content:
-            text = query.text
-            content = tuple(terms(text))
-        words = query.words if text == query.text else frozenset(plain_words(text))
+        whole, untimed = self.whole, self._untimed()
+        words = frozenset(untimed.words)
+        content = untimed.terms()
         named = named_in(words, people)
         name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
-        sought = terms(text, without=name_words) if name_words else content
-        meaning = " ".join(text.split())
+        sought = untimed.terms(without=name_words)
+        meaning = " ".join(untimed.text.split())
         if sought and name_words:
             meaning = " ".join(hear(meaning, dict.fromkeys(name_words, "")).split())
-        known = all_words().get(query.language)
-        speaks_of_itself = reader is not None and known is not None and known.speaks_of_itself(small(text))
+        known = all_words().get(whole.language)
+        speaks_of_itself = (
+            reader is not None and known is not None and known.speaks_of_itself(small(untimed.text))
+        )
         return msgspec.structs.replace(
-            query,
+            self,
+            untimed=untimed,
             terms=tuple(dict.fromkeys(sought or content)),
             meaning=meaning,
             people=named | {reader} if reader and speaks_of_itself else named,
             strange=frozenset(stem(word) for word in words if word.isalpha() and not is_english(word)),
             stems=frozenset(content),
-            times=tuple((span.begin, span.end, span.sure) for span in query.spans),
-            dates=frozenset(term for span in query.spans for term in terms(span.text)),
+            times=tuple((span.begin, span.end, span.sure) for span in self.spans),
+            dates=frozenset(term for span in self.spans for term in terms(span.text)),
             alone=None
             if self.asks_when
             else time_alone(
-                query.text,
-                query.spans,
+                whole.text,
+                self.spans,
                 now=self.at,
-                language=query.language,
+                language=whole.language,
                 named=named,
                 reader=reader,
             ),
         )
 
-    def _heard_as(self, text: str) -> ParsedQuery:
+    def _untimed(self) -> Analysis:
+        """Return the sentence without the times that are sure; as it is, if nothing else is left."""
+        text = self.whole.text
+        for span in self.spans:
+            if span.sure >= _SURE:
+                text = text.replace(span.text, " ", 1)
+        untimed = self.whole if text == self.whole.text else analyse(text)
+        return untimed if untimed.tokens else self.whole
+
+    def heard_as(self, text: str) -> ParsedQuery:
         """Return the same query in other words, for misheard names; what was taken for a time may have been one."""
-        if text == self.text:
+        if text == self.whole.text:
             return self
-        return msgspec.structs.replace(
-            self,
-            text=text,
-            words=frozenset(plain_words(text)),
-            all_stems=frozenset(terms(text)),
-            language=language_in(text),
-            spans=tuple(span for span in self.spans if span.text in text or span.text not in self.text),
-        )
+        spans = (span for span in self.spans if span.text in text or span.text not in self.whole.text)
+        return msgspec.structs.replace(self, whole=analyse(text), spans=tuple(spans))
 
 
 def parse_query(text: str, now: float | None = None) -> ParsedQuery:
@@ -183,10 +176,7 @@ def parse_query(text: str, now: float | None = None) -> ParsedQuery:
             untimed = untimed.replace(named.text, " ", 1)
     tense = tense_of(text, untimed)
     return ParsedQuery(
-        text=text,
-        words=frozenset(plain_words(text)),
-        all_stems=frozenset(terms(text)),
-        language=language_in(text),
+        whole=analyse(text),
         spans=spans,
         at=now or 0.0,
         asks_past=tense.past,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from edgemem.context.block.delta import changes, lines_for
 from edgemem.context.block.render import BlockLine, VisibleLines
-from edgemem.context.block.select import BESIDE, NEAR, Floors, adds, worth_saying
+from edgemem.context.block.select import BESIDE, NEAR, Floors, Uttered, adds, worth_saying
+from edgemem.recall.text.analyse import analyse
 from edgemem.records import Held, Recalled
 
 
@@ -116,9 +117,9 @@ def test_what_has_just_been_said_is_not_recalled() -> None:
     """A turn that says the utterance word for word tells nothing; one in other words does."""
     same = Recalled("turn", "1", "the cup is on the red shelf", 0.9)
     other = Recalled("turn", "2", "The cup is not on the red shelf.", 0.9)
-    assert worth_saying([same, other], FLOORS, utterance="The cup is on the red shelf!") == [other]
+    assert worth_saying([same, other], FLOORS, utterance=analyse("The cup is on the red shelf!")) == [other]
     asked = "Did I say the cup is on the red shelf?"
-    assert worth_saying([same], FLOORS, utterance=asked) == [same], "a question is answered by it"
+    assert worth_saying([same], FLOORS, utterance=analyse(asked)) == [same], "a question is answered by it"
 
 
 def test_each_thing_is_said_once() -> None:
@@ -127,7 +128,7 @@ def test_each_thing_is_said_once() -> None:
     again = Recalled("turn", "2", "on Friday is the party", 0.8, speaker="ann")
     bob = Recalled("turn", "3", "The party is on Friday.", 0.7, speaker="bob")
     no = Recalled("turn", "4", "The party is not on Friday.", 0.6, speaker="ann")
-    assert worth_saying([first, again, bob, no], FLOORS, utterance="When is it?") == [first, bob, no]
+    assert worth_saying([first, again, bob, no], FLOORS, utterance=analyse("When is it?")) == [first, bob, no]
 
 
 def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
@@ -135,10 +136,10 @@ def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
     party = fact("f_1", "party: Friday evening")
     source = Recalled("turn", "1", "By the way, the party is on Friday evening from now on.", 0.8)
     half = Recalled("turn", "2", "Not before Friday, I think.", 0.8)
-    assert worth_saying([party, source, half], FLOORS, utterance="When is it?") == [party, half]
+    assert worth_saying([party, source, half], FLOORS, utterance=analyse("When is it?")) == [party, half]
     tea = fact("f_2", "tea: black")
     cat = Recalled("turn", "3", "The cat is black.", 0.8)
-    assert worth_saying([tea, cat], FLOORS, utterance="What is it?") == [tea, cat]
+    assert worth_saying([tea, cat], FLOORS, utterance=analyse("What is it?")) == [tea, cat]
 
 
 def test_a_fact_of_the_past_is_said_as_past() -> None:
@@ -195,7 +196,7 @@ SOCKS = "Why do socks vanish in the wash?"
 )
 def test_what_only_repeats_tells_nothing(said: str, utterance: str) -> None:
     """Neither the same words, nor the same with a phrase or another question behind."""
-    assert not adds(said, utterance)
+    assert not adds(said, Uttered.of(analyse(utterance)))
 
 
 @pytest.mark.parametrize(
@@ -213,14 +214,14 @@ def test_what_only_repeats_tells_nothing(said: str, utterance: str) -> None:
 )
 def test_what_says_anything_else_does(said: str, utterance: str) -> None:
     """An answer behind the same question, another person, a negation, and whatever was not said just now."""
-    assert adds(said, utterance)
+    assert adds(said, Uttered.of(analyse(utterance)))
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_anything_may_be_said(said: str, utterance: str) -> None:
     """Whatever both are, there is an answer, and the same words never add anything."""
-    assert adds(said, utterance) in {True, False}
-    assert not adds(said, said)
+    assert adds(said, Uttered.of(analyse(utterance))) in {True, False}
+    assert not adds(said, Uttered.of(analyse(said)))
 
 
 def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:

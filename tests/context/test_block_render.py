@@ -17,7 +17,7 @@ from edgemem.context.block.select import within
 from edgemem.fence import clean
 from edgemem.hooks.conversation import conversation_of
 from edgemem.loop.loop import AgentLoop
-from edgemem.recall.text.analyse import terms
+from edgemem.recall.text.analyse import analyse, terms
 from edgemem.records import Recalled
 from edgemem.scopes import Level
 
@@ -47,10 +47,11 @@ def turn(
 def block(
     *items: Recalled, tokens: float, question: str = "", visible: dict[str, BlockLine] | None = None
 ) -> list[BlockLine]:
+    asked = analyse(question)
     lines = lines_for(
-        items, visible=VisibleLines(visible or {}), visible_turns=frozenset(), session="s", question=question
+        items, visible=VisibleLines(visible or {}), visible_turns=frozenset(), session="s", question=asked
     )
-    return within(lines, tokens=tokens, count=count, recalled=items, question=question).lines
+    return within(lines, tokens=tokens, count=count, recalled=items, question=asked).lines
 
 
 def test_a_line_begins_with_who_and_when() -> None:

@@ -34,7 +34,7 @@ from edgemem.context.block.render import (
 )
 from edgemem.context.size import estimate
 from edgemem.fence import BULLET, clean, fence, storable
-from edgemem.recall.text.analyse import terms
+from edgemem.recall.text.analyse import NOTHING, Analysis, terms
 from edgemem.records import Fact, Held, Preference, Recalled
 from edgemem.scopes import Level, level_of_scope
 
@@ -58,7 +58,7 @@ def lines_for(
     session: str,
     kept: Callable[[BlockLine], bool] = lambda _: True,
     stands: Callable[[Recalled], bool] = lambda _: False,
-    question: str = "",
+    question: Analysis = NOTHING,
     now: float | None = None,
 ) -> list[BlockLine]:
     """Return the lines for what was recalled and is not in the prompt already, best first.
@@ -112,7 +112,7 @@ def _line_of_past(name: str, item: Recalled, *, now: float | None) -> BlockLine:
     return BlockLine(name + PAST, f"- {text} ({until})", item.level, item.owner, about[1:])
 
 
-def _asks_for_the_rest(item: Recalled, question: str, visible: Mapping[str, BlockLine]) -> bool:
+def _asks_for_the_rest(item: Recalled, question: Analysis, visible: Mapping[str, BlockLine]) -> bool:
     """Tell whether a question has words of an item that no excerpt shows."""
     asked = asked_for(question, [item]).intersection(terms(item.text[:MOST_CHARS]))
     return bool(asked.difference(*(terms(line.line) for line in visible.values() if line.item != line.id)))

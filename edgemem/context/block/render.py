@@ -17,7 +17,7 @@ import msgspec
 
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
-from edgemem.recall.text.analyse import terms
+from edgemem.recall.text.analyse import Analysis, terms
 from edgemem.scopes import Level
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def fitting(
     lines: Sequence[BlockLine],
     items: Mapping[str, Recalled],
     *,
-    question: str,
+    question: Analysis,
     room: float,
     count: Callable[[Sequence[BlockLine]], int],
     now: float | None = None,
@@ -213,10 +213,10 @@ def fitting(
     return _rendered(lines, recalled, kept, now)
 
 
-def asked_for(question: str, items: Sequence[Recalled]) -> frozenset[str]:
+def asked_for(question: Analysis, items: Sequence[Recalled]) -> frozenset[str]:
     """Return the stems of a question, without the names of those who speak in the items: each line bears one."""
     names = {stem for item in items for stem in terms(item.speaker or "")}
-    return frozenset(terms(question)).difference(names)
+    return frozenset(question.terms()).difference(names)
 
 
 def day_of(seconds: float, *, now: float | None = None) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 from edgemem.config import InjectionSettings
@@ -24,7 +24,7 @@ from edgemem.fence import fence
 from edgemem.languages.words import common_words, cues, either
 from edgemem.preload import Pattern, provided
 from edgemem.recall.rank import selection
-from edgemem.recall.text.analyse import plain_words, stem, terms
+from edgemem.recall.text.analyse import NOTHING, Analysis, plain_words, stem, terms
 from edgemem.records import Recalled
 
 NEAR, NEAR_TOLD, BESIDE = 0.4, 0.25, 0.6
@@ -67,7 +67,11 @@ def floors_of(injection: InjectionSettings) -> Floors:
 
 
 def worth_saying(
-    recalled: Sequence[Recalled], floors: Floors, *, utterance: str = "", closing: Closing | None = None
+    recalled: Sequence[Recalled],
+    floors: Floors,
+    *,
+    utterance: Analysis = NOTHING,
+    closing: Closing | None = None,
 ) -> list[Recalled]:
     """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
 
@@ -82,7 +86,7 @@ def worth_saying(
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     others = [item for item in worth if item.kind not in VALUES]
     others.sort(key=lambda item: -item.score - _EPISODE * (item.kind == "episode"))
-    return settled + _each_once(others, settled, utterance)
+    return settled + (_each_once(others, settled, utterance) if others else [])
 
 
 class Least(NamedTuple):
@@ -137,7 +141,7 @@ def only_asks(item: Recalled) -> bool:
     )
 
 
-def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance: str) -> list[Recalled]:
+def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance: Analysis) -> list[Recalled]:
     """Return what somebody told, without what the utterance or a line before it says.
 
     A turn that holds the whole value of a fact is where the fact comes from, and says it at length. Of everything else
@@ -148,11 +152,10 @@ def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance
         (None, frozenset(plain_words(item.text))) for item in settled
     ]
     out = []
+    heard = Uttered.of(utterance)
     for item in items:
         words, who = frozenset(plain_words(item.text)), item.speaker
-        if item.kind == "turn" and (
-            not adds(item.text, utterance) or any(value <= words for value in values)
-        ):
+        if item.kind == "turn" and (not adds(item.text, heard) or any(value <= words for value in values)):
             continue
         if any(words <= other and by in (None, who) for by, other in kept):
             continue
@@ -177,7 +180,7 @@ def within(
     spent: int = 0,
     alone: bool = False,
     recalled: Iterable[Recalled] = (),
-    question: str = "",
+    question: Analysis = NOTHING,
     now: float | None = None,
 ) -> FittingLines:
     """Return the lines that fit, best first; one that is too long lets a shorter one behind it pass.
@@ -237,11 +240,25 @@ def _size(
     return spent + (words if spent + words > most else count(text))
 
 
-def adds(text: str, utterance: str) -> bool:
+class Uttered(NamedTuple):
+    """An utterance, ready to be held against all that is recalled."""
+
+    whole: Analysis
+    sentences: list[list[str]]
+    """The words of each of its sentences that can be said again."""
+
+    @classmethod
+    def of(cls, whole: Analysis) -> Uttered:
+        """Cut an utterance into its sentences."""
+        sentences = map(plain_words, split_sentences(whole.text[:MOST_CHARS]))
+        return cls(whole, [sentence for sentence in sentences if len(sentence) >= _FEWEST])
+
+
+def adds(text: str, utterance: Uttered) -> bool:
     """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
-    whole, uttered, repeated = _words_of(utterance)
+    repeated, uttered = utterance.sentences, frozenset(utterance.whole.words)
     words = plain_words(text)
-    if words == whole:
+    if tuple(words) == utterance.whole.words:
         return False
     if sum(word in uttered for word in words) < _FEWEST:
         return True  # too few for any sentence that both have, or that is much alike
@@ -260,16 +277,8 @@ def adds(text: str, utterance: str) -> bool:
         left.append(sentence)
     if not again:
         return True
-    asked = frozenset(terms(utterance))
+    asked = frozenset(utterance.whole.terms())
     return any(_goes_on(sentence, asked) for sentence in left)
-
-
-@lru_cache(maxsize=4)  # all that is recalled is held against the same utterance
-def _words_of(utterance: str) -> tuple[list[str], frozenset[str], list[list[str]]]:
-    """Return the words of an utterance, each of them once, and those of each of its sentences that can be said again."""
-    words = plain_words(utterance)
-    sentences = map(plain_words, split_sentences(utterance[:MOST_CHARS]))
-    return words, frozenset(words), [sentence for sentence in sentences if len(sentence) >= _FEWEST]
 
 
 def _goes_on(sentence: str, asked: frozenset[str]) -> bool:

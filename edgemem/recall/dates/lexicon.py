@@ -68,7 +68,7 @@ class Lexicon(msgspec.Struct, frozen=True):
 class DateWords(msgspec.Struct, frozen=True):
     """The words of all languages."""
 
-    lexicons: tuple[Lexicon, ...]
+    lexicons: dict[str, Lexicon]
     accented: Lexicon
     """Vietnamese as it is written; without accents, which one of `lexicons` holds, autumn is Thursday's first half."""
     anchors: frozenset[str]
@@ -99,14 +99,14 @@ def date_words() -> DateWords:
     grammars = {code: words.dates for code, words in all_words().items()}
     languages = tuple(grammars.values())
     accented = _lexicon(grammars["vi"], folded=False)
-    lexicons = tuple(_lexicon(grammar, folded=True) for grammar in languages)
+    lexicons = {code: _lexicon(grammar, folded=True) for code, grammar in grammars.items()}
     asks = [fold(phrase) for grammar in languages if grammar.join for phrase in _items(grammar.asks)]
     alone = "|".join(re.escape(fold(grammar.asks_alone)) for grammar in languages if grammar.asks_alone)
     together = "|".join(re.escape(phrase) for phrase in _items(grammars["zh"].asks))
     return DateWords(
         lexicons,
         accented,
-        frozenset().union(accented.anchors, *(grammar.anchors for grammar in lexicons)),
+        frozenset().union(accented.anchors, *(grammar.anchors for grammar in lexicons.values())),
         re.compile(rf"{_whole_words(asks)}|(?:^|\s)(?:{alone})\s*$|{together}"),
         re.compile(_whole_words(word for grammar in languages for word in _items(grammar.asks_accented))),
     )

@@ -398,7 +398,7 @@ def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Span, .
         accented = phrases_in(written, written, spelled, known.accented, seen_from, asked=asked)
         return tuple(_spans(text, list(accented)))
     phrases: list[Phrase] = []
-    for lexicon in known.lexicons:
+    for lexicon in known.lexicons.values():
         # Figures are the same in all languages, but a word of any may stand before them.
         if dated or (years and lexicon.join) or not lexicon.anchors.isdisjoint(words):
             phrases += phrases_in(written, plain, tokens, lexicon, seen_from, asked=asked)

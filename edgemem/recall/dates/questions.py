@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from edgemem.languages.words import CODES, Words, all_words, small, templates
+from edgemem.languages.words import Words, all_words, small, templates
 from edgemem.preload import Pattern, provided
 from edgemem.recall.dates.lexicon import date_words, fold
 from edgemem.recall.text.analyse import MAX_CHARS, empty_signs, empty_words, plain_words, stem, stemmed
@@ -185,7 +185,7 @@ def _is_meant(text: str, spans: Collection[Span], language: str, now: float) -> 
     what is planned.
     """
     accented = language == "vi" and not text.isascii()
-    lexicon = date_words().accented if accented else date_words().lexicons[CODES.index(language)]
+    lexicon = date_words().accented if accented else date_words().lexicons[language]
     past = lexicon.speaks_of_past(text, text if accented else fold(text))
     if any(span.holds(now) for span in spans):
         return past is True

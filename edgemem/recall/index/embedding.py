@@ -22,7 +22,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import ModelError
-from edgemem.languages.words import CODES, comes_up_with
+from edgemem.languages.words import comes_up_with
 from edgemem.preload import Pattern
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, digest_of
 from edgemem.recall.index.state import get_meta, sound
@@ -336,8 +336,7 @@ class Embedding:
         pieces: list[_Piece] = [(piece, *relation) for piece in split]
         if doc.kind in (FACT, PREFERENCE):
             key, _, _ = doc.text.partition(":")
-            known = self.embedder.languages or CODES  # none: it knows many
-            pieces += [(phrase,) for phrase in comes_up_with(key, safety_keys, among=known)]
+            pieces += [(phrase,) for phrase in comes_up_with(key, safety_keys, among=self.embedder.languages)]
         return pieces
 
     def _make(self, docs: Iterable[Doc], stop: Stop | None) -> int:

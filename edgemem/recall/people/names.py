@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from edgemem.languages.words import Names
     from edgemem.recall.people.phonetics import Alike
+    from edgemem.recall.text.analyse import Analysis
     from edgemem.store.db.database import Database
 
 
@@ -66,14 +67,10 @@ def _lists() -> _Lists:
     )
 
 
-def people_in(text: str, people: Collection[str]) -> frozenset[str]:
-    """Return the people whose whole names stand in a text."""
-    return named_in(frozenset(plain_words(text[-MAX_CHARS:])), people)
-
-
-def named_in(words: frozenset[str], people: Collection[str]) -> frozenset[str]:
+def named_in(words: Iterable[str], people: Collection[str]) -> frozenset[str]:
     """Return the people whose names have all their words among some plain words."""
-    return frozenset(name for name in people if (parts := plain_words(name)) and words.issuperset(parts))
+    spoken = frozenset(words)
+    return frozenset(name for name in people if (parts := plain_words(name)) and spoken.issuperset(parts))
 
 
 def strange_words(text: str, unknown: Collection[str]) -> list[str]:
@@ -156,8 +153,8 @@ def with_names(
     return _replaced(query, meant)
 
 
-def with_people(query: str, people: Collection[str], rare: Collection[str] = ()) -> str:
-    """Correct the names of people who speak here, in a question.
+def with_people(asked: Analysis, people: Collection[str], rare: Collection[str] = ()) -> str:
+    """Return a question with the names of people who speak here set right.
 
     Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
     may be an English word, was the rest of the name: Nana Root is Nana Ruth. Who is called by another common name is
@@ -166,8 +163,7 @@ def with_people(query: str, people: Collection[str], rare: Collection[str] = ())
     Args:
         rare: stems of words that are no English and stand nearly nowhere, which may be names of one word.
     """
-    query = query[-MAX_CHARS:]
-    named = people_in(query, people)
+    query, named = asked.text, named_in(asked.words, people)
     parts = _parts_of(tuple(sorted(set(people) - named)))
     if not parts:
         return query
@@ -379,26 +375,27 @@ def ways_of(
     return Ways(tuple(parts), frozenset(alone))
 
 
-def people_heard(text: str, people: Collection[str], named: Collection[str]) -> frozenset[str]:
+def people_heard(words: Iterable[str], people: Collection[str], named: Collection[str]) -> frozenset[str]:
     """Return the people of whom a text may speak, though their names do not stand there whole.
 
     Args:
+        words: of the text.
         named: the people whose whole names do.
     """
-    spoken = set(plain_words(text))
+    spoken = set(words)
     parts = {name: plain_words(name) for name in people}
     spoken -= {word for name in named for word in parts.get(name, ())}
     strangers = {
         word for word in spoken & common_names() if not (is_english(word) or word in empty_words("en"))
     }
-    owners = Counter(word for words in parts.values() for word in set(words))
+    owners = Counter(word for own in parts.values() for word in set(own))
     heard = set()
     for name in parts.keys() - set(named):
-        words = parts[name]
-        if len(words) > 1:
-            if any(owners[word] == 1 and _is_own(word, ()) for word in spoken.intersection(words)):
+        own = parts[name]
+        if len(own) > 1:
+            if any(owners[word] == 1 and _is_own(word, ()) for word in spoken.intersection(own)):
                 heard.add(name)
-        elif words and any(_same(word, words[0]) for word in strangers - {words[0]}):
+        elif own and any(_same(word, own[0]) for word in strangers - {own[0]}):
             heard.add(name)
     return frozenset(heard)
 

@@ -18,7 +18,7 @@ from edgemem.languages.words import all_words, comes_up_with, small
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.prefetch import read_utterance
 from edgemem.recall.rank.rerank import name_of
-from edgemem.recall.text.analyse import language_in, terms
+from edgemem.recall.text.analyse import analyse, language_in, terms
 from edgemem.recall.traits import called_by
 from edgemem.store.episodes import spell_out
 
@@ -57,7 +57,9 @@ class Echoes:
         self._timed = bool(query.spans)
         # One recall looks at most items several times.
         self._read = cache(read_utterance)
-        self._is_echo = cache(partial(_is_echo, read_utterance(query.text).words, query.all_stems))
+        self._is_echo = cache(
+            partial(_is_echo, read_utterance(query.whole.text).words, frozenset(query.whole.terms()))
+        )
 
     def is_echo(self, item: Recalled) -> bool:
         """Tell whether a message only asks what the question asks; it may add politeness and the name of whom it speaks to."""
@@ -104,11 +106,12 @@ def _is_echo(question: str, stems: frozenset[str], text: str) -> bool:
     if len(text) > MOST_CHARS or text.rstrip()[-1:] in _TELLS:
         return False
     if read_utterance(text).words != question:
-        own = set(terms(text))
+        message = analyse(text)
+        own = set(message.terms())
         if own.isdisjoint(stems):
             return False
         if left := own.difference(stems):
-            words = all_words().get(language_in(text))
+            words = all_words().get(message.language)
             polite = terms(_without_politeness(text, words))
             if not left.intersection(polite) <= set(called_by(text).split()):
                 return False

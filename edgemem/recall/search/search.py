@@ -21,7 +21,7 @@ from edgemem.recall.rank.ranking import Ranking
 from edgemem.recall.search.table import DocTable
 from edgemem.recall.search.view import View
 from edgemem.recall.search.words import WordSearch
-from edgemem.recall.text.analyse import plain_words, share_of_meaning, terms
+from edgemem.recall.text.analyse import analyse, plain_words, share_of_meaning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +130,11 @@ class Search:
                 models=shipped_models(),
                 gate=shipped_gate(),
                 utterance=Utterance(
-                    question.words, question.language, self._vector, self._maker, asked=self._limits.asked
+                    frozenset(question.whole.words),
+                    question.whole.language,
+                    self._vector,
+                    self._maker,
+                    asked=self._limits.asked,
                 ),
                 meaning=self._meaning,
                 now=self._now,
@@ -143,7 +147,7 @@ class Search:
         """Find the words of a question; whoever calls holds the tail."""
         languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
         if languages:
-            self._weight = share_of_meaning(asked.language, languages, self._limits.foreign_meaning)
+            self._weight = share_of_meaning(asked.whole.language, languages, self._limits.foreign_meaning)
         self._new = dict(tail.docs)
         postings, columns = self._index.postings, DocTable()
         with postings.lock:
@@ -191,7 +195,8 @@ class Search:
     def _words_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
         """Return by doc the stems and the words of some messages."""
         new = {doc: self._new[doc].text for doc in docs if doc in self._new}
-        words = {doc: (frozenset(terms(text)), frozenset(plain_words(text))) for doc, text in new.items()}
+        read = {doc: analyse(text) for doc, text in new.items()}
+        words = {doc: (frozenset(text.terms()), frozenset(text.words)) for doc, text in read.items()}
         known = [doc for doc in docs if doc not in new] if self._state is not None else []
         if known:
             sql = f"select id, ref, terms from docs where id in ({marks(known)})"  # noqa: S608 - our own text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.recall.index.sources import TURN
-from edgemem.recall.people.names import LONG, Ways, people_heard, people_in, ways_of, with_names, with_people
+from edgemem.recall.people.names import LONG, Ways, named_in, people_heard, ways_of, with_names, with_people
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.rank.period import in_period
 from edgemem.recall.search.table import NOBODY
@@ -196,17 +196,17 @@ class WordSearch:
     def look_up(self, asked: ParsedQuery) -> ParsedQuery:
         """Find the words of a question, and return it with what the memory tells of it."""
         people = self._people
-        query = with_people(asked.text, people)
-        question = self._read(asked, query)
+        question = self._read(asked.heard_as(with_people(asked.whole, people)))
         statistics = self._statistics(question.terms)
-        heard = query
         if question.alone is None or question.alone.left:  # else no word is left that may be a name
-            heard = self._heard(query, question, statistics)
-        if heard != query:
-            question = self._read(asked, heard)
-            statistics = self._statistics(question.terms)
+            heard = self._heard(question, statistics)
+            if heard != question.whole.text:
+                question = self._read(asked.heard_as(heard))
+                statistics = self._statistics(question.terms)
         if question.english:
-            question = question.of(question.people | people_heard(question.meaning, people, question.people))
+            question = question.of(
+                question.people | people_heard(question.untimed.words, people, question.people)
+            )
         question = question.of(
             question.people.union(self._names[n] for n in question.people if n in self._names)
         )
@@ -235,19 +235,18 @@ class WordSearch:
             having &= of_then
         return bool((of_then & view.may[: view.n]).any() and not having.any())
 
-    def _read(self, asked: ParsedQuery, text: str) -> ParsedQuery:
-        named = people_in(text, self._people)
+    def _read(self, asked: ParsedQuery) -> ParsedQuery:
+        named = named_in(asked.whole.words, self._people)
         view = self._view
         subjects = {name for name in named if len(view.seen(view.columns.about(" ".join(terms(name)))))}
-        return asked.resolved(text, people=named, subjects=subjects, reader=self._reader)
+        return asked.resolved(people=named, subjects=subjects, reader=self._reader)
 
-    def _heard(self, query: str, question: ParsedQuery, statistics: Statistics) -> str:
-        """Return a question with what may be misheard names set right."""
+    def _heard(self, question: ParsedQuery, statistics: Statistics) -> str:
+        """Return the text of a question with what may be misheard names set right."""
         often = statistics.counts.get
         few = max(_FEW, statistics.docs // 100)
         rare = {term for term in question.strange if often(term, 0) <= few}
-        if rare:
-            query = with_people(query, self._people, rare)
+        query = with_people(question.whole, self._people, rare) if rare else question.whole.text
         unknown = [term for term in question.terms if not often(term)]
         if not unknown:
             return query
@@ -290,7 +289,7 @@ class WordSearch:
             term: view.columns.alikes.near(term, wide=term in question.strange) for term in unknown
         }
         sure = question.strange
-        if question.language == "de":
+        if question.whole.language == "de":
             near = {term: self._parted(term, known=bool(statistics.counts.get(term))) for term in informative}
             sure = frozenset(informative)
         stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])

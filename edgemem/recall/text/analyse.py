@@ -16,7 +16,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgemem.languages.words import CODES, all_words
+from edgemem.languages.words import all_words, words_digest
 from edgemem.preload import Pattern, provided
 from edgemem.recall.text.numbers import with_digits
 
@@ -89,15 +89,10 @@ def _tables() -> _Tables:
         },
         {code: words.stop_bare.words or plain[code] for code, words in others.items()},
         english.union(*(words.foreign.words for words in others.values())),
-        {code: Pattern(f"[{words.letters}]") for code, words in others.items()},
+        {code: Pattern(f"[{words.letters}]" if words.letters else "(?!)") for code, words in others.items()},
         {code: words.telling.words for code, words in languages.items()},
         all_words()["zh"].stop.words,
     )
-
-
-DETECTED = frozenset(CODES)
-"""The languages that are told from one another."""
-_LATIN_LANGUAGES = DETECTED - {"zh"}
 
 
 def empty_signs() -> frozenset[str]:
@@ -134,13 +129,13 @@ def share_of_meaning(language: str, known: Collection[str], foreign: float) -> f
     model, so its vectors of them say nothing: words alone find then.
 
     Args:
-        language: of the question, as `analyse.language_in` tells it.
+        language: of the question, as `Analysis` has it.
         known: in two letters; none: many.
         foreign: the weight for another language in letters that the model reads.
     """
-    if not known or language in known or not DETECTED.issuperset(known):
+    if not known or language in known or not all_words().keys() >= set(known):
         return 1.0
-    return foreign if language in _LATIN_LANGUAGES else 0.0
+    return foreign if language != "zh" and language in all_words() else 0.0
 
 
 def empty_words(language: str) -> frozenset[str]:
@@ -152,7 +147,7 @@ def empty_words(language: str) -> frozenset[str]:
 
 
 WORDS_VERSION = "6"
-"""Changes with every rule below, see `words_version`."""
+"""Changes with every rule below; what the files of the languages say changes `words_version` by itself."""
 
 _RUN = re.compile(r"[^\W_]+")
 _ACCENT = re.compile("[\u0300-\u036f]")
@@ -172,8 +167,40 @@ _LATIN = Pattern("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
 def words_version() -> str:
-    """Return what changes with every rule here and with every stem; an index made by other rules is made again."""
-    return f"{WORDS_VERSION}/{stems_version()}"
+    """Return what changes with every rule here, word of a language and stem; an index made by others is made again."""
+    return f"{WORDS_VERSION}/{stems_version()}/{words_digest()}"
+
+
+class Analysis(NamedTuple):
+    """A text that was cut into words once: what it is found by, and its language."""
+
+    text: str = ""
+    words: tuple[str, ...] = ()
+    """All its words in order, as `plain_words` returns them."""
+    tokens: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Each word that tells anything, in order, and the terms that it is found by; see `terms`."""
+    language: str = "en"
+    """de, es, vi, zh, other where most letters are no Latin ones, else en."""
+
+    def terms(self, without: Collection[str] = ()) -> list[str]:
+        """Return what the text is found by, in order, repeated as often as it stands there.
+
+        Args:
+            without: plain words that are left out, such as names.
+        """
+        return [term for word, found_by in self.tokens if word not in without for term in found_by]
+
+
+NOTHING = Analysis()
+"""The analysis of no text."""
+
+
+def analyse(text: str) -> Analysis:
+    """Cut a text into words, find its language, and what it is found by."""
+    spelled, plain = _cut(text)
+    language = _language_of(text, spelled, plain)
+    tokens = tuple(_tokens(spelled, plain, language))
+    return Analysis(text, tuple(_in_pieces(plain)), tokens, _script_of(text) or language)
 
 
 def plain_words(text: str) -> list[str]:
@@ -181,60 +208,70 @@ def plain_words(text: str) -> list[str]:
 
     Each Chinese or Japanese sign is one.
     """
-    if text.isascii():
-        return [word[:_MAX_LETTERS] for word in _RUN.findall(text.lower())]
-    return [piece[:_MAX_LETTERS] for word in _spelled(text) for piece in _pieces(_plain(word))]
+    return _in_pieces(_cut(text)[1])
 
 
-def terms(text: str, *, without: Collection[str] = ()) -> list[str]:
+def terms(text: str) -> list[str]:
     """Return what a text is found by, in order, repeated as often as it stands there.
 
     That is the stem of each word that tells anything; of German and Spanish ones the English stem as well, if that is
     another: so a question too short to tell its language finds them, and a name has one stem everywhere. Where no
     spaces are written it is each sign and each two neighbours, or each three neighbouring letters. Numbers are digits,
     also those that were spelled out.
-
-    Args:
-        without: plain words that are left out, such as names.
     """
-    if text.isascii():
-        words = plain_words(text)
-        language = language_of(words)
-        empty = empty_words(language)
-        kept = [word for word in _numbered(words, language) if word not in empty and word not in without]
-        return (
-            list(map(stem, kept))
-            if language == "en"
-            else [term for word in kept for term in stems(word, language)]
-        )
-    spelled = _spelled(text)
-    words = [_plain(word) for word in spelled]
-    language = language_of(words, _signs_of(text, spelled))
-    empty, telling = empty_words(language), _tables().telling[language]
-    numbered = _numbered(words, language)
-    if numbered is not words:
-        spelled = words = numbered
-    tokens: list[str] = []
-    for word, plain in zip(spelled, words):  # noqa: B905 - as long as one another
-        if not plain.isascii() and _UNSPACED.search(plain):
-            tokens += _neighbours(plain, without)
-        elif plain not in without and ((word if language == "vi" else plain) not in empty or word in telling):
-            tokens += stems(plain[:_MAX_LETTERS], language)
-    return tokens
+    spelled, plain = _cut(text)
+    tokens = _tokens(spelled, plain, _language_of(text, spelled, plain))
+    return [term for _, found_by in tokens for term in found_by]
 
 
 def language_in(text: str) -> str:
     """Return the language of a text: de, es, vi, zh, other where most letters are no Latin ones, else en."""
+    return _script_of(text) or _language_of(text, *_cut(text))
+
+
+def _cut(text: str) -> tuple[list[str], list[str]]:
+    """Return the words of a text in small letters, and the same words without accents."""
     if text.isascii():
-        return language_of(plain_words(text))
+        words = _RUN.findall(text.lower())
+        return words, words
+    spelled = _spelled(text)
+    return spelled, [_plain(word) for word in spelled]
+
+
+def _in_pieces(plain: list[str]) -> list[str]:
+    """Return words with each sign, and what stands between signs, as a word of its own."""
+    return [piece[:_MAX_LETTERS] for word in plain for piece in _pieces(word)]
+
+
+def _tokens(spelled: list[str], plain: list[str], language: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each word that tells anything, with the terms that it is found by."""
+    empty, telling = empty_words(language), _tables().telling[language]
+    numbered = _numbered(plain, language)
+    if numbered is not plain:
+        spelled = plain = numbered
+    for written, word in zip(spelled, plain):  # noqa: B905 - as long as one another
+        if not word.isascii() and _UNSPACED.search(word):
+            yield from _neighbours(word)
+        elif (written if language == "vi" else word) not in empty or written in telling:
+            yield word[:_MAX_LETTERS], stems(word[:_MAX_LETTERS], language)
+
+
+def _language_of(text: str, spelled: list[str], plain: list[str]) -> str:
+    """Return the language of a text by its words, their accents, and the signs of Spanish before them."""
+    if text.isascii():
+        return language_of(plain)
+    return language_of(plain, " ".join((*spelled, *(sign for sign in "¿¡" if sign in text))))
+
+
+def _script_of(text: str) -> str:
+    """Return zh for a text that is mostly Chinese signs, other for other letters than Latin ones, and nothing for those."""
+    if text.isascii():
+        return ""
     letters = [letter for letter in text if letter.isalpha()]
     signs = sum(1 for letter in letters if _SIGN.match(letter))
     if 2 * signs > len(letters):
         return "zh"
-    if 2 * sum(1 for letter in letters if not _LATIN.match(letter)) > len(letters):
-        return "other"
-    spelled = _spelled(text)
-    return language_of([_plain(word) for word in spelled], _signs_of(text, spelled))
+    return "other" if 2 * sum(1 for letter in letters if not _LATIN.match(letter)) > len(letters) else ""
 
 
 def _spelled(text: str) -> list[str]:
@@ -245,11 +282,6 @@ def _spelled(text: str) -> list[str]:
         letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " " for letter in text
     )
     return [word for word in text.split() if _plain(word)]
-
-
-def _signs_of(text: str, spelled: list[str]) -> str:
-    """Return what tells the language of a text beside its words: their accents, and the signs of Spanish before them."""
-    return " ".join((*spelled, *(sign for sign in "¿¡" if sign in text)))
 
 
 def _plain(word: str) -> str:
@@ -291,8 +323,8 @@ def stems(word: str, language: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((stem(word, language), english)))
 
 
-def _neighbours(run: str, without: Collection[str]) -> Iterator[str]:
-    """Yield what text without spaces is found by.
+def _neighbours(run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what text without spaces is found by, for each piece of it.
 
     Signs that tell nothing cut it. A kana alone tells nothing either: it is a syllable.
     """
@@ -302,13 +334,14 @@ def _neighbours(run: str, without: Collection[str]) -> Iterator[str]:
         if piece and _SIGN.match(piece) and piece not in signs_that_bind:
             signs.append(piece)
             continue
-        yield from (sign for sign in signs if len(signs) == 1 or not _KANA.match(sign))
-        yield from (first + second for first, second in pairwise(signs))
-        signs = []
-        if not piece or _SIGN.match(piece) or piece in without:
+        if signs:
+            alone = (sign for sign in signs if len(signs) == 1 or not _KANA.match(sign))
+            yield "", (*alone, *(first + second for first, second in pairwise(signs)))
+            signs = []
+        if not piece or _SIGN.match(piece):
             continue
         if _UNSPACED.match(piece):
             last = max(1, len(piece) - _LETTERS_TOGETHER + 1)
-            yield from (piece[at : at + _LETTERS_TOGETHER] for at in range(last))
+            yield piece, tuple(piece[at : at + _LETTERS_TOGETHER] for at in range(last))
         else:
-            yield stem(piece[:_MAX_LETTERS])
+            yield piece, (stem(piece[:_MAX_LETTERS]),)
