@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from click.testing import CliRunner
 from ggufs import write_llama_gguf
 
 from edgemem.bench import board
-from edgemem.bench.ground import NearlyReal
 from edgemem.cli.bench import bench
 from edgemem.errors import InvalidInputError, ModelError
 
@@ -23,7 +21,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(board, "SIZES", (80, 160))
     monkeypatch.setattr(board, "STARTS", 1)
     monkeypatch.setattr(board, "QUICK_TIMES", 3)
-    monkeypatch.setattr(board, "NearlyReal", partial(NearlyReal, bases=20))
 
 
 def told(**figures: Any) -> dict[str, Any]:

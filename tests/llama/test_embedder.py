@@ -280,3 +280,19 @@ def test_open_by_name_takes_what_the_catalogue_says(minilm: Path, tiny: Path) ->
         assert own.dimensions == 32
     with pytest.raises(ModelError, match="edgemem models get nope"):
         open_embedder("nope")
+
+
+def test_eight_threads_get_their_own_vectors(embedder: LlamaEmbedder) -> None:
+    """Queries and texts from eight threads at once are neither mixed up nor lost."""
+    texts = [
+        f"sentence number {i} about the {word}" for i, word in enumerate(["cat", "oven", "key", "tea"] * 8)
+    ]
+    expected = embedder.embed_texts(texts)
+
+    def ask(i: int) -> bool:
+        rows = embedder.embed_texts(texts[i : i + 2])
+        query = embedder.embed_query(texts[i])
+        return bool(np.array_equal(rows, expected[i : i + 2]) and np.array_equal(query, expected[i]))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(len(texts) - 1)))
