@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ggufs import write_reranker_gguf
+from ggufs import write_llama_gguf, write_reranker_gguf
 from tiny_bert import write_tiny_bert
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
-from edgemem.llama.embedder import LlamaEmbedder, open_embedder
+from edgemem.llama.embedder import LlamaEmbedder, llama_embed, open_embedder
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.gguf import read_header
 
@@ -296,3 +296,75 @@ def test_eight_threads_get_their_own_vectors(embedder: LlamaEmbedder) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, range(len(texts) - 1)))
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the cosine of two unit vectors."""
+    return float(np.dot(a, b))
+
+
+def test_vectors_are_float32_of_unit_length(embedder: LlamaEmbedder) -> None:
+    """For queries and texts alike."""
+    query = embedder.embed_query("Where are my keys?")
+    rows = embedder.embed_texts(["The keys hang by the door.", "", "a"])
+    assert query.dtype == rows.dtype == np.float32
+    assert (query.shape, rows.shape) == ((384,), (3, 384))
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
+    assert np.linalg.norm(query) == pytest.approx(1, abs=1e-5)
+
+
+def test_prefixes_stand_before_the_text(minilm: Path, embedder: LlamaEmbedder) -> None:
+    """Models that tell questions from texts get what they were trained with."""
+    with LlamaEmbedder(minilm, query_prefix="query: ", text_prefix="passage: ") as prefixed:
+        assert np.array_equal(prefixed.embed_query("cats"), embedder.embed_query("query: cats"))
+        assert np.array_equal(prefixed.embed_texts(["cats"]), embedder.embed_texts(["passage: cats"]))
+
+
+def test_after_close_every_call_says_so(minilm: Path) -> None:
+    """From any thread, also for what is remembered; closing twice is fine, and so is closing unused."""
+    embedder = LlamaEmbedder(minilm)
+    embedder.embed_query("one")
+    embedder.close()
+    embedder.close()
+    assert embedder.closed
+    for call in (
+        lambda: embedder.embed_query("one"),
+        lambda: embedder.embed_texts(["two"]),
+        lambda: embedder.embed_texts([]),
+        lambda: embedder.embed_until(["two"], lambda: False),
+        embedder.warm,
+    ):
+        with pytest.raises(ClosedError, match="was closed"):
+            call()
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ClosedError):
+            pool.submit(call).result()
+    LlamaEmbedder(minilm).close()
+
+
+def test_a_decoder_embeds_too(vocabularies: Path, tmp_path: Path) -> None:
+    """A model that generates gives the mean of its tokens; of no token at all, the zero vector."""
+    write_llama_gguf(tmp_path / "chat.gguf", vocabularies=vocabularies, layers=1, width=32)
+    with LlamaEmbedder(tmp_path / "chat.gguf", n_ctx=64) as embedder:
+        rows = embedder.embed_texts(["hello robot", "", "word " * 1000, "hello robot"])
+    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 0, 1, 1], abs=1e-5)
+    assert np.array_equal(rows[0], rows[3])
+
+
+def test_llama_embed_normalises_and_takes_turns(minilm: Path, embedder: LlamaEmbedder) -> None:
+    """A `Llama` that the caller has becomes a function that several threads may call."""
+    from edgemem.llama.backend import llama
+
+    llm = llama().Llama(
+        str(minilm), embedding=True, n_ctx=256, n_batch=256, n_ubatch=256, n_threads=1, verbose=False
+    )
+    try:
+        embed = llama_embed(llm)
+        texts = ["The keys hang by the door.", "", "half a \ud800 surrogate\0"] * 8
+        with ThreadPoolExecutor(8) as pool:
+            rows = list(pool.map(embed, texts))
+    finally:
+        llm.close()
+    wanted = embedder.embed_texts(texts)
+    assert all(
+        cosine(np.array(row, np.float32), want) > 0.999 for row, want in zip(rows, wanted, strict=True)
+    )

@@ -315,3 +315,23 @@ def test_rounding_does_not_look_like_another_model(tmp_path: Path, clock) -> Non
             store.add_fact("drink", "tea")
             store.search_facts("tea")
     assert embed.texts.count("drink: tea") == 1
+
+
+def test_what_is_forgotten_is_in_neither_file(tmp_path: Path, clock, store: VectorMemoryStore) -> None:
+    """Forgetting erases text and vector at once."""
+    store.add_fact("pin", "rhubarb")
+    store.search_facts("rhubarb")
+    assert store.forget_fact("pin")
+    assert not store.forget_fact("pin")
+    assert store.search_facts("rhubarb") == []
+    assert store.index.database.query("select count(*) from vectors") == [(0,)]
+    assert not [p for p in tmp_path.iterdir() if b"rhubarb" in p.read_bytes()]
+
+
+def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path, clock, embed) -> None:
+    """A closed store says so."""
+    store = VectorMemoryStore(tmp_path / "x.db", embed_fn=embed, clock=clock)
+    store.close()
+    store.close()
+    with pytest.raises(ClosedError, match="closed"):
+        store.search_facts("tea")

@@ -218,3 +218,43 @@ def test_what_held_within_a_time_is_what_of_all_meets_it(tmp_path_factory, said,
                     naive[n, key, value] = max(last, origin), seconds + more
         found = held_within(database, set(keys.values()), times, reader=None)
         assert sorted(found) == sorted((n, key, *held) for (n, key, _), held in naive.items())
+
+
+def test_it_tells_nobody_of_what_is_private(settled):
+    """A version that somebody may not read is neither chosen nor does it push another out."""
+    settled.store.add_fact(
+        "door.code", "7777", scope="user:bob", valid_from=at("2026-03-01"), level="private", owner="bob"
+    )
+    found = settled.recall("What was the door code in March?", reader=Reader("ann"), kinds={"fact"})
+    assert found[0].value == "2222"
+    assert "7777" not in [item.value for item in found]
+
+
+@pytest.mark.parametrize(
+    ("reader", "values"),
+    [
+        (None, {"open to all", "of the house", "of Bob"}),
+        (Reader("bob"), {"open to all", "of the house", "of Bob"}),
+        (Reader("bob", frozenset({"ann"})), {"open to all", "of the house"}),
+        (Reader("ann"), {"open to all", "of the house"}),
+        (Reader(""), {"open to all"}),
+    ],
+)
+def test_what_may_not_be_read_is_not_even_looked_up(robot, reader, values):
+    """Of one key whose versions belong to different people, everybody gets what is theirs, and no time that another's took."""
+    levels = (
+        ("open to all", "shared", None),
+        ("of the house", "household", None),
+        ("of Bob", "private", "bob"),
+    )
+    for n, (value, level, owner) in enumerate(levels):
+        since = at("2026-03-02") + n * DAY
+        robot.store.add_fact(
+            "drawer.holds", value, scope="global", valid_from=since, level=level, owner=owner
+        )
+    said = dict(robot.truth.query("select id, value from facts where id = origin"))
+    keys = set(keys_of(robot.truth, [ref for ref, value in said.items() if value == "of Bob"]).values())
+    month = at("2026-03-01"), at("2026-04-01")
+    found = held_within(robot.truth, keys, [month], reader=reader)
+    assert {said[one.origin] for one in found} == values
+    assert all(one.seconds == DAY for one in found if said[one.origin] != "of Bob")

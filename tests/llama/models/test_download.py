@@ -380,3 +380,20 @@ def test_a_redirect_keeps_the_range(entry: ModelEntry, folder: Path, served: Ser
 def test_a_model_without_a_source_says_how_to_bring_one(entry: ModelEntry, folder: Path) -> None:
     """There is none that we know of."""
     refused(msgspec.structs.replace(entry, web=None), folder, "edgemem models add FILE --as tiny")
+
+
+def test_only_https_is_asked(entry: ModelEntry, folder: Path, served: Served) -> None:
+    """Plain http leads to this machine only."""
+    elsewhere = msgspec.structs.replace(entry, web=Web(kind="https", url="http://192.0.2.1/x.gguf"))
+    refused(elsewhere, folder, "not an https address")
+    assert served.asked == []
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(
+    entry: ModelEntry, folder: Path, served: Served
+) -> None:
+    """The length that the server announces is compared with what is free."""
+    served.more = 9 * 10**18
+    with pytest.raises(DiskFullError, match="free"):
+        fetch_model(entry, folder)
+    assert names(folder) == []

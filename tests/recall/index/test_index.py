@@ -242,3 +242,24 @@ def test_who_speaks_waits_for_one_text(truth, store, index):
     assert index.catch_up() == 9 - taken
     assert {"cup", "word0", "word2", "answer2"} <= words(index)
     check(index)
+
+
+def test_forgotten_before_it_was_indexed(store, index):
+    """A fact that comes and goes between two upkeeps never enters."""
+    store.add_fact("door.code", "xylophone")
+    store.forget_fact("door.code")
+    index.catch_up()
+    assert words(index) == set()
+    check(index)
+
+
+def test_a_deleted_file_is_made_again(tmp_path, truth, store):
+    """Without its file the index starts empty and takes everything once more."""
+    store.add_fact("milk", "empty")
+    with Index(tmp_path / "index.db", truth) as index:
+        index.catch_up()
+    index.path.unlink()
+    with Index(tmp_path / "index.db", truth) as index:
+        assert words(index) == set()
+        index.catch_up()
+        assert words(index) == {"milk", "empti"}

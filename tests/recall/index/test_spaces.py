@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 
 import msgspec
 import pytest
@@ -18,6 +19,8 @@ from edgemem.recall.index.docs import replace_doc
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACTS, read_docs
 from edgemem.recall.recall import Recall
+from edgemem.records import Reader
+from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 
@@ -382,3 +385,88 @@ def test_check_tells_how_far_the_vectors_are(tmp_path):
             assert "2 texts wait for their vectors" in embedder_line(memory)
             assert memory.idle(30)
             assert "wait" not in embedder_line(memory)
+
+
+def test_what_is_forgotten_while_it_is_embedded_gets_no_vector(truth, store, tmp_path):
+    """The model is not waited for, and what it was making is thrown away."""
+
+    class Slow(HashEmbedder):
+        begun, go_on = threading.Event(), threading.Event()
+
+        def embed_texts(self, texts):
+            if "secret" in texts[0]:
+                self.begun.set()
+                assert self.go_on.wait(10)
+            return super().embed_texts(texts)
+
+    store.add_fact("secret", "xylophone")
+    embedder = Slow()
+    with Index(tmp_path / "index.db", truth, embedder=embedder) as index:
+        index.catch_up()
+        thread = threading.Thread(target=index.embed_pending)
+        thread.start()
+        assert embedder.begun.wait(10)
+        store.forget_fact("secret")
+        index.erase()
+        embedder.go_on.set()
+        thread.join()
+        assert count(index, "vectors") == count(index, "docs") == 0
+        check(index)
+
+
+def test_a_long_text_is_found_by_its_end(truth, opened):
+    """Each part of a long text has a vector, and the doc is as near as the best of them; before, its end had none."""
+    told = " ".join(f"Anecdote {n} about the fishing trip with uncle Theodor." for n in range(40))
+    say(truth, 0, f"{told} The spare keys hang behind the boiler.", "I see.")
+    embedder = HashEmbedder(64)
+    with opened(embedder) as index:
+        work(index)
+        assert count(index, "vectors where doc = 1") > 2
+        query = embedder.embed_query("spare keys behind the boiler")
+        pieces = [text for text in embedder.embedded if text != "I see."]
+        assert pieces[-1].endswith("behind the boiler.")
+        near = max(float(embedder.vector_of(piece) @ query) for piece in pieces)
+        assert index.space().cosines(query, [1]) == {1: pytest.approx(near, abs=2e-3)}
+        assert len(index.space().nearest(query, 5)) == 2
+        truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text=""))
+        work(index)
+        check(index)
+    with opened(HashEmbedder(64, name="few"), pieces=2) as index:
+        work(index)
+        assert count(index, "vectors where doc = 1 and space = 3") == 2
+
+
+def test_a_reader_finds_in_a_new_space_only_what_is_theirs(truth, store, opened):
+    """Private is private while vectors are made again, too."""
+    store.add_fact("pin", "zeppelin", scope="user:bob")
+    store.add_fact("door", "umbrella")
+    with opened(HashEmbedder(64, name="old")) as index:
+        work(index)
+    with opened(HashEmbedder(64, name="new")) as index:
+        for _ in range(2):
+            recall = Recall(truth, index, embedder=index.embedder)
+            for reader in (Reader("alice"), Reader(None)):
+                told = recall.recall("zeppelin pin umbrella", reader=reader)
+                assert [item.text for item in told] == ["door: umbrella"]
+            work(index)
+
+
+def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
+    """Erasing a fact reaches the vectors of its past, also in memory."""
+    store.add_fact("milk.kind", "empty zeppelin")
+    hand.advance(60)
+    store.add_fact("milk.kind", "full")
+    with opened(HashEmbedder()) as index:
+        work(index)
+        index.warm()
+        query = index.embedder.embed_query("empty zeppelin")
+        past = index.space(past=True)
+        assert past.nearest(query, 9)
+        assert len(past.packed) == 1
+        store.forget_fact("milk.kind")
+        index.erase()
+        assert len(past.packed) == 0
+        assert count(index, "vectors") == 0
+        assert index.space(past=True).nearest(query, 9) == []
+        assert b"zeppelin" not in bytes_of(index)
+        check(index)

@@ -186,3 +186,13 @@ def test_one_that_is_imported_is_found(tmp_path, clock, hand):
     check(here.index)
     for robot in (there, here):
         robot.close()
+
+
+def test_what_becomes_private_later_closes_it(robot):
+    """The truth has the last word, also where the index knows an older one."""
+    robot.say(0, "where is the ladder", "in the garage")
+    sum_up(robot, TOLD)
+    robot.idle()
+    robot.truth.write(lambda tx: tx.execute("update turns set level = 2, owner = 'alice'"))
+    assert summaries(robot, reader=BOB) == []
+    assert summaries(robot, reader=ALICE) == [TOLD]

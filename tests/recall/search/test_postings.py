@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from math import log
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from edgemem.recall.index.sources import EPISODE, TURN, Doc
 from edgemem.recall.index.state import KEPT, Removals, State, note_removals, trim_removals
 from edgemem.recall.people.phonetics import TermWeight
 from edgemem.recall.search import table
-from edgemem.recall.search.table import ResidentPostings
+from edgemem.recall.search.table import DocTable, ResidentPostings, Row
 from edgemem.recall.search.view import Filter, View
 from edgemem.recall.search.words import Statistics, note_bm25
+from edgemem.records import Reader
 from edgemem.store.db.database import Database
 
 WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
@@ -193,3 +195,77 @@ def test_the_log_of_removals_stays_short(tmp_path):
         database.write(trim_removals)
         assert database.query("select count(*) from removals") == [(KEPT,)]
         assert few.take(9999) is None
+
+
+class Text(NamedTuple):
+    """A text, as far as matching looks at it."""
+
+    id: int
+    kind: int
+    session: int | None
+    turn: int | None
+    level: int
+    owner: str | None
+    past: bool
+    words: tuple[str, ...]
+    shown: bool = True
+    """Whether it may be found."""
+
+    @property
+    def length(self) -> int:
+        """Return how many words it has; none where it may not be found, so that those of others do not count."""
+        return len(self.words) if self.shown else 0
+
+
+def columns_of(texts):
+    """Return texts as columns."""
+    columns = DocTable()
+    for t in texts:
+        who = t.owner
+        columns.append(
+            Row(t.id, t.kind, t.id, t.level, t.owner, who, t.session, t.turn, 0.0, int(t.past), None, None, 0, None, None, t.length)
+        )  # fmt: skip
+    return columns
+
+
+def occurrences(columns, texts, asked):
+    """Return where terms stand."""
+    places = []
+    for term in asked:
+        some = {t.id: t.words.count(term) for t in texts if term in t.words}
+        if some:
+            places.append((term, columns.slots_of(some), np.array(list(some.values()), np.float32)))
+    return places
+
+
+def matched_in(view, where, statistics, weight=1.0):
+    """Return the BM25 of terms that were each said, by text, window and session."""
+    asked = {name: TermWeight(weight, statistics.counts[name]) for name, _, _ in where}
+    note_bm25(view, where, asked, statistics)
+    return view.words, view.window, view.session
+
+
+words = st.lists(st.sampled_from((*WORDS, "x", "y")), max_size=7).map(tuple)
+
+
+def talk(*said, level=0, session=1):
+    """Return messages of one session, one after another."""
+    return [
+        Text(n, TURN, session, n, level, "ann", past=False, words=tuple(text.split()))
+        for n, text in enumerate(said, start=1)
+    ]
+
+
+def beside_hidden(text):
+    """Return what ann finds beside and in the session of what bob said in private."""
+    texts = talk("cup x", text, "kettle", "x", "garden cup")
+    texts[1] = texts[1]._replace(level=2, owner="bob")
+    columns = columns_of(texts)
+    statistics = Statistics(docs=5, terms=9, counts={"cup": 2})
+    where = occurrences(columns, texts, ["cup"])
+    return [each.tolist() for each in matched_in(View(columns, Filter(Reader("ann"))), where, statistics)]
+
+
+def test_the_words_of_a_hidden_text_find_nothing():
+    """Whether somebody else said the word in private, beside a message and in its session, makes no difference."""
+    assert beside_hidden("cup cup cup") == beside_hidden("x x x")
