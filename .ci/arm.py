@@ -39,11 +39,11 @@ LEAST_FACTS = 20  # that were acknowledged when the process is killed
 
 # What a processor can change: bits and bytes of vectors and postings, tokens, locks, threads, and a kill.
 TESTS = (
-    "tests/recall/test_postings.py",
+    "tests/recall/search/test_postings.py",
     "tests/recall/test_vector_store.py",
     "tests/contracts/test_vector_index_contract.py",
     "tests/recall/test_recall.py",
-    "tests/store/test_database.py",
+    "tests/store/db/test_database.py",
     "tests/store/test_turns.py",
     "tests/llama/test_embedder.py::test_eight_threads_get_their_own_vectors",
     "tests/llama/test_embedder.py::test_text_that_is_embedded_gives_way_to_a_turn",

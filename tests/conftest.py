@@ -179,9 +179,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Demo:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Try few examples of each property in `make quick`."""
+    """Try few examples of each property in `make quick`, and see that it needs no model and no other process."""
     if config.getoption("markexpr") == "quick":
         settings.load_profile("quick")
+        config.pluginmanager.register(quick.Watch())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:

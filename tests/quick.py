@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,52 +25,67 @@ HEAVY_IMPORTS = {
 }  # fmt: skip
 """What starts a process or a server, computes with a model, or measures."""
 _SLOW = """
-09_a_real_model_gets_its_prefixes a_broken_index_costs_no_reply
-a_cell_that_holds_what_we_never_wrote_costs_nothing a_changed_pin_is_installed
-a_closed_model_says_so a_damaged_index_costs_no_answer
-a_damaged_session_is_set_aside_and_never_overwritten a_fact_is_stored_or_refused_in_words
-a_forgotten_fact_is_erased_from_the_blocks_that_showed_it a_forgotten_name_has_no_sound_any_more
-a_forgotten_person_leaves_no_byte_and_others_stay
-a_forked_child_is_told_to_open_its_own a_key_of_a_name_has_itself_as_its_key
-a_long_conversation_needs_no_more_memory_than_a_short_one a_megabyte_of_speech_is_summarised_within_its_budget
-a_misheard_name_reaches_what_is_known_of_the_person a_name_that_fell_stays_as_long_as_some_text_has_it
-a_name_that_is_known_is_taken_as_it_was_said a_preference_is_recalled_before_and_after_it_is_indexed
-a_preference_reaches_the_model a_preference_that_changed_is_recalled_with_its_new_value_only
-a_python_with_another_sqlite_is_refused a_question_is_known_in_each_language a_real_model_finds_facts
+a_broken_index_costs_no_reply a_cell_that_holds_what_we_never_wrote_costs_nothing a_changed_pin_is_installed
+a_closed_model_says_so a_fact_is_stored_or_refused_in_words a_forgotten_name_has_no_sound_any_more
+a_forgotten_person_leaves_no_byte_and_others_stay a_forgotten_person_takes_their_last_conversation_along
+a_forked_child_is_told_to_open_its_own a_long_conversation_needs_no_more_memory_than_a_short_one
+a_megabyte_of_speech_is_summarised_within_its_budget a_misheard_name_reaches_what_is_known_of_the_person
+a_name_that_fell_stays_as_long_as_some_text_has_it a_name_that_is_known_is_taken_as_it_was_said
+a_preference_is_recalled_before_and_after_it_is_indexed
+a_preference_that_changed_is_recalled_with_its_new_value_only a_python_with_another_sqlite_is_refused
+a_python_with_the_sqlite_that_is_asked_for_passes a_real_model_finds_facts
 a_set_up_that_broke_off_goes_on_where_it_was
-a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgotten a_time_that_is_none_is_refused
-a_turn_costs_the_same_after_ten_thousand a_whole_home_is_taken_over_once
-a_write_to_files_that_are_gone_is_refused_and_check_says_so any_visible_name_is_a_session_of_its_own
-cleaning_twice_changes_nothing cmake_args_build_and_install_another_wheel each_turn_logs_one_line_of_figures
-endless_template every_look_alike_is_seen_by_the_quick_checks every_prompt_is_whole_wherever_turns_are_cut
+a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgotten a_whole_home_is_taken_over_once
+a_write_to_files_that_are_gone_is_refused_and_check_says_so an_audit_log_loses_the_lines_of_a_person
+an_unknown_common_word_is_nobodys_name each_turn_logs_one_line_of_figures endless_template
+every_look_alike_is_seen_by_the_quick_checks every_prompt_is_whole_wherever_turns_are_cut
 every_test_says_what_it_tests export_import_export_gives_the_same_bytes facts_agree_with_a_naive_model
-functions_of_one_model_take_turns growth_and_lag_follow_the_clock history_holds_what_was_heard_of_each_speech
-hooks_and_recall_know_a_speaker_however_the_name_is_written
+forgetting_a_person_tells_where_the_name_still_stands growth_and_lag_follow_the_clock
 it_is_erased_from_the_index_blocks_tool_results_and_backups it_is_what_plain_python_says
 late_turns_write_no_more_than_early_ones llama_embed_puts_prefixes_before_questions_and_texts
 llama_embed_refuses_a_model_that_gives_no_vector_of_a_text llama_embed_takes_text_of_any_length
-many_threads_ask_while_another_writes memory_finds_what_the_file_does nearly_all_true_neighbours_are_found
-no_summary_has_it nothing_was_told_then of_hundreds_of_versions_that_of_the_month_is_first only_a_yes_is_a_yes
-only_the_tests_build_a_server private_talk_is_no_session_for_others the_answer_is_found_behind_any_number_of_questions
-the_date_of_a_question_chooses_the_version the_file_scores_as_memory_does the_next_cut_is_far
-the_next_prompt_has_what_was_heard the_order_of_messages_does_not_matter the_prompt_is_that_of_the_committed_history
-the_reply_that_plays_is_cut_and_the_prepared_turn_goes_on
-the_tool_forgets_an_episode_by_the_name_that_it_was_found_under
+many_threads_ask_while_another_writes memory_finds_what_the_file_does
+of_hundreds_of_versions_that_of_the_month_is_first only_the_tests_build_a_server
+private_talk_is_no_session_for_others the_tool_forgets_an_episode_by_the_name_that_it_was_found_under
 the_tool_forgets_nothing_that_the_speaker_may_not_erase the_whole_text_can_be_read_in_pieces
 two_people_are_kept_apart_by_the_profile two_spellings_become_one_person
 vectors_are_written_with_the_rows_that_they_belong_to what_compaction_writes_is_recalled
 what_held_within_a_time_is_what_of_all_meets_it what_is_doubted_does_not_depend_on_the_store
-what_is_far_behind_is_not_compared what_is_found_is_what_comparing_all_finds what_is_no_sentence_is_left_alone
-what_is_private_leaves_no_trace_in_a_score what_joins_may_be_read what_no_store_can_take_is_one_sentence
-what_somebody_said_in_private_changes_nothing_for_others what_was_closed_since_it_was_indexed_is_not_recalled
-what_was_saved_last_is_what_is_loaded what_was_told_then_is_found
-whatever_a_tool_gets_and_returns_the_turn_is_kept whatever_happens_a_forgotten_value_stands_nowhere
-whatever_is_called_there_is_an_answer who_asks_how_it_changed_gets_every_value who_looks_for_a_phrase_finds_it
-who_may_read_what_is_what_sql_says whoever_is_said_to_speak_the_turn_is_kept
-without_a_good_backup_such_a_robot_begins_empty_and_says_so
+what_was_closed_since_it_was_indexed_is_not_recalled whatever_a_tool_gets_and_returns_the_turn_is_kept
+whatever_is_called_there_is_an_answer
 """
 SLOW_TESTS = {f"test_{name}" for name in re.findall(r"\w+", _SLOW)}
-"""Tests that load the default model, or start a process, without a name in their module that tells it, or take half a second."""
+"""Tests that open the default model, or start a process, without a name in their module that tells it, or take half a second."""
+
+HEAVY_EVENTS = {"os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "subprocess.Popen"}
+"""What Python tells its audit hooks when a process begins or somebody speaks to a server."""
+MODEL = "all-minilm-l6-v2-q8_0.gguf"
+"""The file of the default embedder, which a home opens unless its profile says otherwise."""
+
+
+class Watch:
+    """Lets a test of `make quick` fail that opens the model, starts a process or speaks to a server after all."""
+
+    def __init__(self) -> None:
+        self._seen: list[str] = []
+        sys.addaudithook(self._see)
+
+    def _see(self, event: str, args: tuple[Any, ...]) -> None:
+        if event in HEAVY_EVENTS or (event == "open" and str(args[0]).endswith(MODEL)):
+            self._seen.append(event)
+
+    def pytest_collection_finish(self) -> None:
+        """Forget what imports did."""
+        self._seen.clear()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        """Blame the test that has just run."""
+        yield
+        seen, self._seen = self._seen, []
+        assert not seen, (
+            f"{item.name} is no quick test ({', '.join(seen)}): tests/by_words.py has a profile without a model"
+        )
 
 
 def is_quick(item: pytest.Function) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from quick import HEAVY_FIXTURES, heavy_names
+from quick import HEAVY_FIXTURES, SLOW_TESTS, TESTS, heavy_names
 
 CI = Path(__file__).resolve().parent.parent / ".ci"
 
@@ -99,6 +99,16 @@ def test_code_tells_what_is_quick(tmp_path: Path, code: str, heavy: bool) -> Non
     (tmp_path / "test_it.py").write_text(code)
     assert ("test_it" in heavy_names(tmp_path / "test_it.py")) == heavy
     assert heavy_names(tmp_path / "test_it.py") >= HEAVY_FIXTURES
+
+
+def test_each_test_that_is_named_as_slow_exists() -> None:
+    """A test that was renamed or removed is removed from the list in `tests/quick.py` too."""
+    defined = {
+        name
+        for path in TESTS.rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)\(", path.read_text("utf-8"))
+    }
+    assert SLOW_TESTS - defined == set()
 
 
 def test_wheels_never_replace_a_folder_of_other_things(wheels: ModuleType, tmp_path: Path) -> None:

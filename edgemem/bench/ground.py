@@ -312,4 +312,4 @@ def tool(name: str, description: str, *arguments: str) -> Tool:
 
 
 KEEP_PLAN = tool("keep_plan", "Write down a plan for somebody.", "text", "who")
-"""The tool of `corpus.conversation`."""
+"""The tool of `session.conversation`."""

@@ -26,7 +26,8 @@ else, and nobody says a word.
 from __future__ import annotations
 
 import json
-from collections import Counter
+import random
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,7 +37,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 import edgemem
-from edgemem.bench.corpus import SPEAKER, Known, askable, known
+from edgemem.bench.corpus import SPEAKER, Known, known
 from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, ticking, tool
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
@@ -231,6 +232,22 @@ def run(
         "many": many,
     }
     return report("prefill", figures, bars)
+
+
+def askable(facts: Sequence[Known], n: int) -> list[Known]:
+    """Return facts of all kinds in turn whose value no other fact has: finding it means finding the fact."""
+    values = Counter(fact.value for fact in facts)
+    kinds: defaultdict[str, list[Known]] = defaultdict(list)
+    for fact in facts:
+        if values[fact.value] == 1:
+            kinds[fact.key.partition(".")[2]].append(fact)
+    rng = random.Random(2)
+    for some in kinds.values():
+        rng.shuffle(some)
+    order = sorted(kinds)
+    rng.shuffle(order)
+    longest = max(map(len, kinds.values()), default=0)
+    return [kinds[kind][i] for i in range(longest) for kind in order if i < len(kinds[kind])][:n]
 
 
 def _figures(turns: Sequence[TurnCost]) -> dict[str, Any]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import edgemem
-from edgemem.bench.corpus import conversation
+from edgemem.bench.corpus import SPEAKER, filled, sentence
 from edgemem.bench.ground import KEEP_PLAN, Robot, bytes_written, real_embedder, refuse_tmpfs, scratch
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, HookResult
+from edgemem.inspect.replay import Line, ScriptedCall
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
@@ -98,3 +102,37 @@ class _SlowModel:
             kept = conversation_of(ctx).accepted
             self.accepted += kept is not None and kept.done() and not kept.cancelled()
         return None
+
+
+def conversation(turns: int, *, seed: int = 3, size: int = 200) -> Iterator[Line]:
+    """Yield turns with one tool call each: four messages of about `size` bytes, each with a word of its own."""
+    rng = random.Random(seed)
+    for i in range(turns):
+        words = own_words(i)
+        plan = {"text": _prose(rng, size - 90, words[1]), "who": filled("{person}", rng)}
+        call = ScriptedCall("keep_plan", plan, _prose(rng, size, words[2]))
+        utterance, answered = _prose(rng, size, words[0]), _prose(rng, size, words[3])
+        yield Line(utterance, speaker=SPEAKER, reply=answered, tools=(call,))
+
+
+def own_words(turn: int) -> tuple[str, str, str, str]:
+    """Return four words, one for each message of a turn, that no other message has."""
+    first, second, third, fourth = (_spelled(turn * 4 + i) for i in range(4))
+    return first, second, third, fourth
+
+
+def _prose(rng: random.Random, size: int, own: str) -> str:
+    parts = [filled(f"The {own} is what {{person}} meant.", rng)]
+    while sum(map(len, parts)) + len(parts) < size - 20:
+        parts.append(sentence(rng))
+    return " ".join(parts)[: size + 20].strip()
+
+
+def _spelled(number: int) -> str:
+    """Spell a number in syllables, so that the full text sees a new word of ordinary length."""
+    syllables = [consonant + vowel for consonant, vowel in product("bdfglmnprt", "aeiou")]
+    out = "z"
+    for _ in range(4):
+        number, digit = divmod(number, len(syllables))
+        out += syllables[digit]
+    return out

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from edgemem.bench import early, footprint, prefill, reboot, session, turn
-from edgemem.bench.corpus import conversation, own_words
 from edgemem.bench.ground import real_tokenizer, refuse_tmpfs
 from edgemem.bench.model import write_model
 from edgemem.bench.prefill import FACTS, TOOLS, Reference, evening, play
+from edgemem.bench.session import conversation, own_words
 from edgemem.errors import InvalidInputError
 
 

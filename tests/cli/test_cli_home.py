@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from by_words import BY_WORDS
 from commands import refused, run
 
 import edgemem
@@ -81,10 +82,10 @@ def test_only_what_is_ours_is_closed_to_others(tmp_path: Path) -> None:
         home.chmod(0o755)
         if not closed:
             (home / "lost+found").mkdir()
-        edgemem.open(home, worker=False).close()
+        edgemem.open(home, profile=BY_WORDS, worker=False).close()
         assert home.stat().st_mode & 0o777 == (0o700 if closed else 0o755)
     (tmp_path / "ready").chmod(0o755)
-    edgemem.open(tmp_path / "ready", worker=False).close()
+    edgemem.open(tmp_path / "ready", profile=BY_WORDS, worker=False).close()
     assert (tmp_path / "ready").stat().st_mode & 0o777 == 0o700
 
 

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from by_words import BY_WORDS
 from commands import refused, run
 
 import edgemem
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def home(tmp_path: Path) -> Path:
     """Return a home with a note and a section."""
     home = tmp_path / "home"
-    with edgemem.open(home, worker=False) as memory:
+    with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         memory.notes.append("The oven runs hot.")
         memory.notes.append("- milk\n- tea", heading="Shopping")
     return home
@@ -73,7 +74,7 @@ def test_notes_cannot_steer_the_terminal(home: Path) -> None:
 
 def test_a_line_is_as_old_as_its_section(home: Path) -> None:
     """The date behind a heading says when a line was noted; a date that does not exist is none."""
-    with edgemem.open(home, worker=False) as memory:
+    with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         memory.notes.path.write_text(
             "## Trip (2020-05-06 07:08)\n- sold the canoe\n## Trip (2020-99-99 07:08)\n- bought a kayak\n",
             encoding="utf-8",

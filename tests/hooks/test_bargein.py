@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_words import BY_WORDS
 from counts import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -463,7 +464,7 @@ def test_who_was_cut_off_alone_is_told_when_next_that_person_speaks(tmp_path: Pa
     """Whoever may not read that turn is told nothing, and does not use the line up."""
     model = Model("One two three four.", "Hello Bob.")
     for n in range(2):
-        with edgemem.open(tmp_path, worker=False) as memory:
+        with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
             loop = AgentLoop(model, hooks=memory.hooks(session_id="k"))
             if n == 0:
                 loop.run("secret", speaker="alice", private=True)

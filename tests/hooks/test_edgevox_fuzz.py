@@ -130,7 +130,7 @@ class Account:
 @pytest.mark.long
 def test_random_talks_are_kept_as_they_were(memory: Memory) -> None:
     """Of 2,000 talks each turn has its speaker, its words and its end, and prompts only grow."""
-    for case in range(cases(2000, of=50)):
+    for case in range(cases(2000)):
         account = Account(memory, random.Random(case), f"talk-{case}")
         for n in range(account.chance.randrange(1, 8)):
             account.say(n)

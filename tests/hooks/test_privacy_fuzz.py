@@ -370,7 +370,7 @@ def test_nobody_is_told_what_is_not_for_them(
     """Thousands of steps with people, strangers, listeners, tools, new epochs and restarts: not one secret goes astray."""
     caplog.set_level(logging.INFO, logger="edgemem.turn")
     with House(tmp_path / "home", 14, caplog) as house:
-        for _ in range(cases(STEPS, of=30)):
+        for _ in range(cases(STEPS)):
             house.step()
         house.look()
         ((turns, epochs),) = house.memory.database.query(

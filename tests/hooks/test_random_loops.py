@@ -312,7 +312,7 @@ def test_each_word_stays_its_speakers(memory: Memory, caplog: pytest.LogCaptureF
     caplog.set_level(logging.ERROR, "edgemem")  # each of thousands of registries warns once
     words: dict[str, Word] = {}
     talks: list[Talk] = []
-    for case in range(cases(10_000, of=50)):
+    for case in range(cases(10_000)):
         dice = random.Random(case)
         talk = Talk(memory, dice, words, f"talk {case}")
         for n in range(dice.randint(2, 7)):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_words import BY_WORDS
 from ggufs import write_llama_gguf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -115,7 +116,7 @@ def test_no_word_that_was_said_stored_or_shown_is_logged(
 ) -> None:
     """Whatever is talked about and by whom, the line holds numbers under fixed names only."""
     lines.records.clear()
-    with tempfile.TemporaryDirectory() as home, edgemem.open(home, worker=False) as memory:
+    with tempfile.TemporaryDirectory() as home, edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         memory.store.add_fact(key, value)
         loop = AgentLoop(Model(otherwise=reply), hooks=memory.hooks(session_id=session, speaker=who))
         loop.run(f"{said} {key}?", heard=Heard(speaker=who, room=said))
@@ -132,7 +133,7 @@ def test_no_word_that_was_said_stored_or_shown_is_logged(
 
 def test_a_thrown_away_turn_is_not_logged(tmp_path: Path, lines: Lines) -> None:
     """What was prepared and aborted leaves no line; what failed leaves one that says so."""
-    with edgemem.open(tmp_path, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks())
         loop.prepare("Half a sent")
         loop.abort()

@@ -242,7 +242,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @pytest.mark.long
-@settings(max_examples=cases(4000, of=50), deadline=None, database=None)
+@settings(max_examples=cases(4000), deadline=None, database=None)
 @given(st.lists(steps, max_size=3))
 def test_the_prompt_is_that_of_the_committed_history(house: House, orders: list[Step | str]) -> None:
     """What was dropped was never shown, and what was shown stands byte for byte where it was put."""

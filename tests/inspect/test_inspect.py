@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from by_words import BY_WORDS
 from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -166,12 +167,12 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
 
 def test_notes_that_are_closed_to_the_voice_are_named(tmp_path: Path) -> None:
     """Whoever wonders why NOTES.md is not there is told, and what opens it; a recognised speaker has it."""
-    with edgemem.open(tmp_path, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         memory.notes.append("The oven runs hot.")
         said = "NOTES.md is for recognised speakers and was left out, because nobody knows who speaks ([notes] level)."
         assert said in look(memory, "Hello.", speaker=None).notes
         assert said not in look(memory, "Hello.", speaker="Ann").notes
-    profile = Profile(notes=NotesSettings(level="shared"))
+    profile = Profile(llama=BY_WORDS.llama, notes=NotesSettings(level="shared"))
     with edgemem.open(tmp_path, profile=profile, worker=False) as memory:
         found = look(memory, "Hello.", speaker=None)
         assert (said in found.notes, any("oven" in line.text for line in found.note_lines)) == (False, True)
@@ -280,7 +281,7 @@ def test_of_the_hooks_that_are_not_asked_only_the_users_are_named(tmp_path: Path
         def __call__(self, point: str, ctx: object, payload: object) -> None:
             raise AssertionError("it may store something")
 
-    with edgemem.open(tmp_path, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         said = [note for note in look(memory, "Hello.").notes if "was not asked" in note]
         assert said == []
         hooks = [*memory.hooks(session_id="hall", speaker="Ann", tokenizer=WordTokenizer()), Weather()]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 import edgemem
-from edgemem.bench.corpus import conversation
 from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_embedder, real_tokenizer, scratch, ticking
 from edgemem.bench.report import at_most, median, percentile, report, say
+from edgemem.bench.session import conversation
 from edgemem.config import Profile
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.bench.corpus import conversation, known, sentences
+from edgemem.bench.corpus import known, sentences
+from edgemem.bench.session import conversation
 from edgemem.store.db.database import Database
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import edgemem
-from edgemem.bench.corpus import conversation, known, own_words
+from edgemem.bench.corpus import known
 from edgemem.bench.ground import (
     KEEP_PLAN,
     Robot,
@@ -20,6 +20,7 @@ from edgemem.bench.ground import (
     ticking,
 )
 from edgemem.bench.report import at_most, median, report, say
+from edgemem.bench.session import conversation, own_words
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Prompt

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import edgemem
-from edgemem.bench.corpus import SPEAKER, conversation
+from edgemem.bench.corpus import SPEAKER
 from edgemem.bench.ground import quiet, scratch
 from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, percentile, report, say, timed_ms
+from edgemem.bench.session import conversation
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of

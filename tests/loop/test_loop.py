@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_words import BY_WORDS
 
 import edgemem
 from edgemem.errors import InvalidInputError
@@ -160,7 +161,7 @@ def test_silence_is_refused_before_anything_happens(text: str) -> None:
 @pytest.mark.parametrize("speaker", [0, 1])
 def test_a_speaker_may_be_a_number(tmp_path: Path, speaker: int) -> None:
     """Recognisers that only tell voices apart number them; what a number says is its own, and a reply comes."""
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         model = Model(
             Reply("", (ToolCall("remember_fact", {"key": "tea", "value": "green", "scope": "me"}),))
         )

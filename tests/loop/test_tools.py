@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from agreed import after_a_yes
+from by_words import BY_WORDS
 from hash_embedder import HashEmbedder
 from tool_robot import Robot, of
 
@@ -373,7 +374,9 @@ def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemo
 )
 def test_the_profile_says_where_facts_go(tmp_path: Path, clock, level: Any, scope: str) -> None:
     """A fact without a scope is as open as what is said aloud; a stranger's is shared."""
-    profile = Profile(memory=MemorySettings(default_level=level), tools=ToolSettings(max_chars=5))
+    profile = Profile(
+        llama=BY_WORDS.llama, memory=MemorySettings(default_level=level), tools=ToolSettings(max_chars=5)
+    )
     with edgemem.open(tmp_path / "home", profile=profile, clock=clock, worker=False) as memory:
         robot = Robot(memory, speaker="alice")
         robot.turn("remember tea", "remember_fact", speaker=None, key="drink", value="tea")

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from by_words import BY_WORDS
 from talking import Model, opened
 
 import edgemem
@@ -65,7 +66,7 @@ def test_an_argument_of_recall_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize("restore", ["oldest", "", True])
 def test_an_argument_that_makes_no_sense_is_refused(tmp_path: Path, restore: Any) -> None:
     """A lost truth is restored from the newest backup or by nobody."""
-    refused(lambda: edgemem.open(tmp_path, restore=restore, worker=False), "newest")
+    refused(lambda: edgemem.open(tmp_path, profile=BY_WORDS, restore=restore, worker=False), "newest")
 
 
 def test_none_is_the_default_and_zero_is_nothing(memory: Memory) -> None:

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from by_words import BY_WORDS
 from hash_embedder import HashEmbedder
 
 import edgemem
@@ -52,7 +53,7 @@ def loop_of(memory: Memory, *, session: str = "kitchen", speaker: str | None = "
 
 def test_closing_twice_is_fine_and_use_after_close_is_an_error(tmp_path: Path) -> None:
     """A closed memory says so."""
-    memory = edgemem.open(tmp_path / "home", worker=False)
+    memory = edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False)
     memory.close()
     memory.close()
     with pytest.raises(ClosedError, match="closed"):
@@ -78,13 +79,13 @@ def test_a_session_goes_on_after_a_restart(tmp_path: Path, clock: Clock) -> None
     texts = [f"number {i} is my favourite" for i in range(6)]
 
     def run(home: Path, restart: bool) -> list[object]:
-        memory = edgemem.open(home, clock=clock, worker=False)
+        memory = edgemem.open(home, profile=BY_WORDS, clock=clock, worker=False)
         memory.store.add_fact("tea", "black", scope="household")
         loop = loop_of(memory)
         for i, text in enumerate(texts):
             if restart and i == 3:
                 memory.close()
-                memory = edgemem.open(home, clock=clock, worker=False)
+                memory = edgemem.open(home, profile=BY_WORDS, clock=clock, worker=False)
                 loop = loop_of(memory)
             result = loop.run(text)
         memory.close()
@@ -153,11 +154,11 @@ def test_a_failing_recall_shows_nothing_private(memory: Memory, monkeypatch: pyt
 
 def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) -> None:
     """What had been said before a crash is there, marked, and the next prompt is legal."""
-    with edgemem.open(tmp_path, clock=clock, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, clock=clock, worker=False) as memory:
         loop = loop_of(memory)
         loop.prepare("remember the milk")
         memory.database.flush()
-    with edgemem.open(tmp_path, clock=clock, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, clock=clock, worker=False) as memory:
         loop = loop_of(memory)
         result = loop.run("what did I say?")
         first, second = memory.sessions.journal.read_turns("kitchen")
@@ -183,7 +184,7 @@ def test_no_file_of_the_home_is_world_readable_under_an_open_umask(tmp_path: Pat
     """Directories are 0700 and files 0600, whatever the caller's umask."""
     before = os.umask(0)
     try:
-        with edgemem.open(tmp_path / "home", worker=False) as memory:
+        with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
             memory.store.add_fact("a", "b")
             memory.notes.append("c")
             folders = {stat.S_IMODE(p.stat().st_mode) for p in (tmp_path / "home").rglob("*") if p.is_dir()}
@@ -195,7 +196,7 @@ def test_no_file_of_the_home_is_world_readable_under_an_open_umask(tmp_path: Pat
 
 def test_a_voice_that_nobody_recognised_is_not_the_operator(tmp_path):
     """`speaker=None`, as a recogniser gives it, reads only what is shared; nothing given reads everything."""
-    with edgemem.open(tmp_path, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         memory.store.add_fact("pin", "4711", scope="user:alice")
         memory.store.add_fact("fridge.contents", "six eggs", scope="env:kitchen")
         assert [item.key for item in memory.recall("pin")] == ["pin"]

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from by_words import BY_WORDS
 
 import edgemem
 from edgemem import preload
 from edgemem.cli.options import truth_alone
-from edgemem.config import Profile
 from edgemem.errors import StoreError
 
 _NOTED = """
@@ -86,9 +86,8 @@ def test_after_idle_time_a_question_waits_for_nothing(noted: dict[str, Any]) -> 
 @pytest.mark.parametrize("hear", [False, True])
 def test_somebody_who_begins_to_speak_or_silence_lays_it_in(tmp_path: Path, hear: bool) -> None:
     """The worker begins by itself once a memory is open, and whoever speaks first need not have waited for it."""
-    plain = Profile()
-    settle_s = 60.0 if hear else 0.0
-    profile = msgspec.structs.replace(plain, idle=msgspec.structs.replace(plain.idle, settle_s=settle_s))
+    idle = msgspec.structs.replace(BY_WORDS.idle, settle_s=60.0 if hear else 0.0)
+    profile = msgspec.structs.replace(BY_WORDS, idle=idle)
     made: list[str] = []
     # Before the worker looks for what is to be made: it looks again only when something wakes it.
     preload.later(lambda: made.append("made"))
@@ -112,6 +111,6 @@ def test_what_was_opened_is_closed_where_the_next_cannot_be(
     with monkeypatch.context() as patched:
         patched.setattr("edgemem.memory.files.Index", broken)
         with pytest.raises(StoreError, match="no index"):
-            edgemem.open(tmp_path, worker=False)
+            edgemem.open(tmp_path, profile=BY_WORDS, worker=False)
     with truth_alone(tmp_path) as truth:
         assert truth.is_sound()

@@ -477,7 +477,7 @@ def test_which_profile_is_followed(tmp_path: Path, given: str) -> None:
 def test_a_broken_hook_file_is_named(tmp_path: Path, text: str, says: str) -> None:
     """A home whose profile names a broken hook does not open, or gives no hooks where it returns something else."""
     _saved(tmp_path / "hooks" / "bad.py", text)
-    _saved(tmp_path / "edgemem.toml", "[hooks]\nfiles = ['bad.py']\n")
+    _saved(tmp_path / "edgemem.toml", "[llama]\nembedder = ''\n[hooks]\nfiles = ['bad.py']\n")
     with pytest.raises(ConfigError, match=says), edgemem.open(tmp_path, worker=False) as memory:
         memory.hooks()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from by_words import BY_WORDS
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def test_a_doubt_is_about_its_own_time(store):
 
 def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(tmp_path):
     """The value that holds is found, with the other one marked beside it; once settled, it is not marked any more."""
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         memory.store.add_fact("doctor", "comes on monday")
         memory.store.add_fact("doctor", "comes on friday", heard=BADLY)
         (hits,) = memory.recall("when does the doctor come?", speaker="mai", k=1)

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from by_words import BY_WORDS
 from click.testing import CliRunner
 from talkers import Listener
 
@@ -140,11 +141,11 @@ def test_two_people_are_kept_apart_by_the_profile(home: Path) -> None:
 def test_what_was_heard_badly_stays_a_doubt(tmp_path: Path) -> None:
     """Joined histories follow the rule of add_fact: what was heard badly replaces nothing that was heard well."""
     home = tmp_path / "home"
-    with edgemem.open(home, worker=False) as memory:
+    with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         memory.store.add_fact("tea", "black", scope="user:Alice", heard=Heard("Alice", asr_confidence=0.9))
         memory.store.add_fact("tea", "slack", scope="user:alice2", heard=Heard("alice2", asr_confidence=0.2))
     aged(home, {"alice2": "alice"})
-    with edgemem.open(home, worker=False) as memory:
+    with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         assert told(memory, "alice") == {"tea": {"black"}}
         assert [doubt.value for doubt in memory.store.doubts(reader=Reader("alice"))] == ["slack"]
 
@@ -152,10 +153,10 @@ def test_what_was_heard_badly_stays_a_doubt(tmp_path: Path) -> None:
 def test_a_name_with_spaces_finds_its_person(tmp_path: Path) -> None:
     """What stands under "user: Mara", which nobody could read, is Mara's."""
     home = tmp_path / "home"
-    with edgemem.open(home, worker=False) as memory:
+    with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         memory.store.add_fact("pin", "4711", scope="user:Mara2")
     aged(home, {"Mara2": " Mara"})
-    with edgemem.open(home, worker=False) as memory:
+    with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
         assert told(memory, "mara") == {"pin": {"4711"}}
         assert {fact.scope for fact in memory.store.facts()} == {"user:Mara"}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_words import BY_WORDS
 from click.testing import CliRunner
 from counts import LONG
 from talkers import Listener
@@ -42,7 +43,7 @@ UNKNOWN = {"MARA": "user:MARA", "kitchen": "env:kitchen", "session:7": "user:NAM
 @pytest.fixture
 def memory(tmp_path: Path) -> Any:
     """Return a new memory without a worker."""
-    with edgemem.open(tmp_path / "home", worker=False) as opened:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
         yield opened
 
 
@@ -217,11 +218,11 @@ def test_an_erased_fact_leaves_no_name(memory: Memory) -> None:
 
 def test_an_import_takes_names_as_they_are_written_here(tmp_path: Path) -> None:
     """What was exported under another spelling is the same person's here, and a second time adds nothing."""
-    with edgemem.open(tmp_path / "there", worker=False) as beside:
+    with edgemem.open(tmp_path / "there", profile=BY_WORDS, worker=False) as beside:
         beside.store.add_fact("shoe size", "39", scope="user:ZOË", heard=Heard("ZOË"))
         beside.store.set_preference("light", "dim", scope="user:ZOË")
         lines = [line.encode() for line in beside.export()]
-    with edgemem.open(tmp_path / "here", worker=False) as here:
+    with edgemem.open(tmp_path / "here", profile=BY_WORDS, worker=False) as here:
         here.store.add_fact("pin", "4711", scope="user:Zoë")
         assert here.import_lines(lines).refused == []
         assert values(here.store.facts(reader=Reader("zoë"))) == {"39", "4711"}

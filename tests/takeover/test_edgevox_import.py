@@ -11,6 +11,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from by_words import BY_WORDS
 
 import edgemem
 from edgemem.clock import Clock
@@ -93,7 +94,7 @@ def memory(tmp_path):
     """Return an empty memory."""
     wall = START + 1e8
     clock = Clock(wall=lambda: wall, monotonic=lambda: 0.0)
-    with edgemem.open(tmp_path / "home", worker=False, clock=clock) as opened:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False, clock=clock) as opened:
         yield opened
 
 

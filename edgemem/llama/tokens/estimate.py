@@ -60,7 +60,7 @@ _SYNTAX = re.compile(r"[{}\[\]()<>=;_\"/|&$#*\\]")
 # What a word of Latin letters takes: at least, from which letter on more, how much for each, and for each letter
 # with an accent. Vocabularies hold most English words whole, but few names ("name": a capital within an English
 # sentence); those of the large languages of Western Europe they cut into pieces of four letters, others into three.
-# Set on the texts of tests/llama/test_estimate.py; `make lab ARGS=estimate` holds them against texts that were not used.
+# Set on the texts of tests/llama/tokens/test_estimate.py; `make lab ARGS=estimate` holds them against texts that were not used.
 _WORDS = {
     "english": (1.0, 8, 0.25, 0.25),
     "name": (1.0, 4, 0.3, 0.4),

@@ -29,8 +29,9 @@ SMALL_TALK = (
 
 
 @pytest.fixture(params=["all-minilm-l6-v2", ""], ids=["with MiniLM", "by words"])
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def home(request: pytest.FixtureRequest, tmp_path: Path, minilm: Path) -> Path:
     """Return a home with the default embedder, or without any."""
+    assert minilm
     path = tmp_path / "home"
     path.mkdir()
     (path / "edgemem.toml").write_text(f'[llama]\nembedder = "{request.param}"\n', encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from by_words import BY_WORDS
 
 import edgemem
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints, statements
@@ -13,7 +14,7 @@ from edgemem.store import facts
 @pytest.fixture
 def memory(tmp_path, clock):
     """Return an empty memory with a clock that a hand moves."""
-    with edgemem.open(tmp_path / "home", clock=clock, worker=False) as memory:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, clock=clock, worker=False) as memory:
         yield memory
 
 

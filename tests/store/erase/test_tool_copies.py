@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_words import BY_WORDS
 from click.testing import CliRunner
 from talkers import Listener, files_with
 
@@ -74,7 +75,7 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
 
 def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
     """The ids that the model generated for a call would spell the value out."""
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         _remembered(memory)
         memory.forget("pin", scope="household")
         rows = memory.database.query("select tokens, extra from messages where extra like '%tool_calls%'")
@@ -84,7 +85,7 @@ def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
 
 def test_what_a_person_said_stays(tmp_path: Path) -> None:
     """A turn in a person's own words is theirs to be forgotten, and no copy of ours; so is another tool's result."""
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         loop, model = _remembered(memory)
         model.calls("open_door", pin=SECRET)
         loop.run(f"my pin is {SECRET}", speaker="alice")
@@ -98,7 +99,7 @@ def test_what_a_person_said_stays(tmp_path: Path) -> None:
 def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
     """Lines of the memory's tools leave stored summaries, and those that a running conversation still makes."""
     summary = f"Alice: Good morning.\nremember_fact -> Remembered: pin: {SECRET}.\nlights -> on"
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         loop, _ = _remembered(memory)
         memory.database.write(lambda tx: append_epoch(tx, Epoch("k", 1, summary)))
         memory.forget("pin", scope="household")

@@ -435,7 +435,7 @@ def test_addresses(text: str, host: str, port: int, file: str) -> None:
     assert (found.host, found.port, found.file) == (host, port, file)
 
 
-REFUSED = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "addresses.toml").read_bytes())
+REFUSED = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "addresses.toml").read_bytes())
 
 
 @pytest.mark.parametrize(

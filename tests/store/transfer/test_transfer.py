@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from by_words import BY_WORDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -420,7 +421,7 @@ def test_a_long_conversation_needs_no_more_memory_than_a_short_one(homes):
 def test_a_turn_that_was_accepted_first_is_exported(tmp_path: Path) -> None:
     """The newest turn goes with an export, also where its messages are older than its commit."""
     turn = Turn("hall", 0, (StoredMessage("user", "hello"),))
-    with edgemem.open(tmp_path / "home", worker=False) as memory:
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         memory.database.write(lambda tx: turns.begin_turn(tx, "hall", 0, turn))
         memory.database.write(lambda tx: turns.commit_turn(tx, turn))
         assert sum('"record":"turn"' in line for line in memory.export()) == 1

@@ -47,7 +47,7 @@ class Questions(msgspec.Struct):
 
 
 QUESTIONS = msgspec.toml.decode(
-    (Path(__file__).parents[1] / "data" / "time_questions.toml").read_bytes(), type=dict[str, Questions]
+    (Path(__file__).parents[2] / "data" / "time_questions.toml").read_bytes(), type=dict[str, Questions]
 )
 
 

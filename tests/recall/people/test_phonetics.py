@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.bench import corpus
+from edgemem.bench.corpus import known
+from edgemem.bench.prefill import askable
 from edgemem.recall.index.sources import split_key
 from edgemem.recall.people.names import people_heard, with_names, with_people
 from edgemem.recall.people.phonetics import nearest, sounds_heard, sounds_near, sounds_of
@@ -114,10 +115,10 @@ def test_an_unknown_common_word_is_nobodys_name(memory):
 
 def test_questions_about_what_is_known_are_taken_as_they_were_said():
     """Of hundreds of questions among many facts none is changed, with and without capitals."""
-    known = corpus.known(3000)
-    stems = {term for fact in known for term in terms(f"{spell_out(fact.key)} {fact.value}")}
-    names = {word for fact in known for word in (split_key(fact.key)[0] or "").split()}
-    for fact in corpus.askable(known, 200):
+    facts = known(3000)
+    stems = {term for fact in facts for term in terms(f"{spell_out(fact.key)} {fact.value}")}
+    names = {word for fact in facts for word in (split_key(fact.key)[0] or "").split()}
+    for fact in askable(facts, 200):
         for question in (fact.question, fact.question.lower()):
             unknown = set(terms(question)) - stems
             assert with_names(question, unknown, names=names, database=None) == question

@@ -85,7 +85,7 @@ def test_refusal_is_one_sentence() -> None:
         template.render([{"role": "user", "content": "one"}])
 
 
-ODD = msgspec.toml.decode((Path(__file__).parents[1] / "data" / "templates.toml").read_bytes())
+ODD = msgspec.toml.decode((Path(__file__).parents[2] / "data" / "templates.toml").read_bytes())
 
 
 @pytest.mark.parametrize("silent", ODD["silent"])

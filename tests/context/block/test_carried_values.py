@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from by_words import BY_WORDS
 from commands import run
 
 import edgemem
@@ -210,7 +211,7 @@ def test_an_export_carries_them_too(robot: Robot, tmp_path: Path) -> None:
     robot.chat()
     lines = list(robot.memory.export())
     assert any('"carried"' in line for line in lines)
-    with edgemem.open(tmp_path / "other", worker=False) as other:
+    with edgemem.open(tmp_path / "other", profile=BY_WORDS, worker=False) as other:
         other.import_lines(line.encode() for line in lines)
         taken = latest_epoch(other.database, "k")
         here = latest_epoch(robot.memory.database, "k")

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from by_words import BY_WORDS
 from counts import LONG
 from talkers import Listener, files_with
 
@@ -31,7 +32,7 @@ from edgemem.store.turn_steps import DropErased
 
 
 def forget_from_another_process(memory: edgemem.Memory) -> None:
-    with edgemem.open(memory.home, worker=False) as other:
+    with edgemem.open(memory.home, profile=BY_WORDS, worker=False) as other:
         other.forget("gate.code")
 
 
@@ -46,7 +47,7 @@ WAYS: dict[str, Callable[[edgemem.Memory], object]] = {
 def test_a_forgotten_value_is_told_to_no_model_and_stands_in_no_file(tmp_path: Path, way: str) -> None:
     """The model is asked not to use what it has read, without the value; that line is stored nowhere either."""
     for run in range(2):
-        with edgemem.open(tmp_path, worker=False) as memory:
+        with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
             agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
             if run == 0:
                 memory.store.add_fact("gate.code", "YETI4711")
@@ -66,7 +67,7 @@ def test_a_forgotten_value_is_told_to_no_model_and_stands_in_no_file(tmp_path: P
 
 def test_of_a_forgotten_person_not_even_the_key_is_said(tmp_path: Path) -> None:
     """That person's model is told that a value above is gone, and nobody else's is told anything."""
-    with edgemem.open(tmp_path, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k"))
         for key in ("diet", "shoes"):
             memory.store.add_fact(key, "VEGANX", scope="user:alice")
@@ -85,7 +86,7 @@ def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -
     """A block quotes turns; it is erased with the conversation, or the person, that it quotes."""
     for way in ("person", "session"):
         home = tmp_path / way
-        with edgemem.open(home, worker=False) as memory:
+        with edgemem.open(home, profile=BY_WORDS, worker=False) as memory:
             kitchen = AgentLoop(Listener(), hooks=memory.hooks(session_id="kitchen"))
             kitchen.run("we hid the ZEBRA9 tickets in the flour tin", speaker="alice")
             hall = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="hall"))
@@ -101,7 +102,7 @@ def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -
 
 def test_a_value_that_comes_after_an_erased_one_is_told_without_it(tmp_path: Path) -> None:
     """The value before is history only where it was not erased."""
-    with edgemem.open(tmp_path, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
         for kind in ("fact", "preference"):
             put = memory.store.add_fact if kind == "fact" else memory.store.set_preference
@@ -144,7 +145,7 @@ def test_stores_by_hand_forget_as_well(tmp_path: Path, stores: str) -> None:
 
 def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_path: Path) -> None:
     """The transaction of the turn looks once more, since another process may have been quicker."""
-    with edgemem.open(tmp_path, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         memory.store.add_fact("gate.code", "YETI4711")
         before = last_forgotten(memory.database)
         said = (StoredMessage("user", "the gate code?"), StoredMessage("assistant", "Well."))
@@ -159,7 +160,7 @@ def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_pa
 
 def test_a_doubt_goes_with_its_fact(tmp_path: Path) -> None:
     """What was perhaps misheard stands in blocks of its own, and is erased there too."""
-    with edgemem.open(tmp_path, worker=False) as memory:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         agent = AgentLoop(model := Listener(), hooks=memory.hooks(session_id="k", speaker="alice"))
         memory.store.add_fact("gate.code", "WELLX1", heard=Heard("alice", asr_confidence=0.9))
         memory.store.add_fact("gate.code", "BADX2", heard=Heard("alice", asr_confidence=0.1))

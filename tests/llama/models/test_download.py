@@ -24,7 +24,7 @@ from edgemem.llama.models.catalog import ModelEntry, Web, check_file, read_pin, 
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import fetch_model
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
