@@ -275,7 +275,7 @@ def to_carry(shown: Iterable[BlockLine], stays: Collection[About]) -> list[Block
     """Return what of the values told in turns that leave the prompt may be carried, the newest first.
 
     Args:
-        told: what was shown, oldest first.
+        shown: what was told, oldest first.
         stays: what is told in the turns that stay.
     """
     newest: dict[About, BlockLine] = {}
