@@ -158,9 +158,9 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
         assert blocks[1] == ""
         assert "quarry" in blocks[2]
         # As long as the turn is remembered, its blocks stand in the file; with it they go.
-        memory.forget_session("hall")
+        memory.forget(session="hall")
         assert "cherry trees" not in str(
-            memory.database.query("select block from turns where block is not null")
+            memory.diagnostics.database.query("select block from turns where block is not null")
         )
 
 
