@@ -346,7 +346,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words that say nothing about what a text is about, as they are written; of Chinese, signs that bind others."""
     stop_bare: WordSet = WordSet()
     """Those which tell the language of a text that is written without accents, where some words mean something else so."""
-    telling: WordSet = WordSet()
+    content: WordSet = WordSet()
     """Words that tell something, though without their accents they are stop words."""
     foreign: WordSet = WordSet()
     """Stop words that another language or a name may have as well: "Will Ann come?", "Has he a son?"."""

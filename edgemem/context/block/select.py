@@ -120,13 +120,13 @@ def least_scores(recalled: Iterable[Recalled], floors: Floors, *, closing: Closi
 
     How likely it is that any helps, the best of all tells, also if it only asks; what is near, the best that tells anything.
     """
-    best, telling, beside = 0.0, 0.0, False
+    best, nearest, beside = 0.0, 0.0, False
     for item in sorted((item for item in recalled if not item.safety), key=lambda item: -item.score):
         best = max(best, item.score)
         if not only_asks(item):
-            telling, beside = item.score, item.kind in VALUES
+            nearest, beside = item.score, item.kind in VALUES
             break
-    return Least(telling if best >= floors.any else math.inf, beside, floors, closing)
+    return Least(nearest if best >= floors.any else math.inf, beside, floors, closing)
 
 
 def only_asks(item: Recalled) -> bool:

@@ -21,7 +21,7 @@ import msgspec
 from edgemem.languages.words import Words, all_words, small, templates
 from edgemem.preload import Pattern, provided
 from edgemem.recall.dates.lexicon import date_words, fold
-from edgemem.recall.text.analyse import MAX_CHARS, empty_signs, empty_words, plain_words, stem, stemmed
+from edgemem.recall.text.analyse import MAX_CHARS, empty_signs, plain_words, stem, stemmed, stop_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -219,7 +219,7 @@ def _left(text: str, words: Words, language: str) -> tuple[frozenset[str], ...] 
     for token in _TOKEN.findall(text.replace(_NAMED, " ")):
         plain = next(iter(plain_words(token)), "")
         stems = frozenset((stem(plain), stem(plain, language) if stemmed(language) else plain))
-        if plain and not (token in empty_words(language) if accented else stems & _empty(language)):
+        if plain and not (token in stop_words(language) if accented else stems & _empty(language)):
             left.append(stems)
     return tuple(left) if len(left) <= words.word_length else None
 
@@ -229,7 +229,7 @@ def _empty(language: str) -> frozenset[str]:
     """Return the stems of those words of a language that tell nothing; without accents, so that some Vietnamese ones mean another."""
     words = all_words()[language]
     listed = [item for some in (words.speech, words.done, words.little) for item in some.items]
-    empty = empty_signs() if language == "zh" else empty_words(language)
+    empty = empty_signs() if language == "zh" else stop_words(language)
     plain = [word for item in (*empty, *listed) for word in plain_words(item)]
     if not stemmed(language):
         return frozenset(plain)

@@ -70,7 +70,7 @@ class _Tables(NamedTuple):
     shared: frozenset[str]
     """and those of them that do so only beside others."""
     letters: dict[str, Pattern]
-    telling: dict[str, frozenset[str]]
+    content: dict[str, frozenset[str]]
     signs: frozenset[str]
 
 
@@ -90,7 +90,7 @@ def _tables() -> _Tables:
         {code: words.stop_bare.words or plain[code] for code, words in others.items()},
         english.union(*(words.foreign.words for words in others.values())),
         {code: Pattern(f"[{words.letters}]" if words.letters else "(?!)") for code, words in others.items()},
-        {code: words.telling.words for code, words in languages.items()},
+        {code: words.content.words for code, words in languages.items()},
         all_words()["zh"].stop.words,
     )
 
@@ -138,7 +138,7 @@ def share_of_meaning(language: str, known: Collection[str], foreign: float) -> f
     return foreign if language != "zh" and language in all_words() else 0.0
 
 
-def empty_words(language: str) -> frozenset[str]:
+def stop_words(language: str) -> frozenset[str]:
     """Return the words that tell nothing in a language: without accents, but for Vietnamese.
 
     The English ones are left out whatever the language: who asks in too few words to tell it does not ask for them.
@@ -245,14 +245,14 @@ def _in_pieces(plain: list[str]) -> list[str]:
 
 def _tokens(spelled: list[str], plain: list[str], language: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each word that tells anything, with the terms that it is found by."""
-    empty, telling = empty_words(language), _tables().telling[language]
+    stop, content = stop_words(language), _tables().content[language]
     numbered = _numbered(plain, language)
     if numbered is not plain:
         spelled = plain = numbered
     for written, word in zip(spelled, plain):  # noqa: B905 - as long as one another
         if not word.isascii() and _UNSPACED.search(word):
             yield from _neighbours(word)
-        elif (written if language == "vi" else word) not in empty or written in telling:
+        elif (written if language == "vi" else word) not in stop or written in content:
             yield word[:_MAX_LETTERS], stems(word[:_MAX_LETTERS], language)
 
 
