@@ -10,7 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -405,13 +405,13 @@ def _files(*, whole: bool) -> dict[str, bytes]:
     return {code: content for code, content in files.items() if (b"\n[" in content) == whole}
 
 
-@provided
+@preloaded
 def all_words() -> dict[str, Words]:
     """Return the words of each language that is known in full by its code, read when they are first asked for."""
     return {code: _parsed(content, Words) for code, content in _files(whole=True).items()}
 
 
-@provided
+@preloaded
 def words_digest() -> int:
     """Return what changes with the words of a language that is known in full, and not with a comment on them."""
     lines = (
@@ -423,7 +423,7 @@ def words_digest() -> int:
     return crc32(b"\n".join(lines))
 
 
-@provided
+@preloaded
 def _answers() -> tuple[Phrases, Phrases, Phrases]:
     """Return what says yes, no and "do not forget" in any language."""
     answers = (_parsed(content, Answers) for content in _files(whole=False).values())
@@ -535,7 +535,7 @@ def bare(item: str) -> str:
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
-@provided
+@preloaded
 def common_words() -> frozenset[str]:
     """Return the English words that everybody uses at home, in small letters."""
     return _english().common.words | all_words()["en"].stop.words
@@ -546,7 +546,7 @@ def common_names() -> frozenset[str]:
     return _english().first_names.words
 
 
-@provided
+@preloaded
 def function_words() -> frozenset[str]:
     """Return words that bind a sentence in any language, as they are written, and words of programs."""
     spaced = (words for words in all_words().values() if words.dates.join)
@@ -567,7 +567,7 @@ def is_english(word: str) -> bool:
     return False
 
 
-@provided
+@preloaded
 def _ordinary() -> frozenset[str]:
     return common_words() | _english().ordinary.words
 

@@ -458,7 +458,7 @@ def _compaction(memory: OpenHome) -> Check:
     settings = memory.profile.compaction
     writer, slotless = _writer(memory)
     counts = SummaryCounts.of(count_reasons(memory.database))
-    detail = "; ".join(filter(None, (writer, counts.as_text(), _read_ahead(memory, counts))))
+    detail = "; ".join(filter(None, (writer, counts.as_text(), _prefetched(memory, counts))))
     faults = [prefix.off for prefix in memory.diagnostics.prefixes() if prefix.off]
     if faults:
         advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
@@ -495,7 +495,7 @@ def _writer(memory: OpenHome) -> tuple[str, str]:
     return f"the chat model writes summaries {'in another slot of its server' if remote else here}", ""
 
 
-def _read_ahead(memory: OpenHome, counts: SummaryCounts) -> str:
+def _prefetched(memory: OpenHome, counts: SummaryCounts) -> str:
     """Tell what reading new prompts in idle time comes to, where it is switched on."""
     if not memory.profile.compaction.warm:
         return ""

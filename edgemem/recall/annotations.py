@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, in_any, small
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.dates.phrases import mentions
 from edgemem.recall.text.analyse import plain_words, terms
 
@@ -65,7 +65,7 @@ class _Known(NamedTuple):
     """Somebody is called, not spoken about: one name at an end of a clause, set off by signs or after a greeting."""
 
 
-@provided
+@preloaded
 def _known() -> _Known:
     languages = all_words().values()
     hails, greetings = in_any(lambda words: words.hails).items, in_any(lambda words: words.greetings).items

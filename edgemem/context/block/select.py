@@ -22,7 +22,7 @@ from edgemem.context.level import Closing, is_closer
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.languages.words import common_words, cues, either
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, plain_words, stem, terms
 from edgemem.records import Recalled
@@ -312,7 +312,7 @@ def _without(words: list[str], repeated: Sequence[list[str]]) -> list[str]:
     return words
 
 
-@provided
+@preloaded
 def _common_stems() -> frozenset[str]:
     return frozenset(map(stem, common_words()))
 
@@ -335,7 +335,7 @@ class _SmallTalk(NamedTuple):
     """Stems that say nothing."""
 
 
-@provided
+@preloaded
 def _small_talk() -> _SmallTalk:
     known = cues()
     before = rf"(?:{either(known.before_refers)} |{either(known.answers_before)},? )?"

@@ -49,7 +49,7 @@ def way(*, refused: str = "") -> str:
     return f"{EXTRACTIVE}{_REFUSED}{refused}" if refused else MODEL
 
 
-def read_ahead(reason: str) -> str:
+def prefetched(reason: str) -> str:
     """Return the reason of an epoch whose prompt the model had read before it began."""
     why, mark, how = reason.partition("; ")
     return f"{why}{_AHEAD}{mark}{how}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.languages.words import Dates, all_words
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,7 +85,7 @@ def fold(text: str) -> str:
     return "".join(letter for letter in text if not 0x300 <= ord(letter) <= 0x36F)
 
 
-@provided
+@preloaded
 def _simplified() -> dict[int, int]:
     return str.maketrans(
         "".join(words.dates.traditional for words in all_words().values()),
@@ -93,7 +93,7 @@ def _simplified() -> dict[int, int]:
     )
 
 
-@provided
+@preloaded
 def date_words() -> DateWords:
     """Return the words, read when they are first asked for."""
     grammars = {code: words.dates for code, words in all_words().items()}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from edgemem.languages.words import all_words, bare, templates
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.dates.lexicon import date_words, fold
 from edgemem.recall.dates.readings import Reading, Today, listed_of, readings_of
 from edgemem.recall.dates.tokens import SHIFTED, Cluster, Piece, Token, clusters_in, pieces_of
@@ -54,7 +54,7 @@ class Phrase(msgspec.Struct, frozen=True):
     """What names its ends; the one end of an open range has a reading for each of its own."""
 
 
-@provided
+@preloaded
 def _question() -> Pattern:
     """Return what finds a question in a text without accents: its sign, or a word that it begins with."""
     words = {
@@ -160,7 +160,7 @@ _ABSOLUTE = ("day", "date", "span", "year", "period", "shift")
 """Parts that tell by themselves which one is meant."""
 
 
-@provided
+@preloaded
 def _moved() -> Pattern:
     """Return what tells that something is moved."""
     return templates([item for words in all_words().values() for item in words.dates.moved.items])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from edgemem.languages.words import Words, all_words, small, templates
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.dates.lexicon import date_words, fold
 from edgemem.recall.text.analyse import MAX_CHARS, empty_signs, plain_words, stem, stemmed, stop_words
 
@@ -75,7 +75,7 @@ def tense_of(text: str, untimed: str | None = None) -> Tense:
     )
 
 
-@provided
+@preloaded
 def _tense_phrases() -> _TensePhrases:
     languages = [words.past for words in all_words().values()]
     return _TensePhrases(

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, common_names, common_words, is_english
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.sources import bound, placeholders
 from edgemem.recall.people.phonetics import (
     as_heard,
@@ -57,7 +57,7 @@ class _Lists(NamedTuple):
     english: Names
 
 
-@provided
+@preloaded
 def _lists() -> _Lists:
     languages = [words.names for words in all_words().values()]
     return _Lists(

@@ -34,7 +34,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, common_names, is_english
-from edgemem.preload import provided
+from edgemem.preload import preloaded
 from edgemem.recall.text.analyse import plain_words, stem
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _spelling(name: str) -> _Spelling:
     return _Spelling(_SPELLINGS[name])
 
 
-@provided
+@preloaded
 def _heard_as() -> tuple[_Spelling, ...]:
     return tuple(map(_spelling, _HEARD_AS))
 

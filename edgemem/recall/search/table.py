@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import CorruptError
-from edgemem.preload import later
+from edgemem.preload import preload_later
 from edgemem.recall.index.sources import KINDS, TURN
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, PRIVATE, Removals, State
 from edgemem.recall.people.phonetics import SimilarTerms
@@ -321,7 +321,7 @@ def _import_numpy() -> None:
     np.unique(np.zeros(1))
 
 
-later(_import_numpy)
+preload_later(_import_numpy)
 
 
 AT_ONCE = 300

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.languages.words import all_words, words_digest
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.numbers import with_digits
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _Tables(NamedTuple):
     signs: frozenset[str]
 
 
-@provided
+@preloaded
 def _tables() -> _Tables:
     languages = {code: words for code, words in all_words().items() if code != "zh"}
     english = languages["en"].stop.words
