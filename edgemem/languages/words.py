@@ -257,11 +257,9 @@ Plain = Literal[
 class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The words of a language that tell a time; "," parts items, "/" parts words for the same item.
 
-    Accents and capitals do not matter, except in Vietnamese text that is written with its accents.
+    Capitals do not matter, nor accents where the language is not `accented`.
     """
 
-    join: str
-    """What stands between two words."""
     rows: dict[Row, str]
     """Words whose values are their places: numbers from 0, ordinals from 1, months from January, seasons from spring and
     weekdays from Monday."""
@@ -293,8 +291,6 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What tells that something is moved, so that "from Monday to Wednesday" is a way and no time; written as `templates` are."""
     whole_weeks: bool = False
     """Whether "last Friday" is the one of the week before."""
-    accents_matter: bool = False
-    """Whether words of one syllable mean something else without their accents, so that they are known only with them."""
     year_prefix: str = ""
     """Goes before a number, in one word."""
     traditional: str = ""
@@ -382,6 +378,12 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Months of such a language."""
     safety: dict[str, Safety] = {}
     """By its kind, `food` or `medicine`."""
+    spaced: bool = True
+    """Whether spaces stand between words; where not, text is cut at the signs of `stop`, and found by pairs of signs."""
+    accented: bool = False
+    """Whether words of one syllable mean something else without their accents; its `letters` tell such a language alone."""
+    compounds: bool = False
+    """Whether nouns are written together with what they are made of: Gartenschlauch."""
     word_length: int = 1
     """Signs or syllables of a usual word, where spaces do not tell words apart."""
 
@@ -549,7 +551,7 @@ def common_names() -> frozenset[str]:
 @preloaded
 def function_words() -> frozenset[str]:
     """Return words that bind a sentence in any language, as they are written, and words of programs."""
-    spaced = (words for words in all_words().values() if words.dates.join)
+    spaced = (words for words in all_words().values() if words.spaced)
     return frozenset().union(*(words.stop.words | words.binding.words for words in spaced))
 
 

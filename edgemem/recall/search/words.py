@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.languages.words import all_words
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.people.names import (
     LONG,
@@ -297,7 +298,8 @@ class WordSearch:
             term: view.table.similar.near(term, wide=term in question.strange) for term in unknown
         }
         sure = question.strange
-        if question.whole.language == "de":
+        language = all_words().get(question.whole.language)
+        if language is not None and language.compounds:
             near = {term: self._parted(term, known=bool(statistics.counts.get(term))) for term in informative}
             sure = frozenset(informative)
         stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])
