@@ -90,7 +90,7 @@ def test_somebody_who_begins_to_speak_or_silence_lays_it_in(tmp_path: Path, hear
     profile = msgspec.structs.replace(BY_WORDS, idle=idle)
     made: list[str] = []
     # Before the worker looks for what is to be made: it looks again only when something wakes it.
-    preload.later(lambda: made.append("made"))
+    preload.preload_later(lambda: made.append("made"))
     with edgemem.open(tmp_path, profile=profile, watch=False) as memory:
         if hear:
             memory.diagnostics.prefetch.wake()
