@@ -15,14 +15,24 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
-from edgemem.context.block.render import BlockLine
 from edgemem.context.level import Closing
 from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.hooks.points import ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult, TurnContext, attachable
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Heard, Message, Reader, Session, StoredMessage, Turn, TurnState, as_ours
+from edgemem.records import (
+    BlockLine,
+    Epoch,
+    Heard,
+    Message,
+    Reader,
+    Session,
+    StoredMessage,
+    Turn,
+    TurnState,
+    as_ours,
+)
 from edgemem.store.erase.copies import (
     Erased,
     summary_without,
@@ -252,7 +262,7 @@ class Conversation:
             tuple(messages),
             state,
             turn.block if keep else "",
-            tuple(_shown(item) for item in turn.shown) if keep else (),
+            tuple(msgspec.structs.replace(item, line="").entry for item in turn.shown) if keep else (),
             level=level,
             owner=owner,
             heard=turn.heard,
@@ -473,9 +483,3 @@ def _noted(session: Session) -> dict[str, Any]:
 def _speeches(turn: PromptTurn) -> list[str]:
     """Return what was said in a turn, message by message, also what nobody heard of it."""
     return [turn.text(n) for n in speeches_of(turn.messages)]
-
-
-def _shown(item: BlockLine) -> str:
-    if item.fact is None and item.preference is None and item.level == "household":
-        return item.id
-    return msgspec.json.encode(msgspec.structs.replace(item, line="")).decode()

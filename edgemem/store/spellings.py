@@ -27,7 +27,7 @@ from edgemem.scopes import (
 )
 from edgemem.store.facts import ROWS_OF_KEY, STATED, Rectangle, believe, ensure_key, heard_badly
 from edgemem.store.rights import LEVELS, spell_scope
-from edgemem.store.validation import as_text
+from edgemem.store.shown import move_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -194,12 +194,7 @@ def _move(tx: Transaction, old: str, new: str) -> None:
         _as_meant(tx, gone, LEVELS.index(level), owner, old)
         join_keys(tx, ensure_key(tx, new, key), gone)
     _move_preferences(tx, old, new, LEVELS.index(level), owner)
-    written, spelled = (as_text(as_text(scope))[1:-1] for scope in (old, new))
-    for table, column in (("turns", "shown"), ("epochs", "carried")):
-        tx.execute(
-            f"update {table} set {column} = replace({column}, :old, :new) where instr({column}, :old)",  # noqa: S608 - ours
-            {"old": written, "new": spelled},
-        )
+    move_shown(tx, old, new)
 
 
 def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: str) -> None:
