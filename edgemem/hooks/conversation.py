@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -21,18 +21,7 @@ from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.hooks.points import ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult, TurnContext, attachable
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import (
-    BlockLine,
-    Epoch,
-    Heard,
-    Message,
-    Reader,
-    Session,
-    StoredMessage,
-    Turn,
-    TurnState,
-    as_ours,
-)
+from edgemem.records import Epoch, Heard, Message, Reader, Session, StoredMessage, Turn, TurnState, as_ours
 from edgemem.store.erase.copies import (
     Erased,
     summary_without,
@@ -46,6 +35,9 @@ from edgemem.store.messages import stored_message
 from edgemem.store.protocols import abilities_of
 from edgemem.store.turn_steps import DropErased
 from edgemem.store.turns import keep_heard
+
+if TYPE_CHECKING:
+    from edgemem.records import BlockLine
 
 STATE_KEY = "__edgemem"
 """Where a session's state keeps the conversation; names that begin with two underscores are never stored."""

@@ -194,7 +194,7 @@ class EraseBlocks(msgspec.Struct, frozen=True, tag="blocks"):
 
     def __call__(self, tx: Transaction) -> None:
         """Erase the blocks."""
-        erase_shown(tx, keys=self.pairs)
+        erase_shown(tx, self.pairs)
 
 
 class KeepOutput(msgspec.Struct, frozen=True, tag="output"):

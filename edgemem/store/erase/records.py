@@ -46,7 +46,7 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | 
     A conversation that runs keeps it before its model until its epoch ends (law 2), but writes none of it again.
     """
     scope = written_scope(tx, scope)
-    erase_shown(tx, keys=[(scope, key)])
+    erase_shown(tx, [(scope, key)])
     erased = read_erased(tx, key, scope=scope)
     erase_tool_copies(tx, [erased])
     people = facts.people_of(tx, key, scope=scope)
@@ -59,7 +59,7 @@ def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> boo
     """Erase a preference, also where it was shown to a model; tell whether there was one."""
     at, values = scope_in_sql(scope)
     keys = erase_preferences(tx, f"scope = {at} and key = :key", {**values, "key": lookup(key)})
-    erase_shown(tx, keys=keys)
+    erase_shown(tx, keys)
     if keys:
         note_forgotten(tx)
     return bool(keys)
@@ -79,7 +79,7 @@ def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
     erased = Erased.of("episode", f"episode:{number}", [text])
     note_forgotten(tx)
     erase_tool_copies(tx, [erased])
-    erase_shown(tx, records=_erase_episodes(tx, "id = :id", {"id": number}))
+    erase_shown(tx, _erase_episodes(tx, "id = :id", {"id": number}))
     drop_unused(tx, people)
     return erased
 
@@ -97,7 +97,7 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     note_log_lines(tx, "session", name, logs)
     session_id = rows[0][0]
     # A session's id is a tick: all of its messages have larger ones.
-    erase_shown(tx, records=_erase_messages(tx, "id > :id and session_id = :id", {"id": session_id}))
+    erase_shown(tx, _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id}))
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
@@ -117,20 +117,17 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     bound = {"name": rows[0][0] if rows else storable(name)}
     people = {bound["name"], *(other for (other,) in tx.execute(_BESIDE, bound))}
     note_log_lines(tx, "speaker", name, logs)
-    facts_of = _erase_facts(tx, bound)
-    doubts = tx.execute(f"delete from doubts where {_THEIRS} returning id", bound)  # noqa: S608 - our own constants
-    preferences = erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound)
-    episodes = _erase_episodes(tx, _THEIRS, bound)
-    turns, said = _erase_turns(tx, bound)
-    erase_shown(tx, keys={*facts_of, *preferences}, records=episodes | said)
-    erased = {
-        "facts": len(facts_of),
-        "doubts": len(doubts),
-        "preferences": len(preferences),
-        "episodes": len(episodes),
-        "turns": turns,
+    erased: dict[str, list[tuple[Any, ...]]] = {
+        "facts": _erase_facts(tx, bound),
+        "doubts": tx.execute(f"delete from doubts where {_THEIRS} returning id", bound),  # noqa: S608 - our own constants
+        "preferences": erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound),
+        "episodes": _erase_episodes(tx, _THEIRS, bound),
     }
-    counts = {kind: number for kind, number in erased.items() if number}
+    counts = {kind: len(rows) for kind, rows in erased.items() if rows}
+    messages, turns = _erase_turns(tx, bound)
+    if turns:
+        counts["turns"] = turns
+    erase_shown(tx, {*erased["facts"], *erased["preferences"], *erased["episodes"], *messages})
     if counts:
         note_forgotten(tx)
     drop_unused(tx, people)
@@ -166,17 +163,17 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> list[tuple[str, str]
     return [(scope, key) for _, scope, key, _ in keys]
 
 
-def _erase_episodes(tx: Transaction, where: str, bound: dict[str, Any]) -> set[tuple[str, int]]:
-    """Erase episodes; return their records, as blocks name them."""
+def _erase_episodes(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
+    """Erase episodes; return kind and id of each."""
     numbers = [number for (number,) in tx.execute(f"delete from episodes where {where} returning id", bound)]  # noqa: S608 - ours
     tx.announce("episode", numbers)
-    return {("episode", number) for number in numbers}
+    return [("episode", number) for number in numbers]
 
 
-def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[int, set[tuple[str, int]]]:
-    """Erase a person's turns; return how many these were, and the records of their messages."""
+def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str, int]], int]:
+    """Erase a person's turns; return kind and id of each message, and how many turns these were."""
     theirs = f"from turns where {_THEIRS})"
-    said = _erase_messages(
+    messages = _erase_messages(
         tx,
         f"(session_id, turn) in (select session_id, n {theirs}"
         f" or dropped is not null and session_id in (select session_id {theirs}",
@@ -190,15 +187,15 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[int, set[tuple
             "delete from sessions where id = ? and not exists (select 1 from turns where session_id = sessions.id)",
             (session_id,),
         )
-    return len(turns), said
+    return messages, len(turns)
 
 
-def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> set[tuple[str, int]]:
-    """Erase messages; return their records, as blocks name them."""
+def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
+    """Erase messages; return kind and id of each, as blocks quote them."""
     rows = tx.execute(f"delete from messages where {where} returning id", bound)  # noqa: S608 - ours
     numbers = sorted(number for (number,) in rows)
     tx.announce("message", numbers)
-    return {("turn", number) for number in numbers}
+    return [("turn", number) for number in numbers]
 
 
 # Bytes
