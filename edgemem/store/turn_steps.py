@@ -18,8 +18,8 @@ from edgemem.store.episodes import append_episode
 from edgemem.store.epochs import append_epoch, keep_head
 from edgemem.store.erase.copies import without_memory
 from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.erase.records import erase_blocks
 from edgemem.store.messages import to_json
-from edgemem.store.shown import erase_shown
 from edgemem.store.turns import keep_output
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class EraseBlocks(msgspec.Struct, frozen=True, tag="blocks"):
 
     def __call__(self, tx: Transaction) -> None:
         """Erase the blocks."""
-        erase_shown(tx, self.pairs)
+        erase_blocks(tx, self.pairs)
 
 
 class KeepOutput(msgspec.Struct, frozen=True, tag="output"):

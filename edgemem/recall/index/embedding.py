@@ -20,6 +20,8 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from edgemem.errors import ModelError
 from edgemem.languages.words import comes_up_with
 from edgemem.preload import Pattern
@@ -34,7 +36,7 @@ from edgemem.recall.index.vectors import (
     find_space,
 )
 from edgemem.recall.text.analyse import terms
-from edgemem.store.shown import lines_in
+from edgemem.records import BlockLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -402,6 +404,6 @@ def _most_shown(truth: Database, limit: int) -> list[tuple[int, int]]:
             (session, _TURNS),
         )
         for (shown,) in rows:
-            records = {line.record for line in lines_in(shown)}
+            records = {BlockLine.of(entry).record for entry in msgspec.json.decode(shown)}
             counts.update((_NUMBERS[kind], number) for kind, number in filter(None, records))
     return [item for item, _ in counts.most_common(limit)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
+from edgemem.records import BlockLine
 from edgemem.scopes import name_key
 from edgemem.store import facts
 from edgemem.store.episodes import episode_number, episode_text
@@ -20,7 +21,6 @@ from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.erase.erasings import newest_erasing, note_forgotten, note_log_lines
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.rights import drop_unused, scope_in_sql, written_scope
-from edgemem.store.shown import erase_shown
 from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
+_entries = msgspec.json.Decoder(list[str]).decode
 _THEIRS = "(owner = :name or speaker = :name)"
 _BESIDE = " union ".join(
     f"select {column} from {table} where {_THEIRS}"  # noqa: S608 - our own constants
@@ -46,7 +47,7 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | 
     A conversation that runs keeps it before its model until its epoch ends (law 2), but writes none of it again.
     """
     scope = written_scope(tx, scope)
-    erase_shown(tx, [(scope, key)])
+    erase_blocks(tx, [(scope, key)])
     erased = read_erased(tx, key, scope=scope)
     erase_tool_copies(tx, [erased])
     people = facts.people_of(tx, key, scope=scope)
@@ -59,7 +60,7 @@ def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> boo
     """Erase a preference, also where it was shown to a model; tell whether there was one."""
     at, values = scope_in_sql(scope)
     keys = erase_preferences(tx, f"scope = {at} and key = :key", {**values, "key": lookup(key)})
-    erase_shown(tx, keys)
+    erase_blocks(tx, keys)
     if keys:
         note_forgotten(tx)
     return bool(keys)
@@ -79,7 +80,7 @@ def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
     erased = Erased.of("episode", f"episode:{number}", [text])
     note_forgotten(tx)
     erase_tool_copies(tx, [erased])
-    erase_shown(tx, _erase_episodes(tx, "id = :id", {"id": number}))
+    erase_blocks(tx, _erase_episodes(tx, "id = :id", {"id": number}))
     drop_unused(tx, people)
     return erased
 
@@ -97,7 +98,7 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     note_log_lines(tx, "session", name, logs)
     session_id = rows[0][0]
     # A session's id is a tick: all of its messages have larger ones.
-    erase_shown(tx, _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id}))
+    erase_blocks(tx, _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id}))
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
@@ -127,7 +128,7 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     messages, turns = _erase_turns(tx, bound)
     if turns:
         counts["turns"] = turns
-    erase_shown(tx, {*erased["facts"], *erased["preferences"], *erased["episodes"], *messages})
+    erase_blocks(tx, {*erased["facts"], *erased["preferences"], *erased["episodes"], *messages})
     if counts:
         note_forgotten(tx)
     drop_unused(tx, people)
@@ -196,6 +197,27 @@ def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[
     numbers = sorted(number for (number,) in rows)
     tx.announce("message", numbers)
     return [("turn", number) for number in numbers]
+
+
+def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None:
+    """Erase the blocks, and what is carried in heads, that showed any of these.
+
+    Args:
+        gone: scope and key of facts and preferences; kind and id of episodes and messages, whose kind is `turn`.
+    """
+    shown = frozenset(gone)
+
+    def shows(entries: str) -> bool:
+        lines = map(BlockLine.of, _entries(entries))
+        return any(line.fact in shown or line.preference in shown or line.record in shown for line in lines)
+
+    if shown:
+        rows = tx.execute("select session_id, n, shown from turns where shown is not null")
+        blocks = [(session_id, n) for session_id, n, entries in rows if shows(entries)]
+        tx.executemany("update turns set block = null, shown = null where session_id = ? and n = ?", blocks)
+        rows = tx.execute("select id, carried from epochs where carried is not null")
+        heads = [(number,) for number, entries in rows if shows(entries)]
+        tx.executemany("update epochs set carried = null where id = ?", heads)
 
 
 # Bytes

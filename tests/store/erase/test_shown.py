@@ -10,7 +10,8 @@ import pytest
 from edgemem.records import BlockLine, Epoch, StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.epochs import append_epoch, latest_epoch
-from edgemem.store.shown import erase_shown, move_shown
+from edgemem.store.erase.records import erase_blocks
+from edgemem.store.spellings import move_scope
 from edgemem.store.turns import commit_turn, read_turns
 
 DOOR = ("hall", "door")
@@ -51,7 +52,7 @@ def test_a_block_and_a_head_go_with_what_they_showed(db: Database, line: BlockLi
     """However the line tells of it; the turn itself stays."""
     other = BlockLine("note:tea", "")
     show(db, other, line)
-    db.write(lambda tx: erase_shown(tx, [DOOR, ("episode", 41), ("turn", 42)]))
+    db.write(lambda tx: erase_blocks(tx, [DOOR, ("episode", 41), ("turn", 42)]))
     (turn,) = read_turns(db, "k")
     assert (turn.block, turn.shown, turn.messages[0].content) == ("", (), "hello")
     assert latest_epoch(db, "k") == Epoch("k", 0, id=db.query("select id from epochs")[0][0])
@@ -72,7 +73,7 @@ def test_a_block_and_a_head_go_with_what_they_showed(db: Database, line: BlockLi
 def test_what_only_reads_like_it_stays(db: Database, line: BlockLine) -> None:
     """Another key with the same words in its value, and another id with the same digits."""
     before = show(db, line), latest_epoch(db, "k")
-    db.write(lambda tx: erase_shown(tx, [DOOR, ("episode", 41), ("turn", 42)]))
+    db.write(lambda tx: erase_blocks(tx, [DOOR, ("episode", 41), ("turn", 42)]))
     assert (read_turns(db, "k")[0], latest_epoch(db, "k")) == before
 
 
@@ -85,7 +86,8 @@ def test_a_scope_is_moved_where_lines_are_of_it(db: Database) -> None:
         BlockLine('{"a": "office"}', ""),
     ]
     show(db, *lines)
-    db.write(lambda tx: move_shown(tx, "office", "env:office"))
+    db.write(lambda tx: tx.execute("insert into fact_keys (scope, key) values ('office', 'place')"))
+    db.write(lambda tx: move_scope(tx, "office", "env:office"))
     moved = [BlockLine.of(entry) for entry in read_turns(db, "k")[0].shown]
     assert [line.fact or line.preference for line in moved] == [
         ("env:office", "place"),
