@@ -205,13 +205,17 @@ def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None
     Args:
         gone: scope and key of facts and preferences; kind and id of episodes and messages, whose kind is `turn`.
     """
-    shown = frozenset(gone)
+    keys = frozenset(gone)
+    records = {key for key in keys if isinstance(key[1], int)}
 
     def shows(entries: str) -> bool:
         lines = map(BlockLine.of, _entries(entries))
-        return any(line.fact in shown or line.preference in shown or line.record in shown for line in lines)
+        return any(
+            line.fact in keys or line.preference in keys or (records and line.record in records)
+            for line in lines
+        )
 
-    if shown:
+    if keys:
         rows = tx.execute("select session_id, n, shown from turns where shown is not null")
         blocks = [(session_id, n) for session_id, n, entries in rows if shows(entries)]
         tx.executemany("update turns set block = null, shown = null where session_id = ? and n = ?", blocks)
