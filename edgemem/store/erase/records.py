@@ -24,7 +24,7 @@ from edgemem.store.rights import drop_unused, scope_in_sql, written_scope
 from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from edgemem.store.db.database import Database
@@ -173,14 +173,14 @@ def _erase_episodes(tx: Transaction, where: str, bound: dict[str, Any]) -> list[
 
 def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str, int]], int]:
     """Erase a person's turns; return kind and id of each message, and how many turns these were."""
-    theirs = f"from turns where {_THEIRS})"
+    theirs = f"from turns where {_THEIRS}"
     messages = _erase_messages(
         tx,
-        f"(session_id, turn) in (select session_id, n {theirs}"
-        f" or dropped is not null and session_id in (select session_id {theirs}",
+        f"(session_id, turn) in (select session_id, n {theirs})"
+        f" or dropped is not null and session_id in (select session_id {theirs})",
         bound,
     )
-    turns = tx.execute(f"delete from turns where {_THEIRS} returning session_id", bound)  # noqa: S608 - our own constants
+    turns = tx.execute(f"delete {theirs} returning session_id", bound)
     for (session_id,) in sorted(set(turns)):
         erase_epochs(tx, session_id)
         tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
@@ -208,20 +208,22 @@ def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None
     keys = frozenset(gone)
     records = {key for key in keys if isinstance(key[1], int)}
 
-    def shows(entries: str) -> bool:
-        lines = map(BlockLine.of, _entries(entries))
-        return any(
-            line.fact in keys or line.preference in keys or (records and line.record in records)
-            for line in lines
-        )
+    def shows(line: BlockLine) -> bool:
+        if line.id.startswith("{"):  # an entry that cannot be read may be of anything
+            return True
+        return line.fact in keys or line.preference in keys or (bool(records) and line.record in records)
 
     if keys:
         rows = tx.execute("select session_id, n, shown from turns where shown is not null")
-        blocks = [(session_id, n) for session_id, n, entries in rows if shows(entries)]
+        blocks = [(session_id, n) for session_id, n, entries in rows if any(map(shows, _lines(entries)))]
         tx.executemany("update turns set block = null, shown = null where session_id = ? and n = ?", blocks)
         rows = tx.execute("select id, carried from epochs where carried is not null")
-        heads = [(number,) for number, entries in rows if shows(entries)]
+        heads = [(number,) for number, entries in rows if any(map(shows, _lines(entries)))]
         tx.executemany("update epochs set carried = null where id = ?", heads)
+
+
+def _lines(entries: str) -> Iterator[BlockLine]:
+    return map(BlockLine.of, _entries(entries))
 
 
 # Bytes

@@ -45,11 +45,12 @@ def show(db: Database, *lines: BlockLine) -> Turn:
         BlockLine("episode:41", "", "private", "ann"),
         BlockLine("turn:42", ""),
         BlockLine("turn:42/part", ""),
+        BlockLine('{"id": "fact:7", "fact": ["hall", "door"', ""),
     ],
     ids=lambda line: line.entry,
 )
 def test_a_block_and_a_head_go_with_what_they_showed(db: Database, line: BlockLine) -> None:
-    """However the line tells of it; the turn itself stays."""
+    """However the line tells of it, and where nobody can read what it tells of; the turn itself stays."""
     other = BlockLine("note:tea", "")
     show(db, other, line)
     db.write(lambda tx: erase_blocks(tx, [DOOR, ("episode", 41), ("turn", 42)]))
