@@ -306,15 +306,15 @@ class Memory:
             raise InvalidInputError("forget() takes exactly one of key, episode, session and person.")
         home, (kind, name) = self._home.checked(), named[0]
         checked_text(name, kind)
-        self.sessions.journal.settle(wait_s=wait_s)
         if kind == "key":
             return home.eraser.fact(name, scope=scope, wait_s=wait_s)
         if kind == "episode":
             return home.eraser.episode(name, wait_s=wait_s)
         every_log = {*audit_logs(home), *logs}
         if kind == "session":
-            return home.eraser.session(name, logs=every_log)
-        return home.eraser.person(name, called=self.profile.others(name), logs=every_log, notes=self.notes)
+            return home.eraser.session(name, logs=every_log, wait_s=wait_s)
+        called = self.profile.others(name)
+        return home.eraser.person(name, called=called, logs=every_log, notes=self.notes, wait_s=wait_s)
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
         """Yield everything that is remembered as JSON lines, which `import_lines` takes.

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from edgemem.context.block.render import BlockLine
 from edgemem.context.level import Closing, Passage, passages_of
 from edgemem.context.messages import (
     UTTERANCE_BYTES,
@@ -27,7 +26,7 @@ from edgemem.context.messages import (
     whole,
 )
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import REMEMBER_FACT, Heard, Message, Reader, Recalled, Turn
+from edgemem.records import REMEMBER_FACT, BlockLine, Heard, Message, Reader, Recalled, Turn
 from edgemem.scopes import Level
 from edgemem.store.episodes import episode_text
 from edgemem.store.rights import readable
@@ -191,10 +190,7 @@ def turn_of(turn: Turn) -> PromptTurn:
         turn.n,
         repaired,
         turn.block,
-        shown=tuple(
-            msgspec.json.decode(entry, type=BlockLine) if entry.startswith("{") else BlockLine(entry, "")
-            for entry in turn.shown
-        ),
+        shown=tuple(map(BlockLine.of, turn.shown)),
         level=turn.level,
         owner=turn.owner,
         heard=turn.heard,

@@ -15,9 +15,8 @@ from commands import run
 import edgemem
 from edgemem import AgentLoop
 from edgemem.context.block.delta import carried_by, carrying, to_carry, up_to_date
-from edgemem.context.block.render import BlockLine
 from edgemem.memory import Memory
-from edgemem.records import Heard, Held, Message, Reply, ToolCall
+from edgemem.records import BlockLine, Heard, Held, Message, Reply, ToolCall
 from edgemem.store.epochs import latest_epoch
 
 PROFILE = """
