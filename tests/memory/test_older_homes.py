@@ -67,7 +67,7 @@ def test_what_was_shown_before_is_forgotten(home: Path) -> None:
         assert ["boiler" in turn.block for turn in turns_of(memory, "hall")] == [False, True]
         memory.forget("car.color", scope="household")
         assert ["boiler" in turn.block for turn in turns_of(memory, "hall")] == [False, True]
-        memory.forget_session("kitchen")
+        memory.forget(session="kitchen")
         assert [(turn.block, turn.shown) for turn in turns_of(memory, "hall")] == [("", ()), ("", ())]
     assert files_with(home / "db", "boiler") == []
 
