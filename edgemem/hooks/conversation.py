@@ -33,7 +33,6 @@ from edgemem.store.erase.copies import (
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message
-from edgemem.store.protocols import abilities_of
 from edgemem.store.turn_steps import DropErased
 from edgemem.store.turns import keep_heard
 
@@ -100,9 +99,9 @@ class Conversation:
         """Return the seconds that the end of a turn waits for its commit."""
         return self._settings.now.store.commit_wait_s
 
-    def is_in_file_of(self, store: Any) -> bool:
-        """Tell whether the session stands in the file in which a memory store keeps what it remembers."""
-        return self.journal is not None and abilities_of(store).database is self.journal.database
+    def is_kept_in(self, database: Any) -> bool:
+        """Tell whether the session stands in this file, in which a memory store keeps what it remembers."""
+        return self.journal is not None and self.journal.database is database
 
     # -- how a turn begins ---------------------------------------------------------------------------
 

@@ -50,11 +50,12 @@ class EpisodeLoggerHook(SharedHook):
         needs(self, store, "add_episode", what="a memory store")
         self.store: MemoryStore = store
         self.agent_name = agent_name
+        self._database = abilities_of(store).database
         self._later = Later(store)
 
     def ended(self, conversation: Conversation) -> None:
         """Have all written that the store has not written yet."""
-        if not conversation.is_in_file_of(self.store):
+        if not conversation.is_kept_in(self._database):
             self._later.retry()
             settled(self._later.flush(), conversation.commit_wait_s)
 
@@ -83,7 +84,7 @@ class EpisodeLoggerHook(SharedHook):
             "level": level,
             "owner": owner,
         }
-        if conversation.is_in_file_of(self.store):
+        if conversation.is_kept_in(self._database):
             keep = abilities_of(self.store).max_episodes
             conversation.also.append(
                 AddEpisode(

@@ -445,7 +445,7 @@ class Judge:
             )
             where = "at the head of the prompt" if since is None else f"since turn {since}"
             return f"before the model already, {where}"
-        if item.session == prompt_log.session and item.turn in prompt_log.visible_turns():
+        if item.session == prompt_log.session and item.turn in prompt_log.committed().numbers:
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
@@ -471,7 +471,7 @@ class Judge:
 
     def _standing(self, item: Recalled) -> str | None:
         """Return under which name it is before the model; a value that changed was told under another one."""
-        name, about, visible = _name(item), _about(item), self._prompt_log.visible()
+        name, about, visible = _name(item), _about(item), self._prompt_log.committed().visible
         if about is None or name in visible:
             return name if any(line.item == name for line in visible.values()) else None
         last = visible.newest.get(about)

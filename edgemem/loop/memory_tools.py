@@ -286,7 +286,9 @@ class _MemoryTools:
         prompt_log = turn.prompt_log
         # The turns of the prompt stand there already, this one among them.
         here = (
-            prompt_log.visible_turns() | {prompt_log.next_n} if prompt_log is not None else frozenset[int]()
+            prompt_log.committed().numbers | {prompt_log.next_n}
+            if prompt_log is not None
+            else frozenset[int]()
         )
         best = sorted(results, key=lambda item: -item.score)
         lines = lines_for(

@@ -225,7 +225,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
     # A copy: while somebody speaks, the prompt log is still that of the reader before.
     prompt_log = copy(conversation.prompt_log)
     prompt_log.reader = reader
-    visible, floors = prompt_log.visible(), floors_of(profile.injection)
+    committed, floors = prompt_log.committed(), floors_of(profile.injection)
     return {
         "reader": reader,
         "asked": False,
@@ -234,10 +234,10 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         "apart": SIGHTS,
         "min_score": floors.lowest,
         "deadline_s": profile.recall.deadline_ms / 1e3,
-        "exclude": visible.others,
+        "exclude": committed.visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
-        "known": visible.valued,
-        "skip_turns": (prompt_log.session, prompt_log.visible_turns()),
+        "known": committed.visible.valued,
+        "skip_turns": (prompt_log.session, committed.numbers),
         "called": profile.called(),
     }
 

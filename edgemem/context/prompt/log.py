@@ -50,7 +50,7 @@ class BlockSection(NamedTuple):
         return [self.header, *lines] if self.header and lines else lines
 
 
-class _Committed(NamedTuple):
+class Committed(NamedTuple):
     """The committed part of the present reader's prompt, made once a turn: at 160 turns that saves a hook 0.3 ms each time."""
 
     of: tuple[Any, ...]
@@ -59,13 +59,25 @@ class _Committed(NamedTuple):
     carried: tuple[BlockLine, ...]
     """What of memory stands in the head that the reader is shown."""
     visible: VisibleLines
+    """What the prompt already holds, by item id, in its head and its turns."""
     numbers: frozenset[int]
+    """The numbers of its turns."""
     seen: Dedupe
+    """What its turns say already."""
     closings: frozenset[Closing]
     """Who may read its parts."""
     messages: list[Message]
     head: str
     """What is left of the block at the epoch's head, which no user message carries yet."""
+
+    @property
+    def cut_off(self) -> PromptTurn | None:
+        """Return the newest of its turns in which somebody cut the robot off; None once a model knows.
+
+        The line that tells the model belongs to the running turn, and is the same each time that turn is prepared.
+        """
+        cut = (turn for turn in reversed(self.turns) if turn.heard_until is not None)
+        return next((turn for turn in cut if not turn.reported), None)
 
 
 class PromptLog:
@@ -85,8 +97,8 @@ class PromptLog:
         """What its block is made of, in the order in which it came in."""
         self._aborted: list[Message] | None = None
         """The messages of a turn that was aborted since the newest one began."""
-        self._newest: _Committed | None = None
-        self._viewed: tuple[list[Message], _Committed, PromptTurn | None] | None = None
+        self._newest: Committed | None = None
+        self._viewed: tuple[list[Message], Committed, PromptTurn | None] | None = None
         """The newest view, and what it was made of."""
 
     # -- what was said -------------------------------------------------------------------------------
@@ -165,7 +177,7 @@ class PromptLog:
         current = self._opened()
         if self._viewed is not None:
             viewed, committed, opened = self._viewed
-            if opened is current and committed is self._committed() and viewed == messages:
+            if opened is current and committed is self.committed() and viewed == messages:
                 return  # one hook after the other is given the newest view, and says nothing new with it
         system, listed = split_instructions(messages)
         if system:  # the list that a loop ends a turn with may come without its instructions
@@ -297,19 +309,8 @@ class PromptLog:
         current.shown = tuple(item for part in sections for item in part.shown)
         return current.block
 
-    def visible(self) -> VisibleLines:
-        """Return what the present reader's prompt already holds, by item id, from its head and the turns before."""
-        return self._committed().visible
-
-    def visible_turns(self) -> frozenset[int]:
-        """Return the numbers of the turns that stand in the present reader's prompt."""
-        return self._committed().numbers
-
-    def seen(self) -> Dedupe:
-        """Return what the present reader's prompt says already, in the turns before."""
-        return self._committed().seen
-
-    def _committed(self) -> _Committed:
+    def committed(self) -> Committed:
+        """Return what the present reader's prompt holds before the open turn."""
         of = self.epoch, self.reader, self._history.changes, len(self._history.turns)
         if self._newest is None or self._newest.of != of:
             turns = [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
@@ -319,7 +320,7 @@ class PromptLog:
             head = self._head_now(self.epoch)
             if head:
                 closings.add(_HEAD)
-            self._newest = _Committed(
+            self._newest = Committed(
                 of,
                 turns,
                 carried,
@@ -343,7 +344,7 @@ class PromptLog:
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
-        committed, current = self._committed(), self.running
+        committed, current = self.committed(), self.running
         newest = list(current.messages) if current is not None else []
         running = [current] if current is not None and newest else []
         issued = [*committed.messages, *self._messages_of(running, committed.head)[0]]
@@ -393,7 +394,7 @@ class PromptLog:
         turn.level, turn.owner = closing or self.level_of(turn)
         turn.unfinished = unfinished
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
-        for earlier in reversed(self._committed().turns if ids else ()):
+        for earlier in reversed(self.committed().turns if ids else ()):
             # A model that was told of one turn that was cut off is not told of older ones.
             reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
         self._history.add(turn)
@@ -403,7 +404,7 @@ class PromptLog:
 
     def level_shown(self, turn: PromptTurn) -> Closing:
         """Return who may read what was put before the model in the running turn: its utterance, and what memory showed."""
-        shown = ((item.level, item.owner) for item in (*self._committed().carried, *turn.shown))
+        shown = ((item.level, item.owner) for item in (*self.committed().carried, *turn.shown))
         return joined([(turn.level, turn.owner), *shown])
 
     def level_of(self, turn: PromptTurn, *more: str) -> Closing:
@@ -413,7 +414,7 @@ class PromptLog:
             more: what the model says in it that is no message yet.
         """
         closing = self.level_shown(turn)
-        if not any(is_closer(other, closing) for other in self._committed().closings):
+        if not any(is_closer(other, closing) for other in self.committed().closings):
             return closing  # nothing that it could repeat is closer
         return closing_of(turn.as_listed(), closing, self._passages(), more=more)
 
@@ -439,7 +440,7 @@ class PromptLog:
         yield Passage(("shared", None), Terms([*names, *map(text_of, self.system)]))
         if head := self._head_now(self.epoch):
             yield Passage(_HEAD, Terms([head]))
-        for turn in self._committed().turns:
+        for turn in self.committed().turns:
             yield from turn.as_passages()
 
     def discard(self) -> None:
@@ -452,15 +453,6 @@ class PromptLog:
         if self.running is not None:
             self._aborted = self.running.as_listed()
         self.discard()
-
-    @property
-    def cut_off(self) -> PromptTurn | None:
-        """Return the newest turn in the present reader's prompt in which somebody cut the robot off; None once a model knows.
-
-        The line that tells the model belongs to the running turn, and is the same each time that turn is prepared.
-        """
-        cut = (turn for turn in reversed(self._committed().turns) if turn.heard_until is not None)
-        return next((turn for turn in cut if not turn.reported), None)
 
     def hear(self, turn: PromptTurn, heard: Mapping[int, str]) -> PromptTurn | None:
         """Keep of messages of the running or a committed turn only what was heard; return it if it was committed.
