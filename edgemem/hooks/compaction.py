@@ -175,15 +175,15 @@ class ContextCompactionHook:
         tools = self._tools = payload.get("tools")
         # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
         # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
-        size, messages = planner.prompt_size, payload["messages"]
-        tokens = size.bound(messages, tools=tools, limit=planner.room) if hop == 0 else None
+        size, messages, room = planner.prompt_size, payload["messages"], planner.room
+        tokens = size.bound(messages, tools=tools, limit=room) if hop == 0 else None
         if tokens is None:
-            tokens = size.tokens(messages, tools=tools, limit=planner.room)
+            tokens = size.tokens(messages, tools=tools, limit=room)
         self._tokens = tokens
         running = conversation.prompt_log.running
         if hop == 0 and running is not None and size.exact:
             planner.measured(running.n, tokens)
-        if tokens <= planner.room:
+        if tokens <= room:
             # The budget behind this hook need not count the same list once more.
             return HookResult.replace({**payload, "counted": (messages, tokens)})
         # Within a turn nothing is compacted any more; the budget behind this hook has the last word.
@@ -192,7 +192,7 @@ class ContextCompactionHook:
             return None
         self._begin(conversation, epoch)
         view = conversation.prompt_log.view()
-        tokens = self._tokens = size.tokens(view, tools=tools, limit=planner.room)
+        tokens = self._tokens = size.tokens(view, tools=tools, limit=room)
         if running is not None:
             planner.measured(running.n, tokens)
         return HookResult.replace(

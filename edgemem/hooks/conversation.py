@@ -123,20 +123,20 @@ class Conversation:
             self.close_left(ctx, payload)
         self.reset()
         self._renumber()
-        reader = reader_of(ctx, payload, speaker=speaker)
-        fields = payload if isinstance(payload, dict) else {}
+        fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
         known = as_ours(ctx, TurnContext)
+        reader = _reader_in(known, fields, speaker)
         heard = fields.get("heard") or known.heard
         if not isinstance(heard, Heard):
             heard = Heard(speaker=reader.speaker) if reader.speaker else None
         private = private or bool(fields.get("private") or known.private)
-        self.prompt_log.begin(reader, heard, level="private" if private else None)
         self._session, self._openers = ctx.session, [by]
-        self._noted = _noted(ctx.session)
+        self._noted, task = _noted(ctx.session), task_of(payload)
+        self.prompt_log.begin(reader, heard, level="private" if private else None)
         if by is None:
             return False
         is_first = not self.prompt_log.turns
-        unknown = self.prompt_log.arrive(ctx.session.messages, task_of(payload))
+        unknown = self.prompt_log.arrive(ctx.session.messages, task)
         for turn in unknown:
             self._write(self.record(turn, "unfinished"), turn, wait_s=0.0)
         return not is_first and any(turn.owner is None for turn in unknown)
@@ -235,8 +235,10 @@ class Conversation:
         ]
         for n in turn.uncut:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
-        # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
-        messages = without_copies(messages, self._erased_now)
+        if (
+            self._erased_now
+        ):  # only of the turn in which it was forgotten: what is said of it later is said on purpose
+            messages = without_copies(messages, self._erased_now)
         level, owner = closing or self.prompt_log.level_of(turn)
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
         # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
@@ -257,11 +259,24 @@ class Conversation:
             heard=turn.heard,
         )
 
-    def accept(self, turn: Turn) -> None:
-        """Keep the open turn as it is now, off the hot path; what was kept of it before is replaced."""
+    def accept(self) -> None:
+        """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
+
+        A robot that crashes while it speaks has said what it said; the turn comes back unfinished. What was kept of it before
+        is replaced.
+        """
+        running, reply = self.prompt_log.running, self.answered
+        if running is None or not running.messages or self.journal is None:
+            return
+        messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
+        closing: Closing | None = None
+        if self.called_tools or any(map(tool_calls, messages)):
+            # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
+            closing = "private", self.prompt_log.level_shown(running)[1]
+        turn = self.record(msgspec.structs.replace(running, messages=messages), "open", closing)
         with self._accepting:
             before = self.accepted
-            if self.journal is None or turn == self._accepted_as:
+            if turn == self._accepted_as:
                 return
             self.accepted = self.journal.accept(turn, replaces=before)
             self._accepted_as = turn
@@ -448,13 +463,14 @@ def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation
 
 def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
     """Return who will hear the answer: the payload says it, else the context, else the hook's own setting."""
-    fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    known = as_ours(ctx, TurnContext)
+    return _reader_in(as_ours(ctx, TurnContext), payload if isinstance(payload, dict) else {}, speaker)
+
+
+def _reader_in(known: TurnContext, fields: dict[str, Any], speaker: str | None) -> Reader:
     names = (fields.get("speaker"), known.speaker, speaker)
     # A voice may be called 0.
     name = next((candidate for candidate in names if candidate is not None and candidate != ""), None)
-    audience = fields.get("audience") or known.audience or ()
-    return Reader(name, frozenset(audience))
+    return Reader(name, frozenset(fields.get("audience") or known.audience or ()))
 
 
 def task_of(payload: Any) -> str | None:

@@ -149,7 +149,7 @@ class MemoryInjectionHook(SharedHook):
 
     def _lines(self, conversation: Conversation) -> FittingLines:
         prompt_log = conversation.prompt_log
-        committed, utterance = prompt_log.committed(), prompt_log.utterance
+        committed, closing, utterance = prompt_log.committed(), prompt_log.closing, prompt_log.utterance
         visible, cut_off = committed.visible, committed.cut_off
         lines = []
         # The line quotes the turn that was cut off, so it is shown to nobody else, and is as private as that turn.
@@ -160,7 +160,7 @@ class MemoryInjectionHook(SharedHook):
         lines += self._changed(prompt_log.reader, committed, conversation)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
-        worth = worth_saying(self.last, self.floors, utterance=question, closing=prompt_log.closing)
+        worth = worth_saying(self.last, self.floors, utterance=question, closing=closing)
         considered = self.considered(worth)
         now = None if self._now is None else self._now()
         header = f"{self.header}\n" if self.header else ""

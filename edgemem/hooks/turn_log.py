@@ -263,7 +263,8 @@ def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
     before, sizes = talk.seen
     messages = running.messages
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False)))
-    new = [estimate(text_of(message)) for message in messages[same:]]
+    texts = [text_of(message) for message in messages[same:]]
+    new = list(map(estimate, texts))
     talk.seen = (messages, [*sizes[:same], *new])
     return sum(new), sum(sizes[:same])
 

@@ -218,8 +218,7 @@ class Memory(OpenHome):
         """
         self._check_open()
         counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
-        holder = model if model is not None else counting
-        budget = Budget(self.settings, counting, n_ctx=lambda: getattr(holder, "n_ctx", None))
+        budget = Budget(self.settings, counting, model=model if model is not None else counting)
         self.diagnostics.budgets_in_use.add(budget)
         return budget
 

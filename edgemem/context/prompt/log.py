@@ -22,7 +22,7 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.block.delta import carried_by, head_of
 from edgemem.context.block.render import BlockLine, VisibleLines
-from edgemem.context.level import Closing, Passage, Terms, closing_of, is_closer, joined, passages_of
+from edgemem.context.level import Closing, Passage, Terms, any_closer, closing_of, joined, passages_of
 from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions
 from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
@@ -33,7 +33,7 @@ from edgemem.scopes import Level, name_key
 from edgemem.store.rights import readable
 
 _HEAD: Closing = ("household", None)
-"""Who may read the block at an epoch's head."""
+"""Who may read the block at an epoch's head, and so what was said before it: a stranger may not."""
 
 
 class BlockSection(NamedTuple):
@@ -98,8 +98,8 @@ class PromptLog:
         self._aborted: list[Message] | None = None
         """The messages of a turn that was aborted since the newest one began."""
         self._newest: Committed | None = None
-        self._viewed: tuple[list[Message], Committed, PromptTurn | None] | None = None
-        """The newest view, and what it was made of."""
+        self._known: tuple[list[Message], Committed, PromptTurn | None] | None = None
+        """The newest list that was looked at, or view that was made, and what stood in the prompt then."""
 
     # -- what was said -------------------------------------------------------------------------------
 
@@ -175,20 +175,20 @@ class PromptLog:
         epoch is not looked at as long as the rest has its place: a turn costs what its epoch holds, not all that was said.
         """
         current = self._opened()
-        if self._viewed is not None:
-            viewed, committed, opened = self._viewed
-            if opened is current and committed is self.committed() and viewed == messages:
-                return  # one hook after the other is given the newest view, and says nothing new with it
+        if self._known is not None:
+            listed, committed, opened = self._known
+            if opened is current and committed is self.committed() and listed == messages:
+                return  # one hook after the other is given the same list, or the newest view
         system, listed = split_instructions(messages)
         if system:  # the list that a loop ends a turn with may come without its instructions
             self.system = system
-        current.n = self.next_n
         new = self._history.beyond(listed, current.as_listed())
         if not new and not current.messages:
             new = self._history.asked_again(messages)
+        current.n = self.next_n
         if new:  # a loop that takes back what was said has not aborted the turn
-            current.n = self.next_n
             current.take(new)
+        self._known = list(messages), self.committed(), current
 
     def arrive(self, messages: Sequence[Message], task: str | None) -> list[PromptTurn]:
         """Look at a loop's list as a turn begins; return turns that are made of what no turn had brought.
@@ -301,23 +301,23 @@ class PromptLog:
         self.sections[section] = BlockSection(header, tuple(shown), tokens)
         sections = self.sections.values()
         lines = [line for part in sections for line in part.lines]
-        current.block = fence(lines) if lines else ""
         current.block_tokens = sum(part.tokens for part in sections)
+        current.shown = tuple(item for part in sections for item in part.shown)
+        current.block = fence(lines) if lines else ""
         # A list that was never in the log before may bring its history along as part of this turn.
         if current.at is None:
             current.at = newest_user(current.messages)
-        current.shown = tuple(item for part in sections for item in part.shown)
         return current.block
 
     def committed(self) -> Committed:
         """Return what the present reader's prompt holds before the open turn."""
         of = self.epoch, self.reader, self._history.changes, len(self._history.turns)
         if self._newest is None or self._newest.of != of:
-            turns = [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
-            carried = carried_by(self.epoch) if self._reads_head() else ()
+            turns = [turn for turn in self.epoch_turns() if readable(self.reader, turn.level, turn.owner)]
+            reads_head = readable(self.reader, *_HEAD)
+            carried, head = (carried_by(self.epoch), head_of(self.epoch)) if reads_head else ((), "")
             shown = [*carried, *(item for turn in turns for item in turn.shown)]
             closings = {closing for turn in turns for closing in turn.closings()}
-            head = self._head_now(self.epoch)
             if head:
                 closings.add(_HEAD)
             self._newest = Committed(
@@ -350,13 +350,15 @@ class PromptLog:
         issued = [*committed.messages, *self._messages_of(running, committed.head)[0]]
         self._history.list.issue(issued, current, len(self._history.messages), newest)
         messages = [*self.system, *issued]
-        self._viewed = list(messages), committed, current
+        self._known = list(messages), committed, current
         return messages
 
     def view_in(self, epoch: Epoch) -> list[Message]:
         """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
         # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
-        turns = [copy(turn) for turn in self._turns_in(epoch) if turn.readable(self.reader)]
+        turns = [
+            copy(turn) for turn in self._turns_in(epoch) if readable(self.reader, turn.level, turn.owner)
+        ]
         return [*self.system, *self._messages_of(turns, self._head_now(epoch))[0]]
 
     def _messages_of(self, turns: Iterable[PromptTurn], head: str) -> tuple[list[Message], str]:
@@ -371,11 +373,7 @@ class PromptLog:
 
     def _head_now(self, epoch: Epoch) -> str:
         """Return the block at an epoch's head, as far as the present reader is shown it."""
-        return head_of(epoch) if self._reads_head() else ""
-
-    def _reads_head(self) -> bool:
-        """Tell whether the present reader is shown what was said before the epoch: a stranger is not."""
-        return readable(self.reader, *_HEAD)
+        return head_of(epoch) if readable(self.reader, *_HEAD) else ""
 
     # -- how a turn ends -----------------------------------------------------------------------------
 
@@ -414,7 +412,7 @@ class PromptLog:
             more: what the model says in it that is no message yet.
         """
         closing = self.level_shown(turn)
-        if not any(is_closer(other, closing) for other in self.committed().closings):
+        if not any_closer(self.committed().closings, closing):
             return closing  # nothing that it could repeat is closer
         return closing_of(turn.as_listed(), closing, self._passages(), more=more)
 

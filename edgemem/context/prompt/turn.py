@@ -27,10 +27,9 @@ from edgemem.context.messages import (
     whole,
 )
 from edgemem.llama.template.chat_template import text_of
-from edgemem.records import REMEMBER_FACT, Heard, Message, Reader, Recalled, Turn
+from edgemem.records import REMEMBER_FACT, Heard, Message, Recalled, Turn
 from edgemem.scopes import Level
 from edgemem.store.episodes import episode_text
-from edgemem.store.rights import readable
 
 INTERRUPTION = "interrupted"
 
@@ -63,10 +62,6 @@ class PromptTurn(msgspec.Struct):
     """The messages of a committed turn as every template takes them; made anew after a change."""
     passages: list[Passage] | None = None
     """The passages of a committed turn that a later reply may repeat; made anew after a change."""
-
-    def readable(self, reader: Reader | None) -> bool:
-        """Tell whether this reader may be shown the turn."""
-        return readable(reader, self.level, self.owner)
 
     def text(self, n: int) -> str:
         """Return the text of a message, also what nobody heard of it."""
