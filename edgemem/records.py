@@ -82,11 +82,9 @@ class Reader(msgspec.Struct, frozen=True, dict=True):
         if self.speaker is not None:
             # Those that tell voices apart call them 0, 1 and so on.
             msgspec.structs.force_setattr(self, "speaker", storable(str(self.speaker)).strip())
-        msgspec.structs.force_setattr(
-            self,
-            "audience",
-            frozenset("" if name is None else storable(str(name)).strip() for name in self.audience),
-        )
+        if self.audience:
+            names = frozenset("" if name is None else storable(str(name)).strip() for name in self.audience)
+            msgspec.structs.force_setattr(self, "audience", names)
 
     @cached_property
     def key(self) -> str:

@@ -96,7 +96,12 @@ class ContextCompactionHook:
             if self._unsettled:
                 self._rests = False
                 self._settle()
-            self._switch(conversation)
+            epoch = self.prepared
+            # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
+            if epoch is None or epoch.first_turn <= conversation.prompt_log.epoch.first_turn:
+                self.prepared = None
+            elif self.warming is None or not self.warming.waits():
+                self._begin(conversation, self._ready(epoch))
         elif point == ON_RUN_END:
             self._unsettled = conversation.prompt_log.running is None
             # A model that reads ahead has the pause to itself: what it read must be what the next turn begins with.
@@ -144,14 +149,6 @@ class ContextCompactionHook:
             self.warming.prefix.drop()
         if self.planner is not None:
             self.planner.forget()
-
-    def _switch(self, conversation: Conversation) -> None:
-        epoch = self.prepared
-        # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
-        if epoch is None or epoch.first_turn <= conversation.prompt_log.epoch.first_turn:
-            self.prepared = None
-        elif self.warming is None or not self.warming.waits():
-            self._begin(conversation, self._ready(epoch))
 
     def _ready(self, epoch: Epoch) -> Epoch:
         """Return a prepared epoch as it may begin now, without what has been forgotten or closed while it waited."""

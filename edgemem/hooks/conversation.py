@@ -20,7 +20,15 @@ from edgemem.context.level import Closing
 from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
-from edgemem.hooks.points import ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult, TurnContext, attachable
+from edgemem.hooks.points import (
+    BEFORE_LLM,
+    ON_ABORT,
+    ON_RUN_END,
+    ON_RUN_START,
+    HookResult,
+    TurnContext,
+    attachable,
+)
 from edgemem.llama.template.chat_template import text_of
 from edgemem.records import Epoch, Heard, Message, Reader, Session, StoredMessage, Turn, TurnState, as_ours
 from edgemem.store.erase.copies import (
@@ -125,7 +133,7 @@ class Conversation:
         self._renumber()
         fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
         known = as_ours(ctx, TurnContext)
-        reader = _reader_in(known, fields, speaker)
+        reader = reader_of(known, fields, speaker=speaker)
         heard = fields.get("heard") or known.heard
         if not isinstance(heard, Heard):
             heard = Heard(speaker=reader.speaker) if reader.speaker else None
@@ -141,12 +149,11 @@ class Conversation:
             self._write(self.record(turn, "unfinished"), turn, wait_s=0.0)
         return not is_first and any(turn.owner is None for turn in unknown)
 
-    def take(self, ctx: Any, messages: Sequence[Message], *, speaker: str | None) -> PromptLog:
-        """Learn from a loop's list what has been said, in a turn that it may never have begun; return the prompt log."""
+    def take(self, ctx: Any, messages: Sequence[Message], *, speaker: str | None) -> None:
+        """Learn from a loop's list what has been said, in a turn that it may never have begun."""
         if self.prompt_log.running is None:
             self.begin(ctx, {}, speaker=speaker)
         self.prompt_log.take(messages)
-        return self.prompt_log
 
     # -- how it ends ---------------------------------------------------------------------------------
 
@@ -270,7 +277,7 @@ class Conversation:
             return
         messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
         closing: Closing | None = None
-        if self.called_tools or any(map(tool_calls, messages)):
+        if self.called_tools or any(message.get("tool_calls") for message in messages):
             # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
             closing = "private", self.prompt_log.level_shown(running)[1]
         turn = self.record(msgspec.structs.replace(running, messages=messages), "open", closing)
@@ -425,7 +432,7 @@ class SharedHook:
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Open the turn, act, or make the turn history, as the point demands."""
+        """Open the turn, act on what has been said in it, or make the turn history, as the point demands."""
         conversation = conversation_of(ctx, self._conversation)
         if point == ON_RUN_START:
             conversation.begin(ctx, payload, speaker=self.speaker, by=self)
@@ -433,6 +440,8 @@ class SharedHook:
             conversation.end(point, ctx)
             self.ended(conversation)
         else:
+            if point == BEFORE_LLM:
+                conversation.take(ctx, payload["messages"], speaker=self.speaker)
             return self.act(conversation, ctx, payload)
         return None
 
@@ -463,10 +472,8 @@ def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation
 
 def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
     """Return who will hear the answer: the payload says it, else the context, else the hook's own setting."""
-    return _reader_in(as_ours(ctx, TurnContext), payload if isinstance(payload, dict) else {}, speaker)
-
-
-def _reader_in(known: TurnContext, fields: dict[str, Any], speaker: str | None) -> Reader:
+    fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
+    known = as_ours(ctx, TurnContext)
     names = (fields.get("speaker"), known.speaker, speaker)
     # A voice may be called 0.
     name = next((candidate for candidate in names if candidate is not None and candidate != ""), None)

@@ -103,7 +103,8 @@ class EarlyRecallHook:
     def recall(self, utterance: str, reader: Reader | None) -> list[Recalled]:
         """Return what matters for an utterance: what was found while it was spoken, if that is what would be found now."""
         begun = perf_counter()
-        self._learn(utterance)
+        if self._newest:
+            self._learn(utterance)
         arguments = self._arguments(reader)
         taken = self._prefetch.take(self, utterance, arguments)
         recalled = taken.items

@@ -10,7 +10,7 @@ from edgemem.hooks.points import AFTER_TOOL, TurnContext, given_store, needs, sh
 from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import abilities_of
-from edgemem.store.spool import Later, settled
+from edgemem.store.spool import Later
 from edgemem.store.turn_steps import AddEpisode
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class EpisodeLoggerHook(SharedHook):
         """Have all written that the store has not written yet."""
         if not conversation.is_kept_in(self._database):
             self._later.retry()
-            settled(self._later.flush(), conversation.commit_wait_s)
+            self._later.settle(conversation.commit_wait_s)
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> None:
         """Keep the outcome of one call."""

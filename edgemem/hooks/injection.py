@@ -30,7 +30,7 @@ from edgemem.scopes import level_of_scope
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.protocols import abilities_of
 from edgemem.store.rights import readable
-from edgemem.store.spool import Later, settled
+from edgemem.store.spool import Later
 from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class MemoryInjectionHook(SharedHook):
     def ended(self, conversation: Conversation) -> None:
         """Have what tools of this turn added written, and do while the reply is spoken what by hand nobody else does."""
         # In a store that writes later it is durable now, or as soon as it can be.
-        settled(self._later.flush(), conversation.commit_wait_s)
+        self._later.settle(conversation.commit_wait_s)
         if self._recall == self._listed and self._listing.version() is not None:
             self._listing.follow()
         if self._can.embed_pending is not None:
@@ -137,7 +137,7 @@ class MemoryInjectionHook(SharedHook):
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
         """Fill the block before the first call of the model."""
-        prompt_log = conversation.take(ctx, payload["messages"], speaker=self.speaker)
+        prompt_log = conversation.prompt_log
         if payload.get("hop", 0) == 0:
             conversation.lay_out(None if conversation.is_kept_in(self._can.database) else self._kept)
             chosen = self._lines(conversation)
@@ -149,8 +149,8 @@ class MemoryInjectionHook(SharedHook):
 
     def _lines(self, conversation: Conversation) -> FittingLines:
         prompt_log = conversation.prompt_log
-        committed, closing, utterance = prompt_log.committed(), prompt_log.closing, prompt_log.utterance
-        visible, cut_off = committed.visible, committed.cut_off
+        committed, closing = prompt_log.committed(), prompt_log.closing
+        visible, cut_off, utterance = committed.visible, committed.cut_off, prompt_log.utterance
         lines = []
         # The line quotes the turn that was cut off, so it is shown to nobody else, and is as private as that turn.
         if cut_off is not None:

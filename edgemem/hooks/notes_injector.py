@@ -89,7 +89,6 @@ class NotesInjectorHook(SharedHook):
         tail = self._tail()
         if not tail:
             return None
-        prompt_log = conversation.take(ctx, payload["messages"], speaker=self.speaker)
         committed = prompt_log.committed()
         lines = []
         for text in tail:

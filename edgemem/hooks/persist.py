@@ -35,7 +35,7 @@ from edgemem.records import Session, Turn, as_ours
 from edgemem.scopes import Level
 from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
-from edgemem.store.spool import Later, settled
+from edgemem.store.spool import Later
 from edgemem.store.turn_steps import BeginEpoch, KeepState
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class PersistSessionHook(SharedHook):
         """Resume, collect, accept, commit or amend, as the point demands."""
         if point == ON_IDLE:
             # A store of files makes them whole; one of rows has nothing to do.
-            settled(self._later.flush(), float(payload.get("seconds", 0.0)))
+            self._later.settle(float(payload.get("seconds", 0.0)))
             return None
         if self._tools and not self._is_own(ctx.session) and self._is_within(point):
             return None  # an agent that runs within a tool: its few messages are not this conversation

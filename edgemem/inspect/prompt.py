@@ -311,7 +311,7 @@ def _notes(
             yield f"{hook_name(hook)} was not asked, because it may store something."
         if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.note:
             yield hook.note
-    closed = sum(not readable(prompt_log.reader, turn.level, turn.owner) for turn in prompt_log.epoch_turns())
+    closed = len(prompt_log.epoch_turns()) - len(prompt_log.committed().turns)
     if closed:
         turns = (
             "1 turn of this conversation is" if closed == 1 else f"{closed:,} turns of this conversation are"
@@ -330,9 +330,7 @@ def _parts(messages: Sequence[Message], prompt_log: PromptLog, size: Callable[..
     """
     head, turns = split_turns(messages)
     past, newest = turns[:-1], turns[-1]
-    shown_turns = [
-        turn for turn in prompt_log.epoch_turns() if readable(prompt_log.reader, turn.level, turn.owner)
-    ]
+    shown_turns = prompt_log.committed().turns
     shown_turns = shown_turns[len(shown_turns) - len(past) :] if 0 < len(past) <= len(shown_turns) else []
     before = 0
     if head:
@@ -441,11 +439,7 @@ class Judge:
                 return f"private to {item.owner}" if item.owner else "private"
             return "closed to a voice that is not recognised"
         if (standing := self._standing(item)) is not None:
-            turns = (
-                turn
-                for turn in prompt_log.epoch_turns()
-                if readable(prompt_log.reader, turn.level, turn.owner)
-            )
+            turns = prompt_log.committed().turns
             since = next(
                 (turn.n for turn in turns if any(line.item == standing for line in turn.shown)), None
             )

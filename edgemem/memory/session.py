@@ -115,10 +115,10 @@ def session_hooks(
     )
     memory.diagnostics.hooks_in_use.add(compaction)
     turn_log = TurnLogHook(
-        write=lambda: settings.now.log.turn,
+        settings=settings,
         keep=memory.figures.note,
         recalled=memory.last_recall,
-        early=lambda: (memory.prefetch.counts.turns, memory.prefetch.counts.ready),
+        early=memory.prefetch.counts,
         now=now,
         conversation=conversation,
     )

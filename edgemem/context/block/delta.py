@@ -248,7 +248,8 @@ Current = Callable[[Collection[About]], Mapping[About, Held]]
 def head_of(epoch: Epoch) -> str:
     """Return the block that stands before an epoch's first utterance; empty if nothing came before it."""
     summary = [SUMMARY_HEADER, *epoch.summary.splitlines()] if epoch.summary.strip() else []
-    return fence([*(item.line for item in carried_by(epoch)), *summary])
+    lines = [*(item.line for item in carried_by(epoch)), *summary]
+    return fence(lines) if lines else ""
 
 
 def carried_by(epoch: Epoch) -> tuple[BlockLine, ...]:

@@ -185,9 +185,9 @@ class PromptLog:
         new = self._history.beyond(listed, current.as_listed())
         if not new and not current.messages:
             new = self._history.asked_again(messages)
-        current.n = self.next_n
         if new:  # a loop that takes back what was said has not aborted the turn
             current.take(new)
+        current.n = self.next_n
         self._known = list(messages), self.committed(), current
 
     def arrive(self, messages: Sequence[Message], task: str | None) -> list[PromptTurn]:
@@ -317,28 +317,20 @@ class PromptLog:
             reads_head = readable(self.reader, *_HEAD)
             carried, head = (carried_by(self.epoch), head_of(self.epoch)) if reads_head else ((), "")
             shown = [*carried, *(item for turn in turns for item in turn.shown)]
+            visible = VisibleLines({item.id: item for item in shown})
+            numbers = frozenset(turn.n for turn in turns)
             closings = {closing for turn in turns for closing in turn.closings()}
             if head:
                 closings.add(_HEAD)
-            self._newest = Committed(
-                of,
-                turns,
-                carried,
-                VisibleLines({item.id: item for item in shown}),
-                frozenset(turn.n for turn in turns),
-                Dedupe(turns),
-                frozenset(closings),
-                *self._messages_of(turns, head),
-            )
+            seen, closed = Dedupe(turns), frozenset(closings)
+            shown_now = self._messages_of(turns, head)
+            self._newest = Committed(of, turns, carried, visible, numbers, seen, closed, *shown_now)
         return self._newest
 
-    def epoch_turns(self) -> list[PromptTurn]:
-        """Return the committed turns that stand in the prompt word for word, whoever reads it."""
-        return self._turns_in(self.epoch)
-
-    def _turns_in(self, epoch: Epoch) -> list[PromptTurn]:
-        turns = self._history.turns
-        return turns[bisect_left(turns, epoch.first_turn, key=lambda turn: turn.n) :]
+    def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
+        """Return the committed turns that stand word for word in the prompt of an epoch (None: this one), whoever reads it."""
+        turns, first = self._history.turns, (epoch or self.epoch).first_turn
+        return turns[bisect_left(turns, first, key=lambda turn: turn.n) :]
 
     # -- what the model sees -------------------------------------------------------------------------
 
@@ -357,7 +349,7 @@ class PromptLog:
         """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
         # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
         turns = [
-            copy(turn) for turn in self._turns_in(epoch) if readable(self.reader, turn.level, turn.owner)
+            copy(turn) for turn in self.epoch_turns(epoch) if readable(self.reader, turn.level, turn.owner)
         ]
         return [*self.system, *self._messages_of(turns, self._head_now(epoch))[0]]
 
@@ -411,8 +403,8 @@ class PromptLog:
         Args:
             more: what the model says in it that is no message yet.
         """
-        closing = self.level_shown(turn)
-        if not any_closer(self.committed().closings, closing):
+        closings, closing = self.committed().closings, self.level_shown(turn)
+        if not any_closer(closings, closing):
             return closing  # nothing that it could repeat is closer
         return closing_of(turn.as_listed(), closing, self._passages(), more=more)
 

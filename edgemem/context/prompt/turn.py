@@ -140,9 +140,10 @@ class PromptTurn(msgspec.Struct):
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
         """Yield its messages as every template takes them, with the block before the one that carries it."""
-        messages = self.messages
-        carrier = self.at if self.at is not None else newest_user(messages)
-        carried = messages[carrier] if self.block and carrier is not None else None
+        messages, carried = self.messages, None
+        if self.block:
+            carrier = self.at if self.at is not None else newest_user(messages)
+            carried = None if carrier is None else messages[carrier]
         if committed:  # history is looked through once
             self.whole = messages = self.whole or whole(messages)
         for message in messages:
@@ -160,8 +161,9 @@ class PromptTurn(msgspec.Struct):
 
     def calls(self) -> Iterator[tuple[str, dict[str, Any], Message | None]]:
         """Yield the calls of tools: name, arguments (none where they cannot be read), and the tool's answer."""
+        calling = [message for message in self.messages if message.get("tool_calls")]
         answers = {message["tool_call_id"]: message for message in self.messages if "tool_call_id" in message}
-        for call in (call for message in self.messages for call in tool_calls(message)):
+        for call in (call for message in calling for call in tool_calls(message)):
             arguments = call_arguments(call)
             if isinstance(arguments, str):
                 try:
