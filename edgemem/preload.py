@@ -22,14 +22,14 @@ _missing: deque[Callable[[], object]] = deque()
 """What nobody has made ahead, in the order in which modules were imported."""
 
 
-def provided(make: Callable[[], T]) -> _lru_cache_wrapper[T]:
+def preloaded(make: Callable[[], T]) -> _lru_cache_wrapper[T]:
     """Decorate a function that makes something once for the whole process, and takes some milliseconds."""
     cached = cache(make)
-    later(cached)
+    preload_later(cached)
     return cached
 
 
-def later(make: Callable[[], object]) -> None:
+def preload_later(make: Callable[[], object]) -> None:
     """Have something made ahead; it must be cheap where it has been made already."""
     _missing.append(make)
 
@@ -57,7 +57,7 @@ class Pattern:
         """Note expressions of which any will do."""
         self._expressions = expressions
         self._flags = flags
-        later(lambda: self.compiled)
+        preload_later(lambda: self.compiled)
 
     @cached_property
     def compiled(self) -> re.Pattern[str]:

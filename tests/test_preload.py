@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.preload import Pattern, later, preload, provided
+from edgemem.preload import Pattern, preload, preload_later, preloaded
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def test_what_is_provided_is_made_once() -> None:
     """Who asks first makes it, and laying in makes it no second time."""
     made: list[int] = []
 
-    @provided
+    @preloaded
     def table() -> list[int]:
         made.append(1)
         return made
@@ -34,8 +34,8 @@ def test_what_is_provided_is_made_once() -> None:
 def test_it_stops_between_two_when_somebody_speaks() -> None:
     """What is not made by then is made the next time."""
     made: list[str] = []
-    later(lambda: made.append("first"))
-    later(lambda: made.append("second"))
+    preload_later(lambda: made.append("first"))
+    preload_later(lambda: made.append("second"))
     assert preload(lambda: bool(made))
     assert made == ["first"]
     assert not preload(lambda: True)

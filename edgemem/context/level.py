@@ -19,7 +19,7 @@ from edgemem.context.block.render import RANK, BlockLine
 from edgemem.context.messages import call_arguments, tool_calls
 from edgemem.llama.template.chat_template import text_of
 from edgemem.preload import Pattern
-from edgemem.recall.text.analyse import Analysis, analyse, empty_words, plain_words, stem
+from edgemem.recall.text.analyse import Analysis, analyse, plain_words, stem, stop_words
 from edgemem.recall.text.numbers import with_digits
 from edgemem.records import Message
 from edgemem.scopes import Level, name_key
@@ -104,7 +104,7 @@ class Terms:
     @cached_property
     def _words(self) -> frozenset[str]:
         words = {word for tokens in (*self._plain, *self._tokens) for word in tokens}
-        return frozenset(word for word in words - empty_words("en") if len(word) >= _SHORTEST)
+        return frozenset(word for word in words - stop_words("en") if len(word) >= _SHORTEST)
 
     @cached_property
     def _codes(self) -> frozenset[str]:
@@ -125,8 +125,8 @@ class Terms:
             word for tokens in self._tokens for word in tokens if len(word) <= _SHORTEST or _has_digit(word)
         ]
         return (
-            "".join(word for word in short if len(word) == 1 or word not in empty_words("en")),
-            "".join(word for word in short if word not in empty_words("en")),
+            "".join(word for word in short if len(word) == 1 or word not in stop_words("en")),
+            "".join(word for word in short if word not in stop_words("en")),
             self._digits,
         )
 

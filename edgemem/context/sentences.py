@@ -16,7 +16,7 @@ from edgemem.context.messages import call_name, repair_orphans, tool_calls
 from edgemem.languages.words import all_words, cues, small
 from edgemem.llama.template.chat_template import text_of
 from edgemem.preload import Pattern
-from edgemem.recall.text.analyse import empty_words, language_in
+from edgemem.recall.text.analyse import language_in, stop_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -251,7 +251,7 @@ def _no_ends(language: str) -> re.Pattern[str]:
         articles, months = "|".join(words.before_ordinals.items), "|".join(words.ordinal_months.items)
         patterns.append(rf"(?<!\w)(?:{articles})\s+\d{{1,2}}\.(?=\s+(?:{months})(?!\w))")
         if code == language:
-            little = "|".join(empty_words(code))
+            little = "|".join(stop_words(code))
             patterns.append(rf"(?<![\w.])\d{{1,2}}\.(?=\s+(?:{months})(?!\w))")
             patterns.append(rf"(?<!\w)(?:{articles})\s+\d{{1,2}}\.(?!\s+(?:{little})(?!\w))")
     return re.compile("|".join(patterns), re.IGNORECASE)

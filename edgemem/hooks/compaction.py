@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.compaction.model import read_ahead
+from edgemem.context.compaction.model import prefetched
 from edgemem.errors import ClosedError, ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import (
@@ -158,7 +158,7 @@ class ContextCompactionHook:
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
         self.prepared = None
         if self.warming is not None and self.warming.begun(epoch):
-            epoch = msgspec.structs.replace(epoch, reason=read_ahead(epoch.reason))
+            epoch = msgspec.structs.replace(epoch, reason=prefetched(epoch.reason))
         conversation.prompt_log.switch(epoch)
         # Written with the next turn that is kept: an epoch without one would change nothing.
         conversation.opening.append(BeginEpoch(epoch, self._prepared_as_of))

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -257,11 +257,9 @@ Plain = Literal[
 class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The words of a language that tell a time; "," parts items, "/" parts words for the same item.
 
-    Accents and capitals do not matter, except in Vietnamese text that is written with its accents.
+    Capitals do not matter, nor accents where the language is not `accented`.
     """
 
-    join: str
-    """What stands between two words."""
     rows: dict[Row, str]
     """Words whose values are their places: numbers from 0, ordinals from 1, months from January, seasons from spring and
     weekdays from Monday."""
@@ -293,8 +291,6 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What tells that something is moved, so that "from Monday to Wednesday" is a way and no time; written as `templates` are."""
     whole_weeks: bool = False
     """Whether "last Friday" is the one of the week before."""
-    accents_matter: bool = False
-    """Whether words of one syllable mean something else without their accents, so that they are known only with them."""
     year_prefix: str = ""
     """Goes before a number, in one word."""
     traditional: str = ""
@@ -346,7 +342,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words that say nothing about what a text is about, as they are written; of Chinese, signs that bind others."""
     stop_bare: WordSet = WordSet()
     """Those which tell the language of a text that is written without accents, where some words mean something else so."""
-    telling: WordSet = WordSet()
+    content: WordSet = WordSet()
     """Words that tell something, though without their accents they are stop words."""
     foreign: WordSet = WordSet()
     """Stop words that another language or a name may have as well: "Will Ann come?", "Has he a son?"."""
@@ -382,6 +378,12 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Months of such a language."""
     safety: dict[str, Safety] = {}
     """By its kind, `food` or `medicine`."""
+    spaced: bool = True
+    """Whether spaces stand between words; where not, text is cut at the signs of `stop`, and found by pairs of signs."""
+    accented: bool = False
+    """Whether words of one syllable mean something else without their accents; its `letters` tell such a language alone."""
+    compounds: bool = False
+    """Whether nouns are written together with what they are made of: Gartenschlauch."""
     word_length: int = 1
     """Signs or syllables of a usual word, where spaces do not tell words apart."""
 
@@ -405,13 +407,13 @@ def _files(*, whole: bool) -> dict[str, bytes]:
     return {code: content for code, content in files.items() if (b"\n[" in content) == whole}
 
 
-@provided
+@preloaded
 def all_words() -> dict[str, Words]:
     """Return the words of each language that is known in full by its code, read when they are first asked for."""
     return {code: _parsed(content, Words) for code, content in _files(whole=True).items()}
 
 
-@provided
+@preloaded
 def words_digest() -> int:
     """Return what changes with the words of a language that is known in full, and not with a comment on them."""
     lines = (
@@ -423,7 +425,7 @@ def words_digest() -> int:
     return crc32(b"\n".join(lines))
 
 
-@provided
+@preloaded
 def _answers() -> tuple[Phrases, Phrases, Phrases]:
     """Return what says yes, no and "do not forget" in any language."""
     answers = (_parsed(content, Answers) for content in _files(whole=False).values())
@@ -535,7 +537,7 @@ def bare(item: str) -> str:
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
-@provided
+@preloaded
 def common_words() -> frozenset[str]:
     """Return the English words that everybody uses at home, in small letters."""
     return _english().common.words | all_words()["en"].stop.words
@@ -546,10 +548,10 @@ def common_names() -> frozenset[str]:
     return _english().first_names.words
 
 
-@provided
+@preloaded
 def function_words() -> frozenset[str]:
     """Return words that bind a sentence in any language, as they are written, and words of programs."""
-    spaced = (words for words in all_words().values() if words.dates.join)
+    spaced = (words for words in all_words().values() if words.spaced)
     return frozenset().union(*(words.stop.words | words.binding.words for words in spaced))
 
 
@@ -567,7 +569,7 @@ def is_english(word: str) -> bool:
     return False
 
 
-@provided
+@preloaded
 def _ordinary() -> frozenset[str]:
     return common_words() | _english().ordinary.words
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer as Tokenizer
     from edgemem.llama.reranker import LlamaReranker as LlamaReranker
     from edgemem.llama.server.chat import HttpLlama as HttpLlama
-    from edgemem.llama.template.append_only import grows_by_appending as grows_by_appending
+    from edgemem.llama.template.append_only import appends_only as appends_only
     from edgemem.llama.tokens.estimate import EstimateTokenizer as EstimateTokenizer
     from edgemem.llama.tokens.estimate import estimate_tokens as estimate_tokens
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer as LlamaTokenizer
@@ -39,7 +39,7 @@ _HOMES = {
     "Segment": "protocols",
     "Tokenizer": "protocols",
     "estimate_tokens": "tokens.estimate",
-    "grows_by_appending": "template.append_only",
+    "appends_only": "template.append_only",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605

@@ -26,7 +26,7 @@ from edgemem.llama.models.catalog import find_entry
 from edgemem.llama.protocols import model_file
 from edgemem.llama.server.chat import HttpSide, find_no_slot
 from edgemem.llama.state import headers_in
-from edgemem.llama.template.append_only import grows_by_appending
+from edgemem.llama.template.append_only import appends_only
 from edgemem.memory.watch import fault_of_watching
 from edgemem.recall.rank.rerank import MOST as RERANK_MOST
 from edgemem.records import Check
@@ -349,7 +349,7 @@ def _tokenizer(memory: OpenHome) -> Check:
     """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
     own = [memory.tokenizer] if memory.tokenizer.exact else []
     using = [budget.tokenizer for budget in memory.diagnostics.budgets() if budget.tokenizer.exact]
-    costs = dict(filter(None, map(_growth, [*own, *using])))
+    costs = dict(filter(None, map(_append_only, [*own, *using])))
     if not costs:
         return _ok(
             "tokenizer",
@@ -362,21 +362,21 @@ def _tokenizer(memory: OpenHome) -> Check:
     return _ok("tokenizer", detail)
 
 
-def _growth(tokenizer: Tokenizer) -> tuple[str, bool] | None:
+def _append_only(tokenizer: Tokenizer) -> tuple[str, bool] | None:
     """Return what a chat template costs, and whether it costs anything; None where its model was closed meanwhile."""
     try:
         tokenizer.count([{"role": "user", "content": "Hello."}])
-        growth = grows_by_appending(tokenizer)
+        check = appends_only(tokenizer)
     except TemplateError as error:
         return str(error), True
     except ClosedError:
         return None
     except ServerError as error:
         return f"exact; its chat template could not be looked at: {str(error).rstrip('.')}", False
-    if not growth:
-        return f"{growth.reason}: what changes is read again each turn", True
-    if growth.reason:
-        return f"exact; {growth.reason}, and is kept from it", False
+    if not check:
+        return f"{check.reason}: what changes is read again each turn", True
+    if check.reason:
+        return f"exact; {check.reason}, and is kept from it", False
     return f"exact; the chat template only appends{_in_one_piece(tokenizer)}", False
 
 
@@ -458,7 +458,7 @@ def _compaction(memory: OpenHome) -> Check:
     settings = memory.profile.compaction
     writer, slotless = _writer(memory)
     counts = SummaryCounts.of(count_reasons(memory.database))
-    detail = "; ".join(filter(None, (writer, counts.as_text(), _read_ahead(memory, counts))))
+    detail = "; ".join(filter(None, (writer, counts.as_text(), _prefetched(memory, counts))))
     faults = [prefix.off for prefix in memory.diagnostics.prefixes() if prefix.off]
     if faults:
         advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
@@ -495,7 +495,7 @@ def _writer(memory: OpenHome) -> tuple[str, str]:
     return f"the chat model writes summaries {'in another slot of its server' if remote else here}", ""
 
 
-def _read_ahead(memory: OpenHome, counts: SummaryCounts) -> str:
+def _prefetched(memory: OpenHome, counts: SummaryCounts) -> str:
     """Tell what reading new prompts in idle time comes to, where it is switched on."""
     if not memory.profile.compaction.warm:
         return ""

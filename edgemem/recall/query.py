@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from edgemem.languages.words import all_words, is_english, small
+from edgemem.recall.annotations import zone_at
 from edgemem.recall.dates.phrases import asks_when, times_in
 from edgemem.recall.dates.questions import TimeAlone, tense_of, time_alone
 from edgemem.recall.people.names import hear, named_in
 from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse, plain_words, stem, terms
-from edgemem.recall.traits import zone_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -17,9 +17,9 @@ from edgemem.recall.rank.ranking import choose_versions
 from edgemem.recall.rank.rerank import SecondPass, name_of, second_pass
 from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of
 from edgemem.recall.results import fetch
+from edgemem.recall.search.query_view import Filter
 from edgemem.recall.search.search import Limits, RecallStats, Search
-from edgemem.recall.search.tail import Tail
-from edgemem.recall.search.view import Filter
+from edgemem.recall.search.unindexed import UnindexedDocs
 from edgemem.recall.times import checked_when, past_times
 from edgemem.store.rights import as_spelled, spellings
 
@@ -70,7 +70,7 @@ class Recall:
         self._notes = notes
         self._clock = clock or truth.clock
         self._settings = settings or Settings()
-        self._tail = Tail(truth, index, notes)
+        self._unindexed = UnindexedDocs(truth, index, notes)
         self._tail_lock = threading.Lock()
         self.last = RecallStats()
         """How the newest recall of any thread went."""
@@ -82,8 +82,8 @@ class Recall:
     def embed_new(self, limit: int, *, stop: Callable[[], bool] | None = None) -> int:
         """Make vectors of what was said and done so lately that the index does not know it, the newest first; return of how many."""
         with self._tail_lock:
-            self._tail.refresh(self._index.state())
-            docs = list(reversed(self._tail.docs.values()))
+            self._unindexed.refresh(self._index.state())
+            docs = list(reversed(self._unindexed.docs.values()))
         return self._index.embed_new(docs, limit, stop=stop)
 
     def pending(self) -> dict[str, int]:
@@ -266,12 +266,12 @@ class Recall:
         indexed: bool,
     ) -> tuple[Search, Ranking]:
         with self._tail_lock:
-            # Read here: who has an older one than the tail would take the same text from both.
+            # Read here: who has an older one than `UnindexedDocs` would take the same text from both.
             state = self._index.state() if indexed else None
             search = Search(self._index, state, self._embedder, allowed, limits, now=self._clock.now())
-            self._tail.refresh(state)
+            self._unindexed.refresh(state)
             question, view = search.look_up_words(
-                asked, self._tail, names=names, reader=reader.speaker if reader else None
+                asked, self._unindexed, names=names, reader=reader.speaker if reader else None
             )
         return search, search.run(question, view)
 

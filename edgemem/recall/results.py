@@ -3,7 +3,7 @@
 Whatever was erased, changed or closed to the reader since it was indexed is left out here at the latest.
 
 Sessions tell when something was talked about, by the messages that recall found.
-A session is worth as much as its best message, and a little more where several of its messages may answer: it answers if
+A session scores as its best message, and a little more where several of its messages may answer: it answers if
 any of them does, a noisy or. Scores of messages fall slowly behind the best one, so many weak ones would together outweigh
 a good one; so the fourth power of each is taken, by which a session of one message has that message's score.
 """
@@ -27,7 +27,7 @@ from edgemem.recall.index.sources import (
     TURN,
     bound,
     fact_text,
-    marks,
+    placeholders,
     read_paragraphs,
     speaker_of,
 )
@@ -56,7 +56,7 @@ _FACT = """
     {over}, {hidden}
   from facts s join fact_keys k on k.id = s.key_id
 """
-# What a statement is still worth is the interval of its key that holds now, if it is the one that said it.
+# What is still true of a statement is the interval of its key that holds now, if it is the one that said it.
 _NOW = """
   join facts f on f.id = (
     select b.id from facts b where b.key_id = s.key_id and b.known_to is null and b.valid_from <= :now
@@ -137,7 +137,7 @@ def _facts(
     rule, values = reading_rule(reader, "f.")
     hidden = "0" if reader is None or which == _NOW else _HIDDEN.format(rule=reading_rule(reader, "n.")[0])
     rows = truth.query(
-        f"{_FACT.format(over='0' if which == _NOW else _OVER, hidden=hidden)} {which} and s.id in ({marks(ids)}) and {rule}",
+        f"{_FACT.format(over='0' if which == _NOW else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
         {**bound(ids), **values, **moments},
     )
     for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
@@ -191,7 +191,7 @@ def _others(truth: Database, kind: int, ids: Sequence[int], reader: Reader | Non
     who, rest = _OTHERS[kind]
     rule, values = reading_rule(reader, who)
     rows: list[tuple[Any, ...]] = truth.query(
-        f"select f.id, {who}level, {who}owner, {rest} where f.id in ({marks(ids)}) and {rule}",
+        f"select f.id, {who}level, {who}owner, {rest} where f.id in ({placeholders(ids)}) and {rule}",
         {**bound(ids), **values},
     )
     for ref, level, owner, recorded, *columns in rows:
@@ -254,7 +254,7 @@ def sessions_of(items: Iterable[Recalled]) -> list[RecalledSession]:
 
 
 def any_of(scores: Iterable[float]) -> float:
-    """Return what a session is worth whose messages have these scores, 0 to 1: at least the best of them."""
+    """Return the score of a session whose messages have these scores, 0 to 1: at least the best of them."""
     none, best = 0.0, 0.0  # the logarithm of how likely it is that none of them answers
     for score in scores:
         if score >= 1:

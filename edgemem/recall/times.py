@@ -98,38 +98,38 @@ _FEW_DAYS_S = 3 * 86400.0
 _LIKELY = 0.5
 
 
-def on_dates(columns: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
+def on_dates(table: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
     """Return the slots of the texts that speak of a time that the question speaks of, the best first."""
     import numpy as np
 
-    spans = columns.spans()
+    spans = table.spans()
     if not question.times or not len(spans):
         return np.zeros(0, np.intp)
-    worth = _overlap(spans, question)
-    dated = np.flatnonzero(worth > 0)
-    best: NDArray[np.intp] = spans[dated[np.argsort(-worth[dated], kind="stable")], 0].astype(np.intp)
+    shares = _overlap(spans, question)
+    dated = np.flatnonzero(shares > 0)
+    best: NDArray[np.intp] = spans[dated[np.argsort(-shares[dated], kind="stable")], 0].astype(np.intp)
     return best
 
 
-def on_days(columns: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
+def on_days(table: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
     """Return the slots of the messages that were said on a day that the question speaks of, as they were said."""
     import numpy as np
 
-    at, kind = columns.rows["at"][: columns.n], columns.rows["kind"][: columns.n]
-    inside = np.zeros(columns.n, bool)
+    at, kind = table.rows["at"][: table.n], table.rows["kind"][: table.n]
+    inside = np.zeros(table.n, bool)
     for begin, end, sure in question.times:
         if end - begin <= _FEW_DAYS_S and sure >= _LIKELY:
             inside |= (at >= begin) & (at < end)
     return np.flatnonzero(inside & (kind == TURN))
 
 
-def spoken_of(columns: DocTable, question: ParsedQuery) -> Numbers:
+def spoken_of(table: DocTable, question: ParsedQuery) -> Numbers:
     """Return, by slot, how well the times that each text speaks of are the question's, 0 to 1; one more at the end."""
     import numpy as np
 
-    scores = np.zeros(columns.n + 1, np.float32)
+    scores = np.zeros(table.n + 1, np.float32)
     if question.times:
-        spans = columns.spans()
+        spans = table.spans()
         np.maximum.at(scores, spans[:, 0].astype(np.intp), _overlap(spans, question))
     return scores
 
@@ -153,9 +153,9 @@ def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.fl
     """Return the share of the longer of two times, a text's and the question's, that they have in common, times how sure both are."""
     import numpy as np
 
-    worth = np.zeros(len(spans))
+    shares = np.zeros(len(spans))
     for begin, end, sure in question.times:
         common = np.minimum(spans[:, 2], end) - np.maximum(spans[:, 1], begin)
         longer = np.maximum(spans[:, 2] - spans[:, 1], max(end - begin, 1.0))
-        worth = np.maximum(worth, sure * spans[:, 3] * np.maximum(common, 0) / longer)
-    return worth.astype(np.float32)
+        shares = np.maximum(shares, sure * spans[:, 3] * np.maximum(common, 0) / longer)
+    return shares.astype(np.float32)

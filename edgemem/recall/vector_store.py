@@ -15,7 +15,7 @@ from edgemem.errors import EdgememError, InvalidInputError, ModelError, StoreErr
 from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
 from edgemem.recall.index.index import Index
-from edgemem.recall.index.sources import FACT, FACTS, bound, in_batches, marks
+from edgemem.recall.index.sources import FACT, FACTS, bound, in_batches, placeholders
 from edgemem.recall.recall import Recall
 from edgemem.store import fact_queries
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -324,14 +324,14 @@ class VectorMemoryStore(SQLiteMemoryStore):
         origins: dict[int, int] = {}
         for some in in_batches(list(numbers)):
             rows = self.index.database.query(
-                f"select ref, id from docs where kind = :fact and id in ({marks(some)})",  # noqa: S608 - ours
+                f"select ref, id from docs where kind = :fact and id in ({placeholders(some)})",  # noqa: S608 - ours
                 {**bound(some), "fact": FACT},
             )
             origins.update(rows)
         facts: dict[int, Fact] = {}
         for some in in_batches(list(origins)):
             sql, values = fact_queries.as_of(self.database.now(), scope=scope, reader=reader)
-            sql += f" and k.id in (select key_id from facts where id in ({marks(some)}))"  # noqa: S608 - ours
+            sql += f" and k.id in (select key_id from facts where id in ({placeholders(some)}))"  # noqa: S608 - ours
             for row in self.database.query(sql, {**values, **bound(some)}):
                 fact = fact_queries.fact_of(row)
                 # Of a key that has changed since, the doc says what it was before.
@@ -344,7 +344,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         numbers: dict[int, Fact] = {}
         for some in in_batches(list(by_origin)):
             rows = self.index.database.query(
-                f"select id, ref from docs where kind = :fact and ref in ({marks(some)})",  # noqa: S608 - ours
+                f"select id, ref from docs where kind = :fact and ref in ({placeholders(some)})",  # noqa: S608 - ours
                 {**bound(some), "fact": FACT},
             )
             numbers.update((number, by_origin[ref]) for number, ref in rows)

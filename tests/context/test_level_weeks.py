@@ -18,7 +18,7 @@ from test_level import Robot
 
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
-from edgemem.recall.text.analyse import empty_words
+from edgemem.recall.text.analyse import stop_words
 from edgemem.records import ToolCall
 from lab.weeks import Talk, Telling, Turn
 from lab.weeks_world import FormSet, facts, forms_of
@@ -115,7 +115,7 @@ def test_few_turns_are_closed_for_nothing(
 
 def content(text: str) -> set[str]:
     """Return the words of a text that tell anything, as anybody would cut them."""
-    return {word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) > 2} - empty_words("en")
+    return {word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) > 2} - stop_words("en")
 
 
 def ways(value: str, fresh: Sequence[str], dice: random.Random) -> str:

@@ -26,12 +26,12 @@ from edgemem.store import facts
 
 
 def filled(*rows):
-    """Return columns with messages of one session, each given by what differs."""
-    columns = DocTable()
+    """Return table with messages of one session, each given by what differs."""
+    table = DocTable()
     for number, more in enumerate(rows, 1):
         plain = Row(number, TURN, number, 0, None, "ann", 1, 1, 0.0, 0, None, None, 0, None, None, 3)
-        columns.append(plain._replace(**more))
-    return columns
+        table.append(plain._replace(**more))
+    return table
 
 
 def asking(*times):
@@ -267,12 +267,12 @@ def test_before_1970_nothing_was_known(robot):
 
 def test_messages_of_a_day_are_found_whatever_they_say():
     """What was said on a day that is likely meant; no other kinds, and not what was said in a whole month."""
-    columns = filled({"at": 9 * DAY}, {"at": 10 * DAY}, {"at": 10.5 * DAY, "kind": EPISODE}, {"at": 11 * DAY})
+    table = filled({"at": 9 * DAY}, {"at": 10 * DAY}, {"at": 10.5 * DAY, "kind": EPISODE}, {"at": 11 * DAY})
     day = (10 * DAY, 11 * DAY)
-    assert on_days(columns, asking((*day, 1.0))).tolist() == [1]
-    assert on_days(columns, asking((*day, 0.3))).tolist() == []
-    assert on_days(columns, asking((9 * DAY, 12 * DAY, 0.7))).tolist() == [0, 1, 3]
-    assert on_days(columns, asking((0, 30 * DAY, 1.0))).tolist() == []
-    assert on_days(columns, asking((0, 30 * DAY, 1.0), (*day, 0.7))).tolist() == [1]
-    assert on_days(columns, asking()).tolist() == []
+    assert on_days(table, asking((*day, 1.0))).tolist() == [1]
+    assert on_days(table, asking((*day, 0.3))).tolist() == []
+    assert on_days(table, asking((9 * DAY, 12 * DAY, 0.7))).tolist() == [0, 1, 3]
+    assert on_days(table, asking((0, 30 * DAY, 1.0))).tolist() == []
+    assert on_days(table, asking((0, 30 * DAY, 1.0), (*day, 0.7))).tolist() == [1]
+    assert on_days(table, asking()).tolist() == []
     assert on_days(DocTable(), asking((*day, 1.0))).tolist() == []

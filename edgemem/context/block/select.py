@@ -22,7 +22,7 @@ from edgemem.context.level import Closing, is_closer
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.languages.words import common_words, cues, either
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, plain_words, stem, terms
 from edgemem.records import Recalled
@@ -120,13 +120,13 @@ def least_scores(recalled: Iterable[Recalled], floors: Floors, *, closing: Closi
 
     How likely it is that any helps, the best of all tells, also if it only asks; what is near, the best that tells anything.
     """
-    best, telling, beside = 0.0, 0.0, False
+    best, nearest, beside = 0.0, 0.0, False
     for item in sorted((item for item in recalled if not item.safety), key=lambda item: -item.score):
         best = max(best, item.score)
         if not only_asks(item):
-            telling, beside = item.score, item.kind in VALUES
+            nearest, beside = item.score, item.kind in VALUES
             break
-    return Least(telling if best >= floors.any else math.inf, beside, floors, closing)
+    return Least(nearest if best >= floors.any else math.inf, beside, floors, closing)
 
 
 def only_asks(item: Recalled) -> bool:
@@ -312,7 +312,7 @@ def _without(words: list[str], repeated: Sequence[list[str]]) -> list[str]:
     return words
 
 
-@provided
+@preloaded
 def _common_stems() -> frozenset[str]:
     return frozenset(map(stem, common_words()))
 
@@ -335,7 +335,7 @@ class _SmallTalk(NamedTuple):
     """Stems that say nothing."""
 
 
-@provided
+@preloaded
 def _small_talk() -> _SmallTalk:
     known = cues()
     before = rf"(?:{either(known.before_refers)} |{either(known.answers_before)},? )?"

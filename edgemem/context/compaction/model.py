@@ -19,7 +19,7 @@ from edgemem.errors import ContextOverflowError, ModelError
 from edgemem.fence import clean, fence
 from edgemem.languages.words import common_words, function_words
 from edgemem.recall.dates.phrases import mentions
-from edgemem.recall.text.analyse import empty_words, language_in, plain_words, stem, without_accents
+from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, without_accents
 from edgemem.recall.text.numbers import with_digits
 from edgemem.records import MEMORY_TOOLS
 
@@ -49,7 +49,7 @@ def way(*, refused: str = "") -> str:
     return f"{EXTRACTIVE}{_REFUSED}{refused}" if refused else MODEL
 
 
-def read_ahead(reason: str) -> str:
+def prefetched(reason: str) -> str:
     """Return the reason of an epoch whose prompt the model had read before it began."""
     why, mark, how = reason.partition("; ")
     return f"{why}{_AHEAD}{mark}{how}"
@@ -277,7 +277,7 @@ def check_summary(
     for line in (" ".join(line.split()) for line in summary.splitlines()):
         if clean(line, max_chars=len(line) + 1) != line:
             return Refusal("markers", f"It holds markers of a role, a tool call or a fence: “{line}”.")
-    known = empty_words("en").union(
+    known = stop_words("en").union(
         form for line in source for word in _WORD.findall(line) for form in _forms(word)
     )
     for kind, unknown in (
@@ -310,7 +310,7 @@ def _names(summary: str, known: frozenset[str]) -> Iterator[str]:
         for match in _WORD.finditer(sentence):
             before = sentence[: match.start()].rstrip(" \"'“„«¿¡(")
             first = not before or before.endswith(":")
-            common = (empty_words("en"), function_words(), common_words()) if first else ()
+            common = (stop_words("en"), function_words(), common_words()) if first else ()
             if match[0][0].isupper() and all(
                 _forms(match[0]).isdisjoint(words) for words in (known, *common)
             ):

@@ -174,7 +174,7 @@ class AppendOnly(msgspec.Struct, frozen=True):
     """Renders without rewriting, where that can be done."""
 
 
-class Growth(msgspec.Struct, frozen=True):
+class AppendOnlyCheck(msgspec.Struct, frozen=True):
     """Whether a prompt that grows leaves what the model has already read as it is."""
 
     appends: bool
@@ -238,7 +238,7 @@ def check_append_only(fit: Fit, render: Render) -> AppendOnly:
     return AppendOnly(rewrites)
 
 
-def grows_by_appending(tokenizer: Tokenizer) -> Growth:
+def appends_only(tokenizer: Tokenizer) -> AppendOnlyCheck:
     """Find out whether a longer conversation begins with the shorter one, by rendering both."""
 
     def show(messages: Sequence[Message], tools: Tools | None, generates: bool, now: float | None) -> str:
@@ -248,7 +248,7 @@ def grows_by_appending(tokenizer: Tokenizer) -> Growth:
     template = getattr(tokenizer, "template", None)  # an estimate has none
     rewritten = rewrites or (template.append_only.rewrites if template is not None else "")
     reason = f"the chat template renders earlier messages differently {rewritten}" if rewritten else ""
-    return Growth(not rewrites, reason)
+    return AppendOnlyCheck(not rewrites, reason)
 
 
 def _rewrites(fit: Fit, render: Render) -> str:

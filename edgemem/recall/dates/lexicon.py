@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.languages.words import Dates, all_words
-from edgemem.preload import Pattern, provided
+from edgemem.languages.words import Dates, Words, all_words
+from edgemem.preload import Pattern, preloaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +45,7 @@ _SIGN_OR_NUMBER = re.compile(r"\d+|\D")
 class Lexicon(msgspec.Struct, frozen=True):
     """The words of one language."""
 
-    join: str
+    spaced: bool
     phrases: dict[str, tuple[Label, ...]]
     """One label for a word or phrase, several where it says several things at once, as "tonight" does."""
     doubtful: frozenset[str]
@@ -69,8 +69,8 @@ class DateWords(msgspec.Struct, frozen=True):
     """The words of all languages."""
 
     lexicons: dict[str, Lexicon]
-    accented: Lexicon
-    """Vietnamese as it is written; without accents, which one of `lexicons` holds, autumn is Thursday's first half."""
+    accented: dict[str, Lexicon]
+    """Those whose accents matter, as they are written; in `lexicons`, without accents, autumn is Thursday's first half."""
     anchors: frozenset[str]
     asks: re.Pattern[str]
     asks_accented: re.Pattern[str]
@@ -85,7 +85,7 @@ def fold(text: str) -> str:
     return "".join(letter for letter in text if not 0x300 <= ord(letter) <= 0x36F)
 
 
-@provided
+@preloaded
 def _simplified() -> dict[int, int]:
     return str.maketrans(
         "".join(words.dates.traditional for words in all_words().values()),
@@ -93,36 +93,33 @@ def _simplified() -> dict[int, int]:
     )
 
 
-@provided
+@preloaded
 def date_words() -> DateWords:
     """Return the words, read when they are first asked for."""
-    grammars = {code: words.dates for code, words in all_words().items()}
-    languages = tuple(grammars.values())
-    accented = _lexicon(grammars["vi"], folded=False)
-    lexicons = {code: _lexicon(grammar, folded=True) for code, grammar in grammars.items()}
-    asks = [fold(phrase) for grammar in languages if grammar.join for phrase in _items(grammar.asks)]
-    alone = "|".join(re.escape(fold(grammar.asks_alone)) for grammar in languages if grammar.asks_alone)
-    together = "|".join(re.escape(phrase) for phrase in _items(grammars["zh"].asks))
+    languages = all_words()
+    grammars = [words.dates for words in languages.values()]
+    accented = {code: _lexicon(words, folded=False) for code, words in languages.items() if words.accented}
+    lexicons = {code: _lexicon(words, folded=True) for code, words in languages.items()}
+    asks: dict[bool, list[str]] = {True: [], False: []}
+    for words in languages.values():
+        asks[words.spaced] += map(fold, _items(words.dates.asks))
+    alone = "|".join(re.escape(fold(grammar.asks_alone)) for grammar in grammars if grammar.asks_alone)
+    questions = (_whole_words(asks[True]), rf"(?:^|\s)(?:{alone})\s*$", *map(re.escape, asks[False]))
     return DateWords(
         lexicons,
         accented,
-        frozenset().union(accented.anchors, *(grammar.anchors for grammar in lexicons.values())),
-        re.compile(rf"{_whole_words(asks)}|(?:^|\s)(?:{alone})\s*$|{together}"),
-        re.compile(_whole_words(word for grammar in languages for word in _items(grammar.asks_accented))),
+        frozenset().union(*(lexicon.anchors for lexicon in (*accented.values(), *lexicons.values()))),
+        re.compile("|".join(questions)),
+        re.compile(_whole_words(word for grammar in grammars for word in _items(grammar.asks_accented))),
     )
 
 
-def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
+def _lexicon(words: Words, *, folded: bool) -> Lexicon:
+    language, spaced = words.dates, words.spaced
     key = fold if folded else str.casefold
     phrases: dict[str, tuple[Label, ...]] = {}
     for phrase, kind, value in _entries(language):
-        if (
-            folded
-            and language.accents_matter
-            and kind in _AMBIGUOUS
-            and " " not in phrase
-            and phrase != fold(phrase)
-        ):
+        if folded and words.accented and kind in _AMBIGUOUS and " " not in phrase and phrase != fold(phrase):
             continue  # hè is no he, and tôi, which is I, no evening
         for written in {key(phrase), key(_without_umlauts(phrase))}:
             label = phrases.setdefault(written, ({},))[0]
@@ -131,12 +128,12 @@ def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
     for phrase, kinds in language.whole.items():
         pairs = (part.partition(":") for part in kinds.split())
         phrases[key(phrase)] = tuple({kind: _value(value)} for kind, _, value in pairs)
-    _compound_days(language, phrases)
-    joined = language.join
+    if words.compounds:
+        _add_compound_days(language, phrases)
     longest: dict[str, int] = {}
     anchors = set()
     for phrase, labels in phrases.items():
-        parts = phrase.split() if joined else _SIGN_OR_NUMBER.findall(phrase)
+        parts = phrase.split() if spaced else _SIGN_OR_NUMBER.findall(phrase)
         longest[parts[0]] = max(longest.get(parts[0], 0), len(parts))
         if (
             any(kind in label for label in labels for kind in ANCHORS)
@@ -144,13 +141,13 @@ def _lexicon(language: Dates, *, folded: bool) -> Lexicon:
         ):
             anchors.add(parts[0])
     return Lexicon(
-        joined,
+        spaced,
         phrases,
         frozenset(map(key, _items(language.doubtful))),
         longest,
         frozenset(anchors),
-        _any_of(language.past, joined, key),
-        _any_of(language.coming, joined, key),
+        _any_of(language.past, key, spaced=spaced),
+        _any_of(language.coming, key, spaced=spaced),
         language.shift_stands,
         language.whole_weeks,
     )
@@ -171,13 +168,13 @@ def _entries(language: Dates) -> Iterator[tuple[str, str, Value]]:
             yield from ((prefix + word, "year", 2000 + number) for word in _items(words))
 
 
-def _compound_days(language: Dates, phrases: dict[str, tuple[Label, ...]]) -> None:
-    """Add words such as Montagabend; no other language has any, and there they find nothing to match."""
+def _add_compound_days(language: Dates, phrases: dict[str, tuple[Label, ...]]) -> None:
+    """Add words such as Montagabend."""
     for day, words in enumerate(language.rows["weekday"].split(",")):
         for part, parts in language.named["part"].items():
             for first in _items(words):
                 for second in _items(parts):
-                    if language.join and " " not in first + second:
+                    if " " not in first + second:
                         phrases.setdefault(fold(first + second), ({"weekday": day}, {"part": part}))
 
 
@@ -197,9 +194,9 @@ def _without_umlauts(word: str) -> str:
     return word.replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
 
 
-def _any_of(words: str, join: str, key: Callable[[str], str]) -> re.Pattern[str]:
+def _any_of(words: str, key: Callable[[str], str], *, spaced: bool) -> re.Pattern[str]:
     phrases = [key(word) for word in _items(words)]
-    return re.compile(_whole_words(phrases) if join else "|".join(map(re.escape, phrases)))
+    return re.compile(_whole_words(phrases) if spaced else "|".join(map(re.escape, phrases)))
 
 
 def _whole_words(phrases: Iterable[str]) -> str:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from edgemem.languages.words import all_words, bare, templates
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.dates.lexicon import date_words, fold
 from edgemem.recall.dates.readings import Reading, Today, listed_of, readings_of
 from edgemem.recall.dates.tokens import SHIFTED, Cluster, Piece, Token, clusters_in, pieces_of
-from edgemem.recall.text.analyse import MAX_CHARS
+from edgemem.recall.text.analyse import MAX_CHARS, language_by_letters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,13 +54,13 @@ class Phrase(msgspec.Struct, frozen=True):
     """What names its ends; the one end of an open range has a reading for each of its own."""
 
 
-@provided
+@preloaded
 def _question() -> Pattern:
     """Return what finds a question in a text without accents: its sign, or a word that it begins with."""
     words = {
         bare(item)
         for code, words in all_words().items()
-        if code != "zh"
+        if words.spaced
         for item in (*words.dates.begins.items, *(() if words.stop_bare.words else words.questions.items))
     }
     return Pattern(rf"\?|？|^\W*(?:{'|'.join(sorted(words))})\b")
@@ -160,7 +160,7 @@ _ABSOLUTE = ("day", "date", "span", "year", "period", "shift")
 """Parts that tell by themselves which one is meant."""
 
 
-@provided
+@preloaded
 def _moved() -> Pattern:
     """Return what tells that something is moved."""
     return templates([item for words in all_words().values() for item in words.dates.moved.items])
@@ -341,7 +341,6 @@ _TOKEN = Pattern(
 _OWNED = re.compile("['’]s$")
 _YEAR_IN_SIGNS = Pattern("[零〇一二三四五六七八九]{4}(?=年)")
 _SIGNS = str.maketrans("零〇一二三四五六七八九", "00123456789")
-_VIETNAMESE = Pattern("[ăđơưĂĐƠƯ\u1ea0-\u1ef9]")
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -390,17 +389,18 @@ def _times(text: str, now: float, zone: tzinfo, *, asked: bool) -> tuple[Span, .
     except (ValueError, OverflowError, OSError):
         return ()
     written, plain = text.casefold(), fold(text)
-    if _VIETNAMESE.search(text):
+    if accented := known.accented.get(language_by_letters(written)):
         spelled = [
             Token(token.kind, text[token.begin : token.end].casefold(), token.begin, token.end)
             for token in tokens
         ]
-        accented = phrases_in(written, written, spelled, known.accented, seen_from, asked=asked)
-        return tuple(_spans(text, list(accented)))
+        return tuple(
+            _spans(text, list(phrases_in(written, written, spelled, accented, seen_from, asked=asked)))
+        )
     phrases: list[Phrase] = []
     for lexicon in known.lexicons.values():
         # Figures are the same in all languages, but a word of any may stand before them.
-        if dated or (years and lexicon.join) or not lexicon.anchors.isdisjoint(words):
+        if dated or (years and lexicon.spaced) or not lexicon.anchors.isdisjoint(words):
             phrases += phrases_in(written, plain, tokens, lexicon, seen_from, asked=asked)
     return tuple(_spans(text, phrases))
 

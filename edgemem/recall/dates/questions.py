@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from edgemem.languages.words import Words, all_words, small, templates
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.dates.lexicon import date_words, fold
-from edgemem.recall.text.analyse import MAX_CHARS, empty_signs, empty_words, plain_words, stem, stemmed
+from edgemem.recall.text.analyse import MAX_CHARS, empty_signs, plain_words, stem, stemmed, stop_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -75,7 +75,7 @@ def tense_of(text: str, untimed: str | None = None) -> Tense:
     )
 
 
-@provided
+@preloaded
 def _tense_phrases() -> _TensePhrases:
     languages = [words.past for words in all_words().values()]
     return _TensePhrases(
@@ -184,8 +184,8 @@ def _is_meant(text: str, spans: Collection[Span], language: str, now: float) -> 
     A question about a time that is over may ask anything; one about today asks for what was, one about a time to come for
     what is planned.
     """
-    accented = language == "vi" and not text.isascii()
-    lexicon = date_words().accented if accented else date_words().lexicons[language]
+    accented = date_words().accented.get(language) if not text.isascii() else None
+    lexicon = accented or date_words().lexicons[language]
     past = lexicon.speaks_of_past(text, text if accented else fold(text))
     if any(span.holds(now) for span in spans):
         return past is True
@@ -214,12 +214,12 @@ def _left(text: str, words: Words, language: str) -> tuple[frozenset[str], ...] 
     """Return the stems of the one word that tells anything in what is left of a question; None: there are more words."""
     for some in (words.please, words.first, words.last, words.speech, words.done, words.little, words.asks):
         text = some.pattern.sub(" ", text)
-    accented = language == "vi" and not text.isascii()
+    accented = all_words()[language].accented and not text.isascii()
     left = []
     for token in _TOKEN.findall(text.replace(_NAMED, " ")):
         plain = next(iter(plain_words(token)), "")
         stems = frozenset((stem(plain), stem(plain, language) if stemmed(language) else plain))
-        if plain and not (token in empty_words(language) if accented else stems & _empty(language)):
+        if plain and not (token in stop_words(language) if accented else stems & _empty(language)):
             left.append(stems)
     return tuple(left) if len(left) <= words.word_length else None
 
@@ -229,7 +229,7 @@ def _empty(language: str) -> frozenset[str]:
     """Return the stems of those words of a language that tell nothing; without accents, so that some Vietnamese ones mean another."""
     words = all_words()[language]
     listed = [item for some in (words.speech, words.done, words.little) for item in some.items]
-    empty = empty_signs() if language == "zh" else empty_words(language)
+    empty = stop_words(language) if words.spaced else empty_signs()
     plain = [word for item in (*empty, *listed) for word in plain_words(item)]
     if not stemmed(language):
         return frozenset(plain)

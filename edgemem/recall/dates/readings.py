@@ -276,7 +276,7 @@ def _on_weekday(listed: list[Days], weekday: int | None) -> list[Days]:
 def _numbers_a_day(parts: dict[str, Any], lexicon: Lexicon) -> bool:
     """Tell whether a number is marked as that of a day: ngày 7 before it, 7号 behind it, where no spaces are written."""
     order = list(parts)
-    return "month_day" in parts and (order.index("month_day") > order.index("number")) == (lexicon.join == "")
+    return "month_day" in parts and (order.index("month_day") > order.index("number")) == (not lexicon.spaced)
 
 
 def _holidays(years: Iterable[int], name: str) -> list[Days]:

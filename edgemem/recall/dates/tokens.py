@@ -65,7 +65,7 @@ def _pieces(tokens: Sequence[Token], lexicon: Lexicon) -> list[Piece]:
     while at < len(tokens):
         token = tokens[at]
         for length in range(min(lexicon.longest.get(token.word, 0), len(tokens) - at), 0, -1):
-            key = lexicon.join.join(member.word for member in tokens[at : at + length])
+            key = (" " if lexicon.spaced else "").join(member.word for member in tokens[at : at + length])
             if (labels := lexicon.phrases.get(key)) is not None:
                 end = tokens[at + length - 1].end
                 pieces += (Piece(dict(label), token.begin, end, key in lexicon.doubtful) for label in labels)

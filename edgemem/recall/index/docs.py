@@ -1,6 +1,6 @@
 """Docs: the rows of the index, one for each thing that can be recalled, with their words; vectors come later, from a queue.
 
-Each doc carries the number of the rules that made its words and traits. When edgemem comes with other rules, idle time puts
+Each doc carries the number of the rules that made its words and annotations. When edgemem comes with other rules, idle time puts
 what they make of each text into a table of its own, and all are swapped when all are there; questions go on with the old
 words meanwhile. Vectors are of the text and not of its words: they stay, unless the text itself is told in other words. Of
 two processes with different rules, those of the one that opened the file last count; what the other takes in meanwhile waits
@@ -14,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 
+from edgemem.recall.annotations import Annotations, annotate
 from edgemem.recall.index.sources import TURN, Doc, digest_of
 from edgemem.recall.index.state import (
     FIRST_OTHER,
@@ -27,7 +28,6 @@ from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_
 from edgemem.recall.people.names import called_in, names_in, sounds_with
 from edgemem.recall.search.table import Row
 from edgemem.recall.text.analyse import terms, words_version
-from edgemem.recall.traits import Traits, traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 RULES_VERSION = "4"
-"""Changes when `traits`, `dates` or `phonetic` make something else of a text, or a record is told in other words."""
+"""Changes when `annotations`, `dates` or `phonetics` make something else of a text, or a record is told in other words."""
 
 
 def rules_number() -> int:
@@ -126,11 +126,11 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
 
 def read_row(number: int, doc: Doc) -> tuple[Row, str]:
     """Return the columns of a doc under a number, and its stems with spaces between them."""
-    marks, called, times = traits_of(doc.text, doc.at) if doc.kind == TURN else Traits()
+    flags, called, times = annotate(doc.text, doc.at) if doc.kind == TURN else Annotations()
     stems = terms(doc.text)
     row = Row(
         number, doc.kind, doc.ref, doc.level, doc.owner, doc.who, doc.session_id, doc.turn, doc.at, int(doc.past), doc.subject,
-        doc.relation, marks, called or None, msgspec.json.encode(times).decode() if times else None, len(stems),
+        doc.relation, flags, called or None, msgspec.json.encode(times).decode() if times else None, len(stems),
     )  # fmt: skip
     return row, " ".join(stems)
 
@@ -154,7 +154,7 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
     rules = rules_number()
     tx.executemany(
         """
-        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, marks, called,
+        insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, flags, called,
           times, length, terms, rules, digest)
         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
@@ -168,7 +168,7 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
 
 _AT_ONCE = 50  # docs in one transaction: 10 ms
 _OLDER = "docs d where d.rules <> ? and not exists (select 1 from remade r where r.id = d.id)"
-_COLUMNS = "subject, relation, marks, called, times, length, terms, digest"
+_COLUMNS = "subject, relation, flags, called, times, length, terms, digest"
 
 
 class _Older(NamedTuple):
@@ -236,7 +236,7 @@ def _put_beside(tx: Transaction, remade: Sequence[tuple[_Older, ReadDoc | None]]
         tx.execute(
             f"insert or replace into remade (id, {_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
             (
-                older.id, row.subject, row.relation, row.marks, row.called, row.times, row.length, doc.stems, doc.digest,
+                older.id, row.subject, row.relation, row.flags, row.called, row.times, row.length, doc.stems, doc.digest,
             ),
         )  # fmt: skip
         tx.execute("delete from named where doc = ?", (older.id,))

@@ -101,8 +101,8 @@ def sentences_of(text: str) -> list[str]:
     """Return a text, and after it its sentences that say something, where there is more than one."""
     ends = [match.end() for match in _END.finditer(text)]
     parts = [text[first:last].strip() for first, last in itertools.pairwise([0, *ends, len(text)])]
-    telling = [part for part in parts if len(terms(part)) >= _SAYS] if len(parts) > 1 else []
-    return [text, *(part for part in dict.fromkeys(telling) if part != text)]
+    long_enough = [part for part in parts if len(terms(part)) >= _SAYS] if len(parts) > 1 else []
+    return [text, *(part for part in dict.fromkeys(long_enough) if part != text)]
 
 
 def window_of(embedder: Embedder) -> Window:
@@ -121,7 +121,7 @@ characters of English. What is beyond them is found by its words."""
 _USED = 256  # docs that were shown of late and come before the others: some seconds of embedding
 _SESSIONS, _TURNS = 20, 50  # in which they were shown: the newest sessions, and the newest turns of each
 _RELATION_CHARS = 500
-_KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for each sentence: twice what the tail holds
+_KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for each sentence: twice what `UnindexedDocs` holds
 _TOGETHER = 64  # docs whose vectors are in memory and go into the file in one transaction: some 20 ms
 _PROBE = "Hello."
 _NUMBERS = {name: number for number, name in KINDS.items()}

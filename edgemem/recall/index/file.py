@@ -38,7 +38,7 @@ _TABLES = (
     "create table meta (key text primary key, value) without rowid",
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past:
-    # a fact that does not hold any more. terms: the stems of the text. marks, called, times: see `traits`. length: how many
+    # a fact that does not hold any more. terms: the stems of the text. flags, called, times: see `annotations`. length: how many
     # stems it has. rules: the number of those that made it of its text. digest: of its text, which says whether its vectors
     # are still right.
     """
@@ -55,7 +55,7 @@ _TABLES = (
       past integer not null default 0,
       subject text,
       relation text,
-      marks integer not null default 0,
+      flags integer not null default 0,
       called text,
       times text,
       length integer not null default 0,
@@ -72,7 +72,7 @@ _TABLES = (
       id integer primary key,
       subject text,
       relation text,
-      marks integer not null,
+      flags integer not null,
       called text,
       times text,
       length integer not null,

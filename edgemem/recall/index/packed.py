@@ -41,7 +41,7 @@ _SURE = 3.0  # so many times the error of an estimate: 50 pass the second sieve 
 _EXACT, _EXACT_PER_HIT = 260, 4  # at most, however alike all are: each costs 8 microseconds in SQLite
 
 _LARGE = 0.9816  # times the root mean square: where the second bit changes
-_LEVELS = 0.9814, 0.5286  # what the two bits are worth: .4528 and 1.51 are the best four levels
+_LEVELS = 0.9814, 0.5286  # what the two bits stand for: .4528 and 1.51 are the best four levels
 # How far a cosine may be off, times sin(angle) / sqrt(dimensions): sqrt(.1175 / .8825), the loss of four levels.
 _ERROR = 0.365
 
@@ -310,12 +310,12 @@ class PackedQuery:
         import numpy as np
 
         self._signs = np.packbits(query > 0, bitorder="little").view(np.uint64)
-        # What each value of a byte is worth in each place: its eight bits, each for or against.
-        worth = query.reshape(-1, 8) @ _bytes_as_signs().T
-        self._worth = np.multiply.outer(np.array(_LEVELS, np.float32), worth).ravel()
+        # What each value of a byte adds in each place: its eight bits, each for or against.
+        byte_sums = query.reshape(-1, 8) @ _bytes_as_signs().T
+        self._byte_sums = np.multiply.outer(np.array(_LEVELS, np.float32), byte_sums).ravel()
         # As narrow as they fit: to add them to the bytes of many rows takes a sixth of the time of comparing these.
-        places = np.arange(0, len(self._worth), 256)
-        self._places = places.astype(np.min_scalar_type(len(self._worth) - 1))
+        places = np.arange(0, len(self._byte_sums), 256)
+        self._places = places.astype(np.min_scalar_type(len(self._byte_sums) - 1))
 
     def differences(self, signs: NDArray[np.uint64]) -> NDArray[np.uint16]:
         """Return in how many signs each row differs from the query: `uint16[n]` for `uint64[words, n]`."""
@@ -330,8 +330,8 @@ class PackedQuery:
         return total
 
     def sums(self, codes: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return what rows are worth before they are scaled."""
-        total: NDArray[np.float32] = self._worth.take(codes + self._places).sum(axis=1)
+        """Return the product of each row with the query, before it is scaled."""
+        total: NDArray[np.float32] = self._byte_sums.take(codes + self._places).sum(axis=1)
         return total
 
 

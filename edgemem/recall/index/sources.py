@@ -151,7 +151,7 @@ def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) 
     """Return what there still is of some rows, by id."""
     docs: dict[int, Doc] = {}
     for some in in_batches(sorted(refs)):
-        rows = truth.query(f"{source.select} f.id in ({marks(some)})", {**bound(some), "now": now})
+        rows = truth.query(f"{source.select} f.id in ({placeholders(some)})", {**bound(some), "now": now})
         docs.update((row[0], _doc(source.kind, row)) for row in rows)
     return docs
 
@@ -191,7 +191,7 @@ def in_batches(ids: Sequence[T]) -> Iterable[Sequence[T]]:
     return (ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH))
 
 
-def marks(ids: Sequence[Any]) -> str:
+def placeholders(ids: Sequence[Any]) -> str:
     """Return the names under which `bound` binds ids.
 
     Their number is rounded up, so that a few statements serve all questions: SQLite takes longer to prepare one for sixty
@@ -201,7 +201,7 @@ def marks(ids: Sequence[Any]) -> str:
 
 
 def bound(ids: Sequence[Any]) -> dict[str, Any]:
-    """Return ids under the names that `marks` writes; the last one stands under what is left of them."""
+    """Return ids under the names that `placeholders` writes; the last one stands under what is left of them."""
     names = _names(_rounded(len(ids)))
     filled = [*ids, *[ids[-1]] * (len(names) - len(ids))] if ids else []
     return dict(zip(names, filled, strict=True))

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edgemem.recall.index.packed import PackedVectors
-from edgemem.recall.index.sources import bound, in_batches, marks
+from edgemem.recall.index.sources import bound, in_batches, placeholders
 from edgemem.recall.index.state import (
     KEPT,
     DamagedIndexError,
@@ -120,7 +120,7 @@ class ExactVectors:
 
         cosines: dict[int, float] = {}
         for some in in_batches(ids.tolist() if isinstance(ids, np.ndarray) else list(ids)):
-            sql = f"select doc, vector from vectors where doc in ({marks(some)}) and space = :space"  # noqa: S608 - our own text
+            sql = f"select doc, vector from vectors where doc in ({placeholders(some)}) and space = :space"  # noqa: S608 - our own text
             rows = self._database.query(sql, {**bound(some), "space": self._space})
             cosines.update(self._best(rows, query, len(rows)))
         return cosines

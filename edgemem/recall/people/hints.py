@@ -34,7 +34,7 @@ _LOOKED_AT = 2000
 """The number of rows of a table that are read, at most, to find a few hundred that the reader may read."""
 _LONGEST_TEXT, _LONGEST_WORD = 400, 40
 
-# What an occurrence is worth.
+# What an occurrence adds to a score.
 _PERSON, _SUBJECT, _NAME, _NAME_SPOKEN, _RARE = 20.0, 2.5, 2.0, 1.5, 1.0
 _FIRST_WORD, _KEY, _AGAIN = 0.5, 0.5, 0.5
 
@@ -120,7 +120,7 @@ class Tally:
     """Sums up the weight of each word, and counts how it was written."""
 
     def __init__(self) -> None:
-        self._worth: dict[str, float] = defaultdict(float)
+        self._scores: dict[str, float] = defaultdict(float)
         self._written: dict[str, Counter[str]] = defaultdict(Counter)
         self._people: set[str] = set()
         self._counts: Counter[str] = Counter()
@@ -129,7 +129,7 @@ class Tally:
         """Add the name of a speaker, if known; it counts even where it is a common word."""
         for word in _spoken(name or "")[:4]:
             self._people.add(word.casefold())
-            self._worth[word.casefold()] = max(_PERSON, self._worth[word.casefold()])
+            self._scores[word.casefold()] = max(_PERSON, self._scores[word.casefold()])
             self._written[word.casefold()][word if word[0].isupper() else word.title()] += 1
 
     def add_fact(self, key: str, value: str, fresh: float) -> None:
@@ -149,23 +149,23 @@ class Tally:
         for word, start in _words(content):
             if not word.islower():
                 self._add(word, (_FIRST_WORD if _begins(content, start) else _NAME_SPOKEN) * fresh)
-            elif word.casefold() in self._worth:
-                self._worth[word.casefold()] += _AGAIN * fresh
+            elif word.casefold() in self._scores:
+                self._scores[word.casefold()] += _AGAIN * fresh
 
     def best(self, limit: int) -> list[str]:
         """Return the words with the most weight, each as it was written most often."""
-        ranked = sorted(self._worth, key=lambda word: (-self._worth[word], word))
+        ranked = sorted(self._scores, key=lambda word: (-self._scores[word], word))
         return [self._written[word].most_common(1)[0][0] for word in ranked[: max(limit, 0)]]
 
-    def _tell(self, word: str, worth: float) -> None:
+    def _tell(self, word: str, score: float) -> None:
         """Add a word of a fact, each time for less: what eighty facts say is not twice as important."""
         self._counts[word.casefold()] += 1
-        self._add(word, worth / self._counts[word.casefold()] ** 2)
+        self._add(word, score / self._counts[word.casefold()] ** 2)
 
-    def _add(self, word: str, worth: float) -> None:
+    def _add(self, word: str, score: float) -> None:
         folded = word.casefold()
         if folded in self._people or not _is_common(folded):
-            self._worth[folded] += worth
+            self._scores[folded] += score
             self._written[folded][word] += 1
 
 

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, common_names, common_words, is_english
-from edgemem.preload import Pattern, provided
-from edgemem.recall.index.sources import bound, marks
+from edgemem.preload import Pattern, preloaded
+from edgemem.recall.index.sources import bound, placeholders
 from edgemem.recall.people.phonetics import (
     as_heard,
     distance,
@@ -25,13 +25,13 @@ from edgemem.recall.people.phonetics import (
     sounds_near,
     sounds_of,
 )
-from edgemem.recall.text.analyse import MAX_CHARS, empty_words, plain_words, stem, terms
+from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem, stop_words, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from edgemem.languages.words import Names
-    from edgemem.recall.people.phonetics import Alike
+    from edgemem.recall.people.phonetics import SimilarTerm
     from edgemem.recall.text.analyse import Analysis
     from edgemem.store.db.database import Database
 
@@ -57,7 +57,7 @@ class _Lists(NamedTuple):
     english: Names
 
 
-@provided
+@preloaded
 def _lists() -> _Lists:
     languages = [words.names for words in all_words().values()]
     return _Lists(
@@ -244,7 +244,7 @@ def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
         return set()
     rows = database.query(
         "select distinct n.name from sounds s join names n on n.id = s.name"  # noqa: S608 - ours
-        f" where s.sound in ({marks(keys)}) limit {_MOST_NAMES}",
+        f" where s.sound in ({placeholders(keys)}) limit {_MOST_NAMES}",
         bound(keys),
     )
     return {name for (name,) in rows}
@@ -325,7 +325,7 @@ _NEAR, _FAR = 0.12, 0.2
 LONG, _LEAST_OWN_LETTERS = 6, 3
 
 
-class Ways(NamedTuple):
+class NameStems(NamedTuple):
     """The stems by which texts speak of a person."""
 
     parts: tuple[frozenset[str], ...]
@@ -334,8 +334,8 @@ class Ways(NamedTuple):
     """Stems that no other person has: each is enough by itself."""
 
     @classmethod
-    def of(cls, stems: Iterable[str]) -> Ways:
-        """Return the ways of a person whose texts must have all of some stems."""
+    def of(cls, stems: Iterable[str]) -> NameStems:
+        """Return the stems of a person whose texts must have all of some stems."""
         return cls(tuple(frozenset({stem}) for stem in stems), frozenset())
 
     def all(self) -> frozenset[str]:
@@ -343,18 +343,18 @@ class Ways(NamedTuple):
         return self.alone.union(*self.parts)
 
 
-def ways_of(
+def name_stems(
     name: str,
     people: Iterable[str],
-    near: Mapping[str, Collection[Alike]],
+    near: Mapping[str, Collection[SimilarTerm]],
     is_rare: Callable[[str], bool],
-) -> Ways:
+) -> NameStems:
     """Return the stems by which a memory speaks of somebody.
 
     Args:
         people: everybody whose name is known.
         near: terms of the memory that sound like each stem of the name, with their distances; of one that has `LONG`
-            letters or more also those that `Alikes.near` finds if it looks widely.
+            letters or more also those that `SimilarTerms.near` finds if it looks widely.
         is_rare: tells whether a term stands nearly nowhere.
     """
     stems = terms(name)
@@ -372,7 +372,7 @@ def ways_of(
                 part,
                 *(other for other in heard if _is_own(other, others) and other not in common_names()),
             }
-    return Ways(tuple(parts), frozenset(alone))
+    return NameStems(tuple(parts), frozenset(alone))
 
 
 def people_heard(words: Iterable[str], people: Collection[str], named: Collection[str]) -> frozenset[str]:
@@ -386,7 +386,7 @@ def people_heard(words: Iterable[str], people: Collection[str], named: Collectio
     parts = {name: plain_words(name) for name in people}
     spoken -= {word for name in named for word in parts.get(name, ())}
     strangers = {
-        word for word in spoken & common_names() if not (is_english(word) or word in empty_words("en"))
+        word for word in spoken & common_names() if not (is_english(word) or word in stop_words("en"))
     }
     owners = Counter(word for own in parts.values() for word in set(own))
     heard = set()
@@ -415,7 +415,7 @@ def _may_be(stem: str, other: str, far: float, *, whole: bool, is_rare: Callable
 
 def _is_own(word: str, others: Collection[str]) -> bool:
     """Tell whether a word of a name is nobody else's, and no word of the language."""
-    known = word in _lists().titles or word in empty_words("en") or word in common_words() or is_english(word)
+    known = word in _lists().titles or word in stop_words("en") or word in common_words() or is_english(word)
     return len(word) >= _LEAST_OWN_LETTERS and word not in others and not known
 
 

@@ -34,7 +34,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, common_names, is_english
-from edgemem.preload import provided
+from edgemem.preload import preloaded
 from edgemem.recall.text.analyse import plain_words, stem
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _spelling(name: str) -> _Spelling:
     return _Spelling(_SPELLINGS[name])
 
 
-@provided
+@preloaded
 def _heard_as() -> tuple[_Spelling, ...]:
     return tuple(map(_spelling, _HEARD_AS))
 
@@ -373,7 +373,7 @@ LIMIT = 0.3
 STRANGE, ENGLISH = 0.8, 0.3
 """The weight of a term that sounds the same, for a word that is not English, and for an English one."""
 _FALL = 1.5  # how fast that falls with the distance
-_LEAST_WORTH, MOST = 0.04, 8
+_LEAST_WEIGHT, MOST = 0.04, 8
 _LEAST_DOCS, _MOST_DOCS = 0.5, 1500  # of a word together with those that sound like it; of one of these
 _LEAST_HEAD, _LEAST_TAIL = 3, 4  # letters of the two parts of a compound: there is no Nat in Monat
 LEAST_LETTERS, _LEAST_ASKED = 3, 2
@@ -381,7 +381,7 @@ LEAST_LETTERS, _LEAST_ASKED = 3, 2
 _MOST_COMPARED = 300  # terms of one skeleton; more are met in no household
 _REMEMBERED = 1000  # words that were asked for
 
-Alike = tuple[str, float]
+SimilarTerm = tuple[str, float]
 """A term and its distance."""
 
 
@@ -394,14 +394,14 @@ class TermWeight(NamedTuple):
     """In how many texts what was said may stand, whatever was written."""
 
 
-class Alikes:
+class SimilarTerms:
     """The terms of a memory by how they sound and by how they end; the caller holds a lock."""
 
     def __init__(self) -> None:
         self._by_skeleton: dict[str, list[str]] = {}
         """Terms with a reading of that skeleton, each before that reading."""
         self._by_end: dict[str, list[str]] = {}
-        self._cache: dict[tuple[str, bool], tuple[Alike, ...]] = {}
+        self._cache: dict[tuple[str, bool], tuple[SimilarTerm, ...]] = {}
 
     def add(self, term: str) -> None:
         """Add a new term; numbers, short terms and words of other scripts have no sound, and are left out."""
@@ -418,7 +418,7 @@ class Alikes:
         _remove(self._by_end, term[-_LEAST_TAIL:], term)
         self._cache.clear()
 
-    def near(self, term: str, *, wide: bool = False) -> tuple[Alike, ...]:
+    def near(self, term: str, *, wide: bool = False) -> tuple[SimilarTerm, ...]:
         """Return the other terms that sound like a term, the nearest first, with their distances.
 
         Args:
@@ -430,7 +430,7 @@ class Alikes:
             self._cache[term, wide] = self._near(term, wide=wide)
         return self._cache[term, wide]
 
-    def _near(self, term: str, *, wide: bool) -> tuple[Alike, ...]:
+    def _near(self, term: str, *, wide: bool) -> tuple[SimilarTerm, ...]:
         distances: dict[str, float] = {}
         for reading in sorted(as_heard(term)) if len(term) >= _LEAST_ASKED else ():
             key = skeleton(reading)
@@ -465,7 +465,7 @@ def _remove(table: dict[str, list[str]], key: str, entry: str) -> None:
         table[key] = kept
 
 
-def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[Alike]:
+def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[SimilarTerm]:
     """Return the compounds of a term, and what it may be one of itself; the longer the part between, the farther they are.
 
     Args:
@@ -480,14 +480,14 @@ def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[Alike]:
 
 def spread(
     asked: Iterable[str],
-    near: Mapping[str, Sequence[Alike]],
+    near: Mapping[str, Sequence[SimilarTerm]],
     counts: Mapping[str, int],
     strange: Collection[str],
 ) -> dict[str, TermWeight]:
     """Return the terms of a question and those that they may stand for, with their weights.
 
     Args:
-        near: terms that sound like each, with their distances: `Alikes.near`.
+        near: terms that sound like each, with their distances: `SimilarTerms.near`.
         counts: in how many texts each of all these stands, as far as they may be read.
         strange: those that are no English words.
     """
@@ -497,14 +497,18 @@ def spread(
         base = STRANGE if term in strange else ENGLISH
         others = []
         for other, far in near.get(term, ()):
-            worth = base * max(0.0, 1 - _FALL * far)
-            if 0 < counts.get(other, 0) <= _MOST_DOCS and other not in asked_terms and worth >= _LEAST_WORTH:
-                others.append((worth, other))
+            weight = base * max(0.0, 1 - _FALL * far)
+            if (
+                0 < counts.get(other, 0) <= _MOST_DOCS
+                and other not in asked_terms
+                and weight >= _LEAST_WEIGHT
+            ):
+                others.append((weight, other))
         kept = sorted(others, reverse=True)[:MOST]
         # All of them together tell apart as much as the one word that was said.
-        group = counts.get(term, 0) + sum(worth * counts[other] for worth, other in kept)
+        group = counts.get(term, 0) + sum(weight * counts[other] for weight, other in kept)
         weights[term] = TermWeight(1.0, max(group, _LEAST_DOCS) if kept else group)
-        for worth, other in kept:
-            if other not in weights or weights[other].weight < worth:
-                weights[other] = TermWeight(worth, max(group, _LEAST_DOCS))
+        for weight, other in kept:
+            if other not in weights or weights[other].weight < weight:
+                weights[other] = TermWeight(weight, max(group, _LEAST_DOCS))
     return weights

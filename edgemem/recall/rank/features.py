@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from edgemem.recall.annotations import ASKS
 from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import date_scores, spoken_of
-from edgemem.recall.traits import ASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.view import View
+    from edgemem.recall.search.query_view import QueryView
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
@@ -55,17 +55,17 @@ It is not lower, since the subject may be said in another word.
 _LEAST_BEST = 0.25  # of cosines: a share is of at least this, where nothing is near
 
 
-def features_of(view: View, slots: Slots, question: ParsedQuery) -> Numbers:
+def features_of(view: QueryView, slots: Slots, question: ParsedQuery) -> Numbers:
     """Return the features of some messages, `float32[n, len(FEATURES)]`."""
     import numpy as np
 
-    columns, rows = view.columns, view.columns.rows
+    table, rows = view.table, view.table.rows
     none, session = np.zeros(len(slots), np.float32), rows["session"][slots]
     alone = session == NOBODY  # of no session, as notes are
     meaning = np.where(view.near, np.maximum(view.cosines, 0), np.float32(0))
     known = np.flatnonzero(meaning[:-1] > 0)
     cosines, own_meaning = meaning[known], meaning[slots]
-    in_session = np.zeros(columns.sessions, np.float32)
+    in_session = np.zeros(table.sessions, np.float32)
     np.maximum.at(in_session, rows["session"][known], cosines)
     about = view.concerned(question.people, slots)
     nearest_about = cosines[view.concerned(question.people, known)].max(initial=0.0)
@@ -85,19 +85,19 @@ def features_of(view: View, slots: Slots, question: ParsedQuery) -> Numbers:
             "about_meaning": own_meaning * about / max(float(nearest_about), _LEAST_BEST),
             "mentioned": view.mentioned[slots],
             "about": about,
-            "date": spoken_of(columns, question)[slots] if question.times else none,
+            "date": spoken_of(table, question)[slots] if question.times else none,
             "date_said": date_scores(rows["at"][slots], question) if question.times else none,
             "when": rows["dated"][slots] if question.asks_when else none,
-            "asks": (rows["marks"][slots] & ASKS) > 0,
+            "asks": (rows["flags"][slots] & ASKS) > 0,
         },
     )
 
 
-def _led(view: View, slots: Slots) -> Slots:
+def _led(view: QueryView, slots: Slots) -> Slots:
     """Return the slot of the same speaker's message before each, across one of another; -1 where there is none."""
     import numpy as np
 
-    who, led = view.columns.rows["who"], np.full(len(slots), -1)
+    who, led = view.table.rows["who"], np.full(len(slots), -1)
     for step in (-2, -1):
         before = view.beside(slots, step)
         led = np.where((who[before] == who[slots]) & (before >= 0) & (who[slots] > 0), before, led)
@@ -129,7 +129,9 @@ def _matrix(names: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> Number
     return np.stack([columns[name].astype(np.float32) for name in names], axis=1)
 
 
-def fact_features_of(view: View, slots: Slots, question: ParsedQuery, past: NDArray[np.float64]) -> Numbers:
+def fact_features_of(
+    view: QueryView, slots: Slots, question: ParsedQuery, past: NDArray[np.float64]
+) -> Numbers:
     """Return the features of some facts, `float32[n, len(FACT_FEATURES)]`.
 
     Args:
@@ -152,14 +154,14 @@ def fact_features_of(view: View, slots: Slots, question: ParsedQuery, past: NDAr
 
 
 def _about(
-    view: View, slots: Slots, question: ParsedQuery
+    view: QueryView, slots: Slots, question: ParsedQuery
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """Return three masks: facts about a named subject, facts that are `theirs`, and facts about another subject."""
     import numpy as np
 
-    who, facts = view.columns.rows["who"], view.columns.facts
+    who, facts = view.table.rows["who"], view.table.facts
     people = {" ".join(terms(name)) for name in question.people}
-    codes = {view.columns.code(name) for name in question.people}
+    codes = {view.table.code(name) for name in question.people}
     named, theirs, elsewhere = np.zeros((3, len(slots)), bool)
     for place, slot in enumerate(slots.tolist()):
         subject = facts.get(slot, (None, None))[0]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from edgemem.preload import provided
+from edgemem.preload import preloaded
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -181,7 +181,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return chance
 
 
-@provided
+@preloaded
 def shipped_gate() -> Gate:
     """Return the gate that comes with the package."""
     return msgspec.toml.decode(Path(__file__).with_name(FILE).read_text("utf-8"), type=Gate)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.preload import provided
+from edgemem.preload import preloaded
 from edgemem.recall.rank.features import FACT_FEATURES, FEATURES, MEANING
 from edgemem.recall.rank.replacing import Replacing
 from edgemem.recall.rank.replacing import mixed as mixed_replacing
@@ -167,7 +167,7 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-@provided
+@preloaded
 def shipped_models() -> Models:
     """Return the models that come with the package."""
     text = Path(__file__).with_name(FILE).read_text("utf-8")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES
 from edgemem.recall.index.sources import EPISODE, FACT, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.search.table import NOBODY
 from edgemem.recall.times import spoken_of
-from edgemem.recall.traits import ASKS, COUNTS, GREETS, NAMES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.dates.questions import TimeAlone
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.view import View
+    from edgemem.recall.search.query_view import QueryView
 
     Slots = NDArray[np.intp]
 
@@ -46,17 +46,19 @@ _LONGEST = 20
 _LEAST, _LEAST_REPLY = 3, 6
 """Stems: "ok" and "that's fine" tell nothing, nor does the robot where it only says that it has heard,"""
 _REPLY = 0.4
-"""and what it says at length is worth less than what people told it."""
+"""and what it says at length counts less than what people told it."""
 _VALUES, _VALUE = (COUNTS, NAMES), 0.3
-"""Who tells something to be remembered says a number, a name, or, as `dated`, a day: by how much each makes a
-text worth more."""
+"""Who tells something to be remembered says a number, a name, or, as `dated`, a day: the share that each
+adds to how informative a text is."""
 _SLICES = 8
 """The number of slices of the time from the first to the last text."""
 _SAME_S = 120.0
 """A fact that was stored at most so long before or after a message repeats it."""
 
 
-def period_candidates(view: View, question: ParsedQuery, now: float) -> tuple[Slots, NDArray[np.float64]]:
+def period_candidates(
+    view: QueryView, question: ParsedQuery, now: float
+) -> tuple[Slots, NDArray[np.float64]]:
     """Return the slots of the best texts of the period that a question asks for, and their scores, 0 to 1.
 
     Both are empty where the question asks for more than a period.
@@ -69,7 +71,7 @@ def period_candidates(view: View, question: ParsedQuery, now: float) -> tuple[Sl
     alone = question.alone
     if alone is None:
         return np.zeros(0, np.intp), np.zeros(0)
-    rows, n = view.columns.rows, view.n
+    rows, n = view.table.rows, view.n
     at, kind = rows["at"][:n], rows["kind"][:n]
     inside = in_period(view, question, now)
     slots = np.flatnonzero(inside & view.may[:n])
@@ -84,13 +86,13 @@ def period_candidates(view: View, question: ParsedQuery, now: float) -> tuple[Sl
         slots, replies = slots[longest], replies[longest]
     if not len(slots):
         return slots, np.zeros(0)
-    scores = _scores(view, slots, _worth(view, slots, replies & (alone.of != "robot")))
+    scores = _scores(view, slots, _informativeness(view, slots, replies & (alone.of != "robot")))
     best = np.lexsort((-at[slots], -scores))[:MOST]
     best = best[scores[best] > 0]
     return slots[best], scores[best]
 
 
-def in_period(view: View, question: ParsedQuery, now: float) -> NDArray[np.bool_]:
+def in_period(view: QueryView, question: ParsedQuery, now: float) -> NDArray[np.bool_]:
     """Tell which texts are of the times that a question names, or of the conversation that it asks for.
 
     Args:
@@ -99,7 +101,7 @@ def in_period(view: View, question: ParsedQuery, now: float) -> NDArray[np.bool_
     import numpy as np
 
     alone, n = question.alone, view.n
-    at = view.columns.rows["at"][:n]
+    at = view.table.rows["at"][:n]
     inside = np.zeros(n, bool)
     if alone is not None and alone.talk is not None:
         inside[_of_talk(view, alone)] = True
@@ -110,20 +112,20 @@ def in_period(view: View, question: ParsedQuery, now: float) -> NDArray[np.bool_
         inside |= (at >= begin) & (at < end)
     if times and alone is not None and not alone.words and alone.of != "robot":
         coming = all(begin > now for begin, _, _ in times)
-        inside |= spoken_of(view.columns, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
+        inside |= spoken_of(view.table, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
     return inside
 
 
-def _of_talk(view: View, alone: TimeAlone) -> Slots:
+def _of_talk(view: QueryView, alone: TimeAlone) -> Slots:
     """Return the messages of the first or the last conversation, if possible of one that the asker took part in."""
     import numpy as np
 
-    rows, n = view.columns.rows, view.n
+    rows, n = view.table.rows, view.n
     session = rows["session"][:n]
     messages = view.may[:n] & (rows["kind"][:n] == TURN) & (session != NOBODY)
     if view.only.session_id is not None:
-        messages &= session != view.columns.session_code(view.only.session_id)
-    who = NOBODY if alone.reader is None else view.columns.code(alone.reader) or NOBODY
+        messages &= session != view.table.session_code(view.only.session_id)
+    who = NOBODY if alone.reader is None else view.table.code(alone.reader) or NOBODY
     mine = np.isin(session, session[messages & (rows["who"][:n] == who)]) & messages if who else messages
     slots = np.flatnonzero(mine if mine.any() else messages)
     if not len(slots):
@@ -135,27 +137,27 @@ def _of_talk(view: View, alone: TimeAlone) -> Slots:
     return talk
 
 
-def _theirs(view: View, slots: Slots, question: ParsedQuery, alone: TimeAlone) -> NDArray[np.bool_]:
+def _theirs(view: QueryView, slots: Slots, question: ParsedQuery, alone: TimeAlone) -> NDArray[np.bool_]:
     """Tell which texts are by the people that are asked for, or, if they did anything, speak of them."""
     import numpy as np
 
     others = question.people - {alone.reader}
     people = {alone.reader} if alone.of == "asker" else others or question.people
-    codes = [code for name in people if (code := view.columns.code(name)) is not None]
-    theirs: NDArray[np.bool_] = np.isin(view.columns.rows["who"][slots], codes)
+    codes = [code for name in people if (code := view.table.code(name)) is not None]
+    theirs: NDArray[np.bool_] = np.isin(view.table.rows["who"][slots], codes)
     return theirs if alone.words else theirs | view.mentioned[slots]
 
 
-def _replies(view: View, slots: Slots) -> NDArray[np.bool_]:
+def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
     """Tell which messages are replies of the robot: nobody is their speaker, and another message of their turn stands before."""
-    rows = view.columns.rows
-    before = view.columns.beside(slots, -1)
+    rows = view.table.rows
+    before = view.table.beside(slots, -1)
     same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
     replies: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
     return replies
 
 
-def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _informativeness(view: QueryView, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return how much each text tells, by how long it is.
 
     Args:
@@ -163,44 +165,44 @@ def _worth(view: View, slots: Slots, replies: NDArray[np.bool_]) -> NDArray[np.f
     """
     import numpy as np
 
-    columns = view.columns
-    length = columns.rows["length"][slots]
-    worth: NDArray[np.float64] = np.minimum(length, _LONGEST).astype(np.float64)
-    marks = columns.rows["marks"][slots]
-    values = sum(((marks & mark) > 0).astype(np.float64) for mark in _VALUES) + columns.rows["dated"][slots]
-    worth *= 1 + _VALUE * values
-    worth[replies] *= _REPLY
-    silent = (length < np.where(replies, _LEAST_REPLY, _LEAST)) | ((marks & (ASKS | GREETS)) > 0)
-    return np.where(silent & (columns.rows["kind"][slots] == TURN), 0.0, worth)
+    rows = view.table.rows
+    length = rows["length"][slots]
+    informative: NDArray[np.float64] = np.minimum(length, _LONGEST).astype(np.float64)
+    flags = rows["flags"][slots]
+    values = sum(((flags & flag) > 0).astype(np.float64) for flag in _VALUES) + rows["dated"][slots]
+    informative *= 1 + _VALUE * values
+    informative[replies] *= _REPLY
+    silent = (length < np.where(replies, _LEAST_REPLY, _LEAST)) | ((flags & (ASKS | GREETS)) > 0)
+    return np.where(silent & (rows["kind"][slots] == TURN), 0.0, informative)
 
 
-def _scores(view: View, slots: Slots, worth: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scores(view: QueryView, slots: Slots, informative: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the scores of texts: in each slice of the period the best one counts in full, the next one half, and so on."""
     import numpy as np
 
-    rows = view.columns.rows
+    rows = view.table.rows
     at, kind = rows["at"][slots], rows["kind"][slots]
     span = max(float(at.max() - at.min()), 1.0)
     slices = np.minimum((at - at.min()) / span * _SLICES, _SLICES - 1).astype(np.intp)
-    order = np.lexsort((-worth, slices))
+    order = np.lexsort((-informative, slices))
     firsts = np.searchsorted(slices[order], slices[order])
     spread = np.empty(len(slots))
-    spread[order] = worth[order] / (1 + np.arange(len(slots)) - firsts)
+    spread[order] = informative[order] / (1 + np.arange(len(slots)) - firsts)
     share = spread / (spread.max() or 1.0)
     lowest, highest = np.array([_SCORES[number] for number in range(len(_SCORES))])[kind].T
-    scores: NDArray[np.float64] = np.where(worth > 0, lowest + (highest - lowest) * share, 0.0)
-    covered = _covered_by_a_message(at, kind, worth)
+    scores: NDArray[np.float64] = np.where(informative > 0, lowest + (highest - lowest) * share, 0.0)
+    covered = _covered_by_a_message(at, kind, informative)
     return np.where(covered, _SILENT, scores)
 
 
 def _covered_by_a_message(
-    at: NDArray[np.float64], kind: NDArray[np.integer[Any]], worth: NDArray[np.float64]
+    at: NDArray[np.float64], kind: NDArray[np.integer[Any]], informative: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
     """Tell which facts and preferences were stored at the time of a message that is among the texts, and so repeat it."""
     import numpy as np
 
     facts = (kind == FACT) | (kind == PREFERENCE)
-    times = np.sort(at[(kind == TURN) & (worth > 0)])
+    times = np.sort(at[(kind == TURN) & (informative > 0)])
     near = np.searchsorted(times, at + _SAME_S, "right") > np.searchsorted(times, at - _SAME_S, "left")
     covered: NDArray[np.bool_] = facts & near
     return covered

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from math import exp, inf, isfinite, log, nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgemem.recall.annotations import COUNTS
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.rank.features import (
     FACT_FEATURES,
@@ -19,7 +20,6 @@ from edgemem.recall.rank.gate import NOTHING, SLOWLY, Fit
 from edgemem.recall.rank.model import reasons
 from edgemem.recall.rank.period import period_candidates
 from edgemem.recall.rank.replacing import COMPARED, Contents, Messages
-from edgemem.recall.traits import COUNTS
 from edgemem.store.fact_queries import held_within, keys_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.gate import Gate, Utterance
     from edgemem.recall.rank.model import LinearModel, Models
-    from edgemem.recall.search.view import View
+    from edgemem.recall.search.query_view import QueryView
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
     from edgemem.store.fact_queries import HeldWithin
@@ -66,11 +66,11 @@ class Hit(NamedTuple):
 
 
 class Ranking:
-    """The candidates of a question with their scores; it holds copies, and no reference to the columns."""
+    """The candidates of a question with their scores; it holds copies, and no reference to the table."""
 
     def __init__(
         self,
-        view: View,
+        view: QueryView,
         question: ParsedQuery,
         *,
         models: Models,
@@ -80,7 +80,7 @@ class Ranking:
         now: float,
         words_of: WordsOf,
     ) -> None:
-        """Score the candidates; the caller holds the lock of the columns.
+        """Score the candidates; the caller holds the lock of the table.
 
         Args:
             gate: tells how likely any of them helps.
@@ -90,7 +90,7 @@ class Ranking:
         """
         import numpy as np
 
-        rows = view.columns.rows
+        rows = view.table.rows
         self._model: LinearModel = models.at(meaning)
         self._by_words, self._fact_models = models.words_only, models.facts
         self._gate, self.utterance, self._meaning = gate, utterance, meaning
@@ -144,13 +144,13 @@ class Ranking:
         import numpy as np
 
         features = self._messages.features[self._left]
-        telling = self._odds[self._left[features[:, _PLACES["asks"]] <= 0]]
+        statements = self._odds[self._left[features[:, _PLACES["asks"]] <= 0]]
         return Fit(
             max(
                 float(features[:, _PLACES["meaning"]].max(initial=0.0)),
                 float(np.nan_to_num(self.fact_features[:, _FACT_MEANING]).max(initial=0.0)),
             ),
-            float(np.concatenate([telling, self._odds[self.texts :]]).max(initial=NOTHING)),
+            float(np.concatenate([statements, self._odds[self.texts :]]).max(initial=NOTHING)),
             self._known,
             self._terms,
         )
@@ -158,13 +158,13 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def _contents(self, view: View, slots: Slots, question: ParsedQuery, words_of: WordsOf) -> Contents:
+    def _contents(self, view: QueryView, slots: Slots, question: ParsedQuery, words_of: WordsOf) -> Contents:
         """Return the contents of the messages, with words for twice as many as are compared: echoes are left out later."""
         import numpy as np
 
         models = (self._model, self._by_words) if self._waits.any() else (self._model,)
         order = [np.argsort(-model.sums(self._messages), kind="stable")[: 2 * COMPARED] for model in models]
-        rows = view.columns.rows
+        rows = view.table.rows
         docs: list[int] = rows["id"][slots].tolist()
         # Notes and episodes replace no message.
         known = words_of([docs[row] for row in np.unique(np.concatenate(order)).tolist() if row < self.turns])
@@ -173,7 +173,7 @@ class Ranking:
             if doc in known:
                 stems[row], words[row] = known[doc]
         return Contents(
-            rows["who"][slots], (rows["marks"][slots] & COUNTS) > 0, stems, words, frozenset(question.terms)
+            rows["who"][slots], (rows["flags"][slots] & COUNTS) > 0, stems, words, frozenset(question.terms)
         )
 
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
@@ -195,7 +195,7 @@ class Ranking:
     def leave_out(self, echoes: Sequence[int], copies: Sequence[int] = ()) -> None:
         """Score messages as if some rows had not been found; of these, echoes score 0, and copies are no candidates any more.
 
-        They have no say in how sure it is that one answers, and a conversation is worth nothing for an echo. What was said next
+        They have no say in how sure it is that one answers, and a conversation gains nothing by an echo. What was said next
         to one keeps what it has of that: the answer to a question that is asked again.
         """
         import numpy as np
@@ -222,7 +222,7 @@ class Ranking:
             ]
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
-        """Set what the sessions with echoes are worth to what the best message that is kept there is; rank all anew."""
+        """Set the scores of the sessions with echoes to those of the best message that is kept there; rank all anew."""
         import numpy as np
 
         if not len(kept):
@@ -233,9 +233,9 @@ class Ranking:
             for name, own in (("session_words", "words"), ("session_meaning", "meaning")):
                 best = features[mates, _PLACES[own]].max(initial=0.0)
                 features[mates, _PLACES[name]] = np.minimum(features[mates, _PLACES[name]], best)
-        worth = np.zeros(int(sessions.max()) + 1, np.float32)
-        worth[sessions] = features[kept, _PLACES["session_words"]]
-        features[kept, _PLACES["session_rank"]] = rank(worth, sessions)
+        session_words = np.zeros(int(sessions.max()) + 1, np.float32)
+        session_words[sessions] = features[kept, _PLACES["session_words"]]
+        features[kept, _PLACES["session_rank"]] = rank(session_words, sessions)
         features[kept, _PLACES["window_rank"]] = rank(features[kept, _PLACES["window"]], np.arange(len(kept)))
 
     def _scores(self) -> NDArray[np.float64]:
@@ -316,24 +316,24 @@ class Ranking:
         return reasons({**parts, "recent": float(self._lifts[row])})
 
 
-def _pasts(view: View, slots: Slots, *, first: bool) -> NDArray[np.float64]:
+def _pasts(view: QueryView, slots: Slots, *, first: bool) -> NDArray[np.float64]:
     """Return how well each fact is what was before: of one thing the last value that does not hold, or the first, is 1.
 
     The one before it is a half, then a third, and so on.
     """
     import numpy as np
 
-    rows, facts = view.columns.rows, view.columns.facts
+    rows, facts = view.table.rows, view.table.facts
     places = np.flatnonzero(rows["past"][slots])
     places = places[np.argsort(rows["at"][slots[places]], kind="stable")]
-    worth, seen = np.zeros(len(slots)), Counter[object]()
+    shares, seen = np.zeros(len(slots)), Counter[object]()
     for place in (places if first else places[::-1]).tolist():
         slot = int(slots[place])
         about = facts.get(slot)
         thing = slot if about is None else (about, int(rows["owner"][slot]))
         seen[thing] += 1
-        worth[place] = 1 / seen[thing]
-    return worth
+        shares[place] = 1 / seen[thing]
+    return shares
 
 
 _ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
@@ -377,8 +377,8 @@ def choose_versions(
         present = {value.origin for value in held[thing, len(times)]}
         meant: dict[int, float] = {}
         for n, (begin, end) in enumerate(times):
-            for ref, worth in values_meant(held[thing, n], end - begin).items():
-                meant[ref] = max(worth, meant.get(ref, 0.0))
+            for ref, share in values_meant(held[thing, n], end - begin).items():
+                meant[ref] = max(share, meant.get(ref, 0.0))
         for ref in {*refs, *meant, *present}:
             if ref not in rows:
                 joining[ref] = rows[best]

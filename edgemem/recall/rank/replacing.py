@@ -127,8 +127,8 @@ def compared(odds: NDArray[np.float32], messages: Messages, contents: Contents) 
     weighed = presence * idf
     weighed /= np.sqrt((weighed**2).sum(axis=1, keepdims=True)) + 1e-6
     asked = [places[word] for word in contents.asked if word in places]
-    worth = idf[asked]
-    both = (presence[:, asked] * worth) @ presence[:, asked].T / max(float(worth.sum()), 1e-6)
+    weights = idf[asked]
+    both = (presence[:, asked] * weights) @ presence[:, asked].T / max(float(weights.sum()), 1e-6)
     length = np.log(np.maximum([len(stems) for stems in contents.stems], _SHORT))
     alike = weighed @ weighed.T
     same_speaker = contents.who[:, None] == contents.who

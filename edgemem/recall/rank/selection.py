@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.languages.words import all_words, comes_up_with, small
+from edgemem.recall.annotations import called_by
 from edgemem.recall.index.sources import KINDS
 from edgemem.recall.prefetch import read_utterance
 from edgemem.recall.rank.rerank import name_of
 from edgemem.recall.text.analyse import analyse, language_in, terms
-from edgemem.recall.traits import called_by
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.index.sources import TURN, Doc, bound, marks
+from edgemem.recall.index.sources import TURN, Doc, bound, placeholders
 from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.rank.gate import Utterance, shipped_gate
 from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.rank.ranking import Ranking
+from edgemem.recall.search.query_view import QueryView
 from edgemem.recall.search.table import DocTable
-from edgemem.recall.search.view import View
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import analyse, plain_words, share_of_meaning
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from edgemem.recall.index.index import Index
     from edgemem.recall.index.vectors import ExactVectors, Vector
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.tail import Tail
-    from edgemem.recall.search.view import Filter
+    from edgemem.recall.search.query_view import Filter
+    from edgemem.recall.search.unindexed import UnindexedDocs
 
     Slots = NDArray[np.intp]
 
@@ -114,7 +114,7 @@ class Search:
         self.embed_s = 0.0
         self.late = False
 
-    def run(self, question: ParsedQuery, view: View) -> Ranking:
+    def run(self, question: ParsedQuery, view: QueryView) -> Ranking:
         """Add the candidates near in meaning to those by words, and score all candidates."""
         self._look_up_meaning(question, view)
         words, meaning = ("words",) if view.words.any() else (), ("meaning",) if self._meaning else ()
@@ -142,24 +142,24 @@ class Search:
             )
 
     def look_up_words(
-        self, asked: ParsedQuery, tail: Tail, *, names: Mapping[str, str], reader: str | None
-    ) -> tuple[ParsedQuery, View]:
-        """Find the words of a question; whoever calls holds the tail."""
+        self, asked: ParsedQuery, unindexed: UnindexedDocs, *, names: Mapping[str, str], reader: str | None
+    ) -> tuple[ParsedQuery, QueryView]:
+        """Find the words of a question; the caller holds the lock of the unindexed docs."""
         languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
         if languages:
             self._weight = share_of_meaning(asked.whole.language, languages, self._limits.foreign_meaning)
-        self._new = dict(tail.docs)
-        postings, columns = self._index.postings, DocTable()
+        self._new = dict(unindexed.docs)
+        postings, table = self._index.postings, DocTable()
         with postings.lock:
             if self._state is not None:
                 stop = None if self._limits.deadline is None else self._must_embed
                 self.late = not postings.follow(self._state, stop)
-                columns = postings.columns
-            tail.pour(columns)
-            view = View(columns, self._only)
+                table = postings.table
+            unindexed.add_to(table)
+            view = QueryView(table, self._only)
             search = WordSearch(
                 view,
-                tail,
+                unindexed,
                 names=names,
                 reader=reader,
                 candidates=self._limits.candidates,
@@ -167,7 +167,7 @@ class Search:
             )
             return search.look_up(asked), view
 
-    def _look_up_meaning(self, question: ParsedQuery, view: View) -> None:
+    def _look_up_meaning(self, question: ParsedQuery, view: QueryView) -> None:
         """Embed the question and find the docs near to it."""
         vectors = self._index.space() if self._state is not None else None
         if vectors is None or self._embedder is None or not question.terms or not self._weight:
@@ -187,8 +187,8 @@ class Search:
             ):
                 past = self._index.space(past=True)
                 if past is not None:
-                    columns, n = view.columns.rows, view.n
-                    held = columns["id"][:n][view.may[:n] & columns["past"][:n]].tolist()
+                    rows, n = view.table.rows, view.n
+                    held = rows["id"][:n][view.may[:n] & rows["past"][:n]].tolist()
                     find_past(view, past, vector, None if self._only.held is None else held, most=most)
             self._meaning = self._weight
 
@@ -199,7 +199,7 @@ class Search:
         words = {doc: (frozenset(text.terms()), frozenset(text.words)) for doc, text in read.items()}
         known = [doc for doc in docs if doc not in new] if self._state is not None else []
         if known:
-            sql = f"select id, ref, terms from docs where id in ({marks(known)})"  # noqa: S608 - our own text
+            sql = f"select id, ref, terms from docs where id in ({placeholders(known)})"  # noqa: S608 - our own text
             rows = self._index.database.query(sql, bound(known))
             messages = self._index.originals.read((TURN, ref) for _, ref, _ in rows)
             words.update(
@@ -226,10 +226,10 @@ class Search:
         self.late = self.late or vector is None
         return vector
 
-    def _newest(self, view: View) -> list[int]:
+    def _newest(self, view: QueryView) -> list[int]:
         """Return the numbers of the last few messages."""
         last = self._state.last_message if self._state else 0
-        late = sorted(int(doc) for doc in view.columns.rows["id"][: view.n] if last < doc < FIRST_OTHER)
+        late = sorted(int(doc) for doc in view.table.rows["id"][: view.n] if last < doc < FIRST_OTHER)
         return [*range(max(1, last - _NEWEST + 1), last + 1), *late[-_NEWEST:]]
 
     def _must_embed(self) -> bool:
@@ -249,7 +249,7 @@ _FEWEST = 8  # candidates by meaning that a reader must be left with, before mor
 
 
 def find_near(
-    view: View,
+    view: QueryView,
     vectors: ExactVectors,
     vector: Vector,
     question: ParsedQuery,
@@ -275,7 +275,7 @@ def find_near(
         _take_up(view, vectors.nearest(vector, 4 * most, about=True))
     about = _about_people(view, question)
     if len(about):
-        docs = view.columns.rows["id"][about]
+        docs = view.table.rows["id"][about]
         theirs = vectors.nearest(vector, 2 * most, docs, about=True)
         first += theirs[:_FIRST]
         _take_up(view, theirs)
@@ -285,7 +285,7 @@ def find_near(
 
 
 def find_past(
-    view: View, vectors: ExactVectors, vector: Vector, among: Sequence[int] | None, *, most: int
+    view: QueryView, vectors: ExactVectors, vector: Vector, among: Sequence[int] | None, *, most: int
 ) -> None:
     """Find the nearest facts that no longer hold.
 
@@ -301,24 +301,24 @@ def find_past(
     _estimate(view, vectors, vector, np.flatnonzero(view.chosen))
 
 
-def _about_people(view: View, question: ParsedQuery) -> Slots:
+def _about_people(view: QueryView, question: ParsedQuery) -> Slots:
     """Return the slots of messages in which somebody whom the question names speaks of themselves, or is spoken of."""
     import numpy as np
 
     if not question.people:
         return np.zeros(0, np.intp)
-    messages = view.may[: view.n] & (view.columns.rows["kind"][: view.n] == TURN)
+    messages = view.may[: view.n] & (view.table.rows["kind"][: view.n] == TURN)
     return np.flatnonzero(messages & view.concerned(question.people, slice(view.n)))
 
 
-def _take_up(view: View, near: Iterable[tuple[int, float]]) -> int:
+def _take_up(view: QueryView, near: Iterable[tuple[int, float]]) -> int:
     """Make candidates of the near docs that may be found; return their number."""
     slots = _note(view, near)
     view.chosen[slots] = True
     return len(slots)
 
 
-def _note(view: View, near: Iterable[tuple[int, float]]) -> Slots:
+def _note(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
     """Note the cosines of docs; return the slots of those that may be found."""
     import numpy as np
 
@@ -331,12 +331,12 @@ def _note(view: View, near: Iterable[tuple[int, float]]) -> Slots:
     return slots
 
 
-def _estimate(view: View, vectors: ExactVectors, vector: Vector, slots: Slots) -> None:
+def _estimate(view: QueryView, vectors: ExactVectors, vector: Vector, slots: Slots) -> None:
     """Note the cosines of some slots that have none yet."""
     import numpy as np
 
     slots = slots[~view.near[slots] & view.may[slots]]
-    docs = view.columns.rows["id"][slots]
+    docs = view.table.rows["id"][slots]
     order = np.argsort(docs, kind="stable")  # most of them stand in it already
     slots, docs = slots[order], docs[order]
     ids, cosines = vectors.estimates(vector, docs)

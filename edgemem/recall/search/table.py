@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import CorruptError
-from edgemem.preload import later
+from edgemem.preload import preload_later
 from edgemem.recall.index.sources import KINDS, TURN
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, PRIVATE, Removals, State
-from edgemem.recall.people.phonetics import Alikes
+from edgemem.recall.people.phonetics import SimilarTerms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 COLUMNS = """
-  d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.marks,
+  d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.flags,
   d.called, d.times, d.length
 """
 """What a Row is made of, from `docs d`."""
 
 _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
-    "called": "i4", "kind": "u1", "level": "u1", "past": "?", "marks": "u1", "dated": "?",
+    "called": "i4", "kind": "u1", "level": "u1", "past": "?", "flags": "u1", "dated": "?",
 }  # fmt: skip
 BESIDE = (-2, -1, 1, 2)
 """The neighbours of a message that are looked at: so many messages after it."""
@@ -75,7 +75,7 @@ class Row(NamedTuple):
     past: int
     subject: str | None
     relation: str | None
-    marks: int
+    flags: int
     called: str | None
     times: str | None
     length: int
@@ -124,9 +124,9 @@ class DocTable:
         self._last_span = 0
         self._postings: dict[str, array[int]] = {}
         """By term, the slots that it stands in, times 256, with how often: about 200 bytes for a text of ten words."""
-        self.alikes = Alikes()
+        self.similar = SimilarTerms()
         """The terms by how they sound and end."""
-        self._passing: set[int] = set()
+        self._unindexed: set[int] = set()
         """The numbers of docs that are not in the index yet."""
         self.dropped = 0
         """How many docs were taken out."""
@@ -139,12 +139,12 @@ class DocTable:
     def __contains__(self, doc: int) -> bool:
         return doc in self._slots
 
-    def append(self, row: Row, stems: str = "", *, passing: bool = False) -> int:
+    def append(self, row: Row, stems: str = "", *, unindexed: bool = False) -> int:
         """Take a row in, in place of what its number had before; return its slot.
 
         Args:
             stems: of its text, with spaces between them.
-            passing: it is not in the index yet; `drop_passing` takes it out again.
+            unindexed: it is not in the index yet; `drop_unindexed` takes it out again.
         """
         spans = row.spans
         self._vacate(row.id)
@@ -154,17 +154,17 @@ class DocTable:
         values = (
             row.id, row.ref, row.at, self._sessions.setdefault(row.session_id, len(self._sessions)),
             -1 if row.turn is None else row.turn, self._codes.setdefault(row.who, len(self._codes)), self._codes.setdefault(row.owner, len(self._codes)), row.length, called, row.kind,
-            row.level, bool(row.past), row.marks, bool(spans),
+            row.level, bool(row.past), row.flags, bool(spans),
         )  # fmt: skip
         for column, value in zip(self.rows.values(), values):  # noqa: B905 - as long as one another
             column[slot] = value
-        if passing:
-            self._passing.add(row.id)
+        if unindexed:
+            self._unindexed.add(row.id)
         for term, times in Counter(stems.split()).items():
             packed = self._postings.get(term)
             if packed is None:
                 packed = self._postings[term] = array("I")
-                self.alikes.add(term)
+                self.similar.add(term)
             packed.append(slot << 8 | min(times, _OFTEN))
         if row.subject or row.relation:
             self.facts[slot] = (row.subject, row.relation)
@@ -186,7 +186,7 @@ class DocTable:
         self._vacate(doc)
 
     def _vacate(self, doc: int) -> None:
-        self._passing.discard(doc)
+        self._unindexed.discard(doc)
         slot = self._slots.pop(doc, None)
         if slot is None:
             return
@@ -202,9 +202,9 @@ class DocTable:
         if subject:
             self._about[subject].discard(slot)
 
-    def drop_passing(self) -> None:
+    def drop_unindexed(self) -> None:
         """Leave nothing of what was not in the index yet; what the index has taken in since stays."""
-        for doc in list(self._passing):
+        for doc in list(self._unindexed):
             self.drop(doc)
 
     def prune(self, stop: Callable[[], bool] | None, lock: AbstractContextManager[Any]) -> None:
@@ -228,7 +228,7 @@ class DocTable:
                 for term in terms[first : first + _TERMS]:
                     if not ids[np.frombuffer(self._postings[term], np.uint32) >> 8].any():
                         del self._postings[term]
-                        self.alikes.drop(term)
+                        self.similar.drop(term)
 
     def find(self, terms: Iterable[str]) -> list[tuple[str, Slots, Numbers]]:
         """Return those terms that stand anywhere with the slots that each stands in, and how often."""
@@ -321,7 +321,7 @@ def _import_numpy() -> None:
     np.unique(np.zeros(1))
 
 
-later(_import_numpy)
+preload_later(_import_numpy)
 
 
 AT_ONCE = 300
@@ -358,17 +358,17 @@ class ResidentPostings:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.lock = threading.RLock()
-        """Held by whoever reads the columns while more may be read in."""
+        """Held by whoever reads the table while more may be read in."""
         self._removals = Removals(database)
-        self._columns: DocTable | None = None
+        self._table: DocTable | None = None
         self._messages, self._others = _Range(0), _Range(FIRST_OTHER - 1)
 
     @property
-    def columns(self) -> DocTable:
+    def table(self) -> DocTable:
         """Return what is known of the docs; whoever reads it holds `lock`."""
-        if self._columns is None:  # made late, for opening need not wait for numpy
-            self._columns = DocTable()
-        return self._columns
+        if self._table is None:  # made late, for opening need not wait for numpy
+            self._table = DocTable()
+        return self._table
 
     def warm(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
         """Read in what is not in memory yet, while nobody waits; return whether there was anything."""
@@ -380,14 +380,14 @@ class ResidentPostings:
                 if not self._read(state):
                     break
             worked = True
-        self.columns.prune(stop, self.lock)
+        self.table.prune(stop, self.lock)
         return worked
 
     def follow_removals(self) -> None:
         """Drop from memory what was taken out of the file, also while nobody asks."""
         with self.lock:
             self._follow_removals()
-        self.columns.prune(None, self.lock)
+        self.table.prune(None, self.lock)
 
     def follow(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
         """Read in what is not in memory yet; return whether memory holds what the index does. The caller holds `lock`.
@@ -407,7 +407,7 @@ class ResidentPostings:
 
     def _follow_removals(self) -> None:
         """Take out of memory what was taken out of the file, or begin anew where that is not known."""
-        table = self.columns
+        table = self.table
         if table.n - len(table) <= max(AT_ONCE, table.n // 2):  # else memory has too many empty slots
             removed = self._removals.take(KEPT)
             for _, doc in removed or ():
@@ -416,7 +416,7 @@ class ResidentPostings:
                     self._take("d.id = ?", (doc,))  # it may have been replaced under its number
             if removed is not None:
                 return
-        self._columns = None
+        self._table = None
         self._messages, self._others = _Range(0), _Range(FIRST_OTHER - 1)
         self._removals.skip()
 
@@ -446,7 +446,7 @@ class ResidentPostings:
         try:
             rows: list[tuple[Any, ...]] = self._database.query(sql, values)
             for row, stems in [(sound_row(row), msgspec.convert(stems, str)) for *row, stems in rows]:
-                self.columns.append(row, stems)
+                self.table.append(row, stems)
                 numbers.append(row.id)
         except (ValueError, OverflowError, msgspec.ValidationError) as error:
             raise CorruptError(f"{self._database.path} is damaged: a row cannot be ({error}).") from error

@@ -16,8 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.languages.words import all_words
 from edgemem.recall.index.sources import TURN
-from edgemem.recall.people.names import LONG, Ways, named_in, people_heard, ways_of, with_names, with_people
+from edgemem.recall.people.names import (
+    LONG,
+    NameStems,
+    name_stems,
+    named_in,
+    people_heard,
+    with_names,
+    with_people,
+)
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.rank.period import in_period
 from edgemem.recall.search.table import NOBODY
@@ -31,17 +40,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.people.phonetics import TermWeight
-    from edgemem.recall.search.view import View
+    from edgemem.recall.search.query_view import QueryView
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
     from collections.abc import Collection
 
     from edgemem.recall.dates.questions import TimeAlone
-    from edgemem.recall.people.phonetics import Alike
+    from edgemem.recall.people.phonetics import SimilarTerm
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.search.table import DocTable
-    from edgemem.recall.search.tail import Tail
+    from edgemem.recall.search.unindexed import UnindexedDocs
     from edgemem.store.db.database import Database
 
 K1, B = 1.2, 0.75
@@ -52,7 +61,7 @@ time to score, and such a term tells little apart."""
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """How common terms are, in the index and in the tail together."""
+    """How common terms are, in the index and among the unindexed docs together."""
 
     docs: int
     terms: int
@@ -71,7 +80,7 @@ class Statistics(msgspec.Struct, frozen=True):
         return sum(map(self.idf, docs)) * (K1 + 1)
 
     def informative(self, terms: Sequence[str]) -> list[str]:
-        """Return the terms that are worth looking for: the rarest first, those that stand nowhere last."""
+        """Return the terms that are term_weights looking for: the rarest first, those that stand nowhere last."""
         count = self.counts.get
         rare = sorted(terms, key=lambda term: (not count(term, 0), count(term, 0), term))
         total = list(accumulate(count(term, 0) for term in rare))
@@ -81,7 +90,7 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 def note_bm25(
-    view: View,
+    view: QueryView,
     postings: Sequence[tuple[str, Slots, Numbers]],
     asked: Mapping[str, TermWeight],
     statistics: Statistics,
@@ -94,12 +103,12 @@ def note_bm25(
     """
     import numpy as np
 
-    rows, n = view.columns.rows, view.n
+    rows, n = view.table.rows, view.n
     if not postings:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
     names = [name for name, _, _ in postings]
-    worth = np.array([[asked[name].weight] for name in names], np.float32)
-    weights = worth * np.array([[statistics.idf(asked[name].docs)] for name in names], np.float32)
+    term_weights = np.array([[asked[name].weight] for name in names], np.float32)
+    weights = term_weights * np.array([[statistics.idf(asked[name].docs)] for name in names], np.float32)
     term = np.repeat(np.arange(len(names)), [len(slots) for _, slots, _ in postings])
     slots, times = (np.concatenate([posting[part] for posting in postings]) for part in (1, 2))
     may = view.may[slots]
@@ -128,19 +137,19 @@ def note_bm25(
     view.window[around] = (weights * _saturated(np.ascontiguousarray(together.T), long, 3 * average)).sum(
         axis=0
     )
-    sessions = view.columns.sessions
+    sessions = view.table.sessions
     at = term * sessions + rows["session"][slots]
     in_sessions = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
-    view.session = _of_sessions(view, in_sessions, worth)
+    view.session = _of_sessions(view, in_sessions, term_weights)
     return texts, around
 
 
-def _of_sessions(view: View, often: NDArray[Any], worth: Numbers) -> Numbers:
+def _of_sessions(view: QueryView, often: NDArray[Any], term_weights: Numbers) -> Numbers:
     """Return the BM25 of sessions by their code.
 
     Args:
         often: how often each term stands in each session.
-        worth: the weight of each term, `float32[n, 1]`.
+        term_weights: the weight of each term, `float32[n, 1]`.
     """
     import numpy as np
 
@@ -148,14 +157,14 @@ def _of_sessions(view: View, often: NDArray[Any], worth: Numbers) -> Numbers:
     heard_of = max(1, int(np.count_nonzero(words_in[1:])))  # one of which nothing may be read is none
     average = max(1.0, float(words_in[1:].sum()) / heard_of)
     with_term = np.count_nonzero(often[:, 1:], axis=1)[:, None]
-    rare = worth * np.log(1 + (np.maximum(heard_of - with_term, 0) + 0.5) / (with_term + 0.5))
+    rare = term_weights * np.log(1 + (np.maximum(heard_of - with_term, 0) + 0.5) / (with_term + 0.5))
     scores: Numbers = (rare * _saturated(often, words_in, average)).sum(axis=0).astype(np.float32)
     scores[NOBODY] = 0.0
     return scores
 
 
 def _saturated(times: Any, lengths: Any, average: float) -> Any:
-    """Return what so many occurrences in texts of such lengths are worth to BM25."""
+    """Return what so many occurrences in texts of such lengths add to BM25."""
     return times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / average))
 
 
@@ -164,7 +173,7 @@ _WEEK_S = 7 * 86400.0
 
 
 class WordSearch:
-    """Finds the words of one question; whoever calls holds the tail, and the lock of the table.
+    """Finds the words of one question; the caller holds the locks of the unindexed docs and of the table.
 
     Args:
         view: what the question sees.
@@ -176,8 +185,8 @@ class WordSearch:
 
     def __init__(
         self,
-        view: View,
-        tail: Tail,
+        view: QueryView,
+        unindexed: UnindexedDocs,
         *,
         names: Mapping[str, str],
         reader: str | None,
@@ -185,13 +194,13 @@ class WordSearch:
         database: Database | None,
     ) -> None:
         self._view = view
-        self._tail = tail
+        self._unindexed = unindexed
         self._names = names
         self._reader = reader
         self._candidates = candidates
         self._database = database
         rows = [] if database is None else database.query("select name from people")
-        self._people = {*names, *tail.people, *(name for (name,) in rows if isinstance(name, str))}
+        self._people = {*names, *unindexed.people, *(name for (name,) in rows if isinstance(name, str))}
 
     def look_up(self, asked: ParsedQuery) -> ParsedQuery:
         """Find the words of a question, and return it with what the memory tells of it."""
@@ -227,7 +236,7 @@ class WordSearch:
         view = self._view
         if not alone.left:
             return True
-        of_then = in_period(view, question, question.at) | (spoken_of(view.columns, question)[: view.n] > 0)
+        of_then = in_period(view, question, question.at) | (spoken_of(view.table, question)[: view.n] > 0)
         having = view.may[: view.n].copy()
         for stems in alone.left:
             having &= np.logical_or.reduce([self._having(stem) for stem in stems])
@@ -238,7 +247,7 @@ class WordSearch:
     def _read(self, asked: ParsedQuery) -> ParsedQuery:
         named = named_in(asked.whole.words, self._people)
         view = self._view
-        subjects = {name for name in named if len(view.seen(view.columns.about(" ".join(terms(name)))))}
+        subjects = {name for name in named if len(view.seen(view.table.about(" ".join(terms(name)))))}
         return asked.resolved(people=named, subjects=subjects, reader=self._reader)
 
     def _heard(self, question: ParsedQuery, statistics: Statistics) -> str:
@@ -250,7 +259,7 @@ class WordSearch:
         unknown = [term for term in question.terms if not often(term)]
         if not unknown:
             return query
-        names = {*self._names, *self._tail.people, *self._tail.subjects}
+        names = {*self._names, *self._unindexed.people, *self._unindexed.subjects}
         return with_names(query, unknown, names=names, database=self._database)
 
     def _statistics(self, asked: Sequence[str]) -> Statistics:
@@ -263,13 +272,13 @@ class WordSearch:
         import numpy as np
 
         counts = dict.fromkeys(asked, 0)
-        for term, slots, _ in self._view.columns.find(counts):
+        for term, slots, _ in self._view.table.find(counts):
             counts[term] = int(np.count_nonzero(self._view.may[slots]))
         return counts
 
-    def _parted(self, term: str, *, known: bool) -> Sequence[Alike]:
+    def _parted(self, term: str, *, known: bool) -> Sequence[SimilarTerm]:
         """Return the shortest known compounds that end with a term, and the parts of the term, if it may be a compound."""
-        longer = sorted(self._view.columns.alikes.ending_in(term), key=lambda other: (len(other), other))
+        longer = sorted(self._view.table.similar.ending_in(term), key=lambda other: (len(other), other))
         # What may not be read takes nobody's place.
         readable = (other for other in longer if self._counts([other])[other])
         return parted(term, islice(readable, MOST), known=known)
@@ -285,15 +294,16 @@ class WordSearch:
             for term in informative
             if question.english and not statistics.counts.get(term) and len(term) >= LEAST_LETTERS
         ]
-        near: dict[str, Sequence[Alike]] = {
-            term: view.columns.alikes.near(term, wide=term in question.strange) for term in unknown
+        near: dict[str, Sequence[SimilarTerm]] = {
+            term: view.table.similar.near(term, wide=term in question.strange) for term in unknown
         }
         sure = question.strange
-        if question.whole.language == "de":
+        language = all_words().get(question.whole.language)
+        if language is not None and language.compounds:
             near = {term: self._parted(term, known=bool(statistics.counts.get(term))) for term in informative}
             sure = frozenset(informative)
         stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])
-        postings = view.columns.find(stems)
+        postings = view.table.find(stems)
         readable = {term: int(np.count_nonzero(view.readable[slots])) for term, slots, _ in postings}
         asked = spread(informative, near, {**readable, **statistics.counts}, sure)
         texts, around = note_bm25(
@@ -306,16 +316,16 @@ class WordSearch:
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         self._choose(hits, view.words[hits])
         self._choose(around, view.window[around])
-        dated = view.seen(on_dates(view.columns, question)[: 4 * self._candidates])
+        dated = view.seen(on_dates(view.table, question)[: 4 * self._candidates])
         view.chosen[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
-            then = view.seen(on_days(view.columns, question))
+            then = view.seen(on_days(view.table, question))
             view.chosen[then[-self._candidates :]] = True
 
     def _choose(self, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
         """Make candidates of the slots with the highest scores."""
         view = self._view
-        rows, only = view.columns.rows, view.only
+        rows, only = view.table.rows, view.only
         past = rows["past"][slots]
         if not only.past or only.held is not None or not past.any():
             view.chosen[view.seen(_highest(slots, scores, self._candidates))] = True
@@ -334,7 +344,7 @@ class WordSearch:
             stems = terms(name)
             if not stems:
                 continue
-            ways = self._ways(name, statistics) if question.english else Ways.of(stems)
+            ways = self._ways(name, statistics) if question.english else NameStems.of(stems)
             texts = {stem: self._having(stem) for stem in ways.all()}
             named = np.ones(view.n, bool)
             for part in ways.parts:
@@ -342,35 +352,35 @@ class WordSearch:
             for stem in ways.alone:
                 named |= texts[stem]
             slots = view.seen(np.flatnonzero(named))
-            view.mentioned[slots[~_addressed(view.columns, slots, stems)]] = True
+            view.mentioned[slots[~_addressed(view.table, slots, stems)]] = True
 
-    def _ways(self, name: str, statistics: Statistics) -> Ways:
+    def _ways(self, name: str, statistics: Statistics) -> NameStems:
         """Return by which stems the memory speaks of somebody."""
         few = max(_FEW, statistics.docs // 100)
 
         def is_rare(term: str) -> bool:
             return self._counts([term])[term] <= few
 
-        near = {stem: self._view.columns.alikes.near(stem, wide=len(stem) >= LONG) for stem in terms(name)}
-        return ways_of(name, self._people, near, is_rare)
+        near = {stem: self._view.table.similar.near(stem, wide=len(stem) >= LONG) for stem in terms(name)}
+        return name_stems(name, self._people, near, is_rare)
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
         """Tell which of the slots that a question sees hold a stem."""
         import numpy as np
 
         here = np.zeros(self._view.n + 1, bool)
-        for _, slots, _ in self._view.columns.find([stem]):
+        for _, slots, _ in self._view.table.find([stem]):
             here[slots] = True
         return here[:-1]
 
 
-def _addressed(columns: DocTable, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:
+def _addressed(table: DocTable, slots: NDArray[np.intp], stems: Collection[str]) -> NDArray[np.bool_]:
     """Tell which texts address somebody of this name."""
     import numpy as np
 
-    addressed, codes = np.zeros(len(slots), np.bool_), columns.rows["called"][slots]
+    addressed, codes = np.zeros(len(slots), np.bool_), table.rows["called"][slots]
     called = np.flatnonzero(codes)  # most speak to nobody
-    addressed[called] = [columns.callings[code].issuperset(stems) for code in codes[called].tolist()]
+    addressed[called] = [table.callings[code].issuperset(stems) for code in codes[called].tolist()]
     return addressed
 
 

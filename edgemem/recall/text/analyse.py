@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.languages.words import all_words, words_digest
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.numbers import with_digits
 
 if TYPE_CHECKING:
@@ -70,13 +70,15 @@ class _Tables(NamedTuple):
     shared: frozenset[str]
     """and those of them that do so only beside others."""
     letters: dict[str, Pattern]
-    telling: dict[str, frozenset[str]]
+    content: dict[str, frozenset[str]]
+    accented: frozenset[str]
+    """Languages whose letters tell them alone."""
     signs: frozenset[str]
 
 
-@provided
+@preloaded
 def _tables() -> _Tables:
-    languages = {code: words for code, words in all_words().items() if code != "zh"}
+    languages = {code: words for code, words in all_words().items() if words.spaced}
     english = languages["en"].stop.words
     others = {code: words for code, words in languages.items() if code != "en"}
     plain = {code: frozenset(map(_plain, words.stop.words)) for code, words in others.items()}
@@ -90,26 +92,27 @@ def _tables() -> _Tables:
         {code: words.stop_bare.words or plain[code] for code, words in others.items()},
         english.union(*(words.foreign.words for words in others.values())),
         {code: Pattern(f"[{words.letters}]" if words.letters else "(?!)") for code, words in others.items()},
-        {code: words.telling.words for code, words in languages.items()},
-        all_words()["zh"].stop.words,
+        {code: words.content.words for code, words in languages.items()},
+        frozenset(code for code, words in languages.items() if words.accented),
+        frozenset().union(*(words.stop.words for words in all_words().values() if not words.spaced)),
     )
 
 
 def empty_signs() -> frozenset[str]:
-    """Return the Chinese signs that bind others; text without spaces is cut where they stand."""
+    """Return the signs that bind others in languages without spaces; their text is cut where they stand."""
     return _tables().signs
 
 
 def language_of(plain: Collection[str], spelled: str = "") -> str:
-    """Return de, es or vi where more of a text's little words are of that language than English, else en.
+    """Return the language of which a text has the most stop words, en where none has more than English.
 
     Args:
         plain: its words in small letters, without accents.
         spelled: the text in small letters, if it has accents or the signs of Spanish: they tell as much as a word.
     """
     tables = _tables()
-    if spelled and tables.letters["vi"].search(spelled):
-        return "vi"
+    if spelled and (code := language_by_letters(spelled)):
+        return code
     words = set(plain)
     most, best = len(words & tables.empty["en"]), "en"
     for code, known in tables.little.items():
@@ -120,6 +123,12 @@ def language_of(plain: Collection[str], spelled: str = "") -> str:
         if count > most:
             most, best = count, code
     return best
+
+
+def language_by_letters(text: str) -> str:
+    """Return the language that the letters of a text in small letters tell alone; empty where they tell none."""
+    tables = _tables()
+    return next((code for code in tables.accented if tables.letters[code].search(text)), "")
 
 
 def share_of_meaning(language: str, known: Collection[str], foreign: float) -> float:
@@ -135,10 +144,10 @@ def share_of_meaning(language: str, known: Collection[str], foreign: float) -> f
     """
     if not known or language in known or not all_words().keys() >= set(known):
         return 1.0
-    return foreign if language != "zh" and language in all_words() else 0.0
+    return foreign if language in all_words() and all_words()[language].spaced else 0.0
 
 
-def empty_words(language: str) -> frozenset[str]:
+def stop_words(language: str) -> frozenset[str]:
     """Return the words that tell nothing in a language: without accents, but for Vietnamese.
 
     The English ones are left out whatever the language: who asks in too few words to tell it does not ask for them.
@@ -245,14 +254,15 @@ def _in_pieces(plain: list[str]) -> list[str]:
 
 def _tokens(spelled: list[str], plain: list[str], language: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each word that tells anything, with the terms that it is found by."""
-    empty, telling = empty_words(language), _tables().telling[language]
+    stop, content = stop_words(language), _tables().content[language]
+    accented = language in _tables().accented
     numbered = _numbered(plain, language)
     if numbered is not plain:
         spelled = plain = numbered
     for written, word in zip(spelled, plain):  # noqa: B905 - as long as one another
         if not word.isascii() and _UNSPACED.search(word):
             yield from _neighbours(word)
-        elif (written if language == "vi" else word) not in empty or written in telling:
+        elif (written if accented else word) not in stop or written in content:
             yield word[:_MAX_LETTERS], stems(word[:_MAX_LETTERS], language)
 
 

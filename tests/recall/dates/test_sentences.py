@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentences import sentences
 
+from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES, SAYS_I, annotate
 from edgemem.recall.dates.phrases import MAX_SPANS, Span, asks_when, mentions, times_in
 from edgemem.recall.dates.questions import TimeAlone, tense_of
 from edgemem.recall.query import parse_query
 from edgemem.recall.text.analyse import language_in, plain_words, terms
 from edgemem.recall.text.numbers import with_digits
-from edgemem.recall.traits import ASKS, COUNTS, GREETS, NAMES, SAYS_I, traits_of
 from lab.noise import cardinal, ordinal
 
 ZONE = timezone(timedelta(hours=2))
@@ -77,12 +77,12 @@ def digits_of(text: str) -> str:
 
 def called(text: str) -> str:
     """Return whether a text speaks to Ann."""
-    return "ann" if "ann" in traits_of(text, NOW).called.split() else "nobody"
+    return "ann" if "ann" in annotate(text, NOW).called.split() else "nobody"
 
 
-def marked(mark: int) -> Callable[[str], str]:
-    """Return a reader that tells whether a text has a mark."""
-    return lambda text: "yes" if traits_of(text, NOW).marks & mark else "no"
+def flagged(flag: int) -> Callable[[str], str]:
+    """Return a reader that tells whether a text has a flag."""
+    return lambda text: "yes" if annotate(text, NOW).flags & flag else "no"
 
 
 READERS = {
@@ -99,11 +99,11 @@ READERS = {
     "digits_of": digits_of,
     "language": language_in,
     "called": called,
-    "asks": marked(ASKS),
-    "greets": marked(GREETS),
-    "says_i": marked(SAYS_I),
-    "counts": marked(COUNTS),
-    "names": marked(NAMES),
+    "asks": flagged(ASKS),
+    "greets": flagged(GREETS),
+    "says_i": flagged(SAYS_I),
+    "counts": flagged(COUNTS),
+    "names": flagged(NAMES),
 }
 
 

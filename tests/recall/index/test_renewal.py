@@ -103,14 +103,14 @@ def test_questions_go_on_with_the_old_words_until_all_are_new(tmp_path, truth):
             left.append(index.pending()["text"])
             if left[-1]:
                 assert docs_of(index) == before
-                assert index.postings.columns.find(["boats"]) != []
+                assert index.postings.table.find(["boats"]) != []
         assert all(earlier > later for earlier, later in pairwise(left))
         assert left[-1] == 0
         assert count(index, "remade") == 0
         recall = Recall(truth, index)
         (item,) = recall.recall("which boat walks past harbours 7", reader=None, k=1)
         assert item.text == "they were sailing past harbour 7"
-        assert index.postings.columns.find(["boats"]) == []
+        assert index.postings.table.find(["boats"]) == []
 
 
 def test_what_is_forgotten_meanwhile_leaves_no_trace(tmp_path, truth):
@@ -131,7 +131,7 @@ def test_what_is_forgotten_meanwhile_leaves_no_trace(tmp_path, truth):
         forget(store, index, 2)
         index.warm()
         assert b"xylophon" not in bytes_of(index)
-        assert index.postings.columns.find(["xylophon"]) == []
+        assert index.postings.table.find(["xylophon"]) == []
 
 
 def forget(store, index, n: int) -> None:

@@ -19,8 +19,8 @@ from edgemem.recall.index.sources import EPISODE, TURN, Doc
 from edgemem.recall.index.state import KEPT, Removals, State, note_removals, trim_removals
 from edgemem.recall.people.phonetics import TermWeight
 from edgemem.recall.search import table
+from edgemem.recall.search.query_view import Filter, QueryView
 from edgemem.recall.search.table import DocTable, ResidentPostings, Row
-from edgemem.recall.search.view import Filter, View
 from edgemem.recall.search.words import Statistics, note_bm25
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
@@ -46,18 +46,16 @@ def doc(ref, text, kind=TURN, **more):
 
 def found_in(memory, word, statistics):
     """Return what memory finds of a word: the BM25 of each doc alone, by its number."""
-    columns = memory.columns
-    view = View(columns, Filter(None, past=True))
+    table = memory.table
+    view = QueryView(table, Filter(None, past=True))
     asked = {word: TermWeight(1.0, statistics.counts[word])}
-    note_bm25(view, columns.find([word]), asked, statistics)
-    return {int(columns.rows["id"][slot]): float(view.words[slot]) for slot in np.flatnonzero(view.words)}
+    note_bm25(view, table.find([word]), asked, statistics)
+    return {int(table.rows["id"][slot]): float(view.words[slot]) for slot in np.flatnonzero(view.words)}
 
 
 def count_in(memory, word):
     """Return in how many texts a word stands."""
-    return sum(
-        int((memory.columns.rows["id"][slots] != 0).sum()) for _, slots, _ in memory.columns.find([word])
-    )
+    return sum(int((memory.table.rows["id"][slots] != 0).sum()) for _, slots, _ in memory.table.find([word]))
 
 
 def compare(database, memory):
@@ -84,7 +82,7 @@ def compare_with(oracle, memory, docs):
         assert found_in(memory, word, statistics) == expected
         assert count_in(memory, word) == there[word]
         # What stands in the file is near to itself, spelled otherwise.
-        near = dict(memory.columns.alikes.near(f"{word}e", wide=False))
+        near = dict(memory.table.similar.near(f"{word}e", wide=False))
         assert word in near if there[word] else True
 
 
@@ -133,7 +131,7 @@ def test_a_question_in_a_hurry_reads_the_newest_first(tmp_path, monkeypatch):
         database.write(lambda tx: add_docs(tx, [doc(n, f"cup {n}") for n in range(1, 20)]))
         state, read = state_of(database), []
         while not memory.follow(state, lambda: True):
-            read.append(sorted(memory.columns.rows["id"][: memory.columns.n].tolist()))
+            read.append(sorted(memory.table.rows["id"][: memory.table.n].tolist()))
         assert read == [list(range(10, 15)), list(range(10, 20)), list(range(5, 20))]
         assert count_in(memory, "cup") == 19
         assert not memory.warm(state)
@@ -162,18 +160,18 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "diagnosis kettle")]))
         memory.follow(state_of(database))
-        memory.columns.alikes.near("diagnosis", wide=False)
+        memory.table.similar.near("diagnosis", wide=False)
         database.write(lambda tx: remove_doc(tx, TURN, 2))
         memory.warm(state_of(database))
         assert memory.follow(state_of(database))
         assert count_in(memory, "cup") == 1
-        assert memory.columns.find(["diagnosi", "kettl"]) == []
-        assert memory.columns.alikes.near("diagnosis", wide=False) == ()
+        assert memory.table.find(["diagnosi", "kettl"]) == []
+        assert memory.table.similar.near("diagnosis", wide=False) == ()
 
 
 @pytest.mark.parametrize(
     "damage",
-    ["times = '[[1,2'", "times = '\"x\"'", "marks = 300", "level = 900", "length = 1e12", "at = 'x'"],
+    ["times = '[[1,2'", "times = '\"x\"'", "flags = 300", "level = 900", "length = 1e12", "at = 'x'"],
 )
 def test_a_row_that_cannot_be_is_said_to_be_damage(tmp_path, damage):
     """A card turned a bit over: the file is to be made again, and whoever asks is told by the error that says so."""
@@ -218,23 +216,23 @@ class Text(NamedTuple):
 
 
 def columns_of(texts):
-    """Return texts as columns."""
-    columns = DocTable()
+    """Return texts as table."""
+    table = DocTable()
     for t in texts:
         who = t.owner
-        columns.append(
+        table.append(
             Row(t.id, t.kind, t.id, t.level, t.owner, who, t.session, t.turn, 0.0, int(t.past), None, None, 0, None, None, t.length)
         )  # fmt: skip
-    return columns
+    return table
 
 
-def occurrences(columns, texts, asked):
+def occurrences(table, texts, asked):
     """Return where terms stand."""
     places = []
     for term in asked:
         some = {t.id: t.words.count(term) for t in texts if term in t.words}
         if some:
-            places.append((term, columns.slots_of(some), np.array(list(some.values()), np.float32)))
+            places.append((term, table.slots_of(some), np.array(list(some.values()), np.float32)))
     return places
 
 
@@ -260,10 +258,10 @@ def beside_hidden(text):
     """Return what ann finds beside and in the session of what bob said in private."""
     texts = talk("cup x", text, "kettle", "x", "garden cup")
     texts[1] = texts[1]._replace(level=2, owner="bob")
-    columns = columns_of(texts)
+    table = columns_of(texts)
     statistics = Statistics(docs=5, terms=9, counts={"cup": 2})
-    where = occurrences(columns, texts, ["cup"])
-    return [each.tolist() for each in matched_in(View(columns, Filter(Reader("ann"))), where, statistics)]
+    where = occurrences(table, texts, ["cup"])
+    return [each.tolist() for each in matched_in(QueryView(table, Filter(Reader("ann"))), where, statistics)]
 
 
 def test_the_words_of_a_hidden_text_find_nothing():

@@ -10,8 +10,8 @@ from edgemem.recall.index.docs import add_docs
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.sources import FACT, KINDS, TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, State
+from edgemem.recall.search.query_view import Filter, QueryView
 from edgemem.recall.search.table import BESIDE, NOBODY, DocTable, ResidentPostings, Row
-from edgemem.recall.search.view import Filter, View
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
 from edgemem.store.rights import LEVELS, readable
@@ -46,12 +46,12 @@ def filled(*rows):
 
 def seen_by(reader, *rows):
     """Return what somebody sees of some rows."""
-    return View(filled(*rows), Filter(reader))
+    return QueryView(filled(*rows), Filter(reader))
 
 
 def may(table, only):
     """Return which slots may be found."""
-    return View(table, only).may.tolist()
+    return QueryView(table, only).may.tolist()
 
 
 names = st.sampled_from([None, "ann", "bob", "eva"])
@@ -65,7 +65,7 @@ rows = st.builds(
     turn=st.integers(1, 3),
     at=st.floats(0, 2e9),
     past=st.integers(0, 1),
-    marks=st.integers(0, 31),
+    flags=st.integers(0, 31),
     called=st.sampled_from([None, "ann", "ann bob"]),
     times=st.sampled_from([None, "[[1,2,0.5]]", "[[3,4,1],[5,6,0.7]]"]),
     subject=st.sampled_from([None, "door"]),
@@ -73,27 +73,27 @@ rows = st.builds(
 )
 texts = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
 steps = st.lists(
-    st.tuples(rows, texts, st.booleans()) | st.integers(1, 9) | st.just("drop passing"), max_size=40
+    st.tuples(rows, texts, st.booleans()) | st.integers(1, 9) | st.just("drop unindexed"), max_size=40
 )
 
 
 def after(taken):
     """Return a table after some steps, and the rows that are in it with their words."""
-    table, there, passing = DocTable(), {}, set()
+    table, there, unindexed = DocTable(), {}, set()
     for step in taken:
         if isinstance(step, tuple):
-            new, text, in_passing = step
-            table.append(new, text, passing=in_passing)
+            new, text, in_unindexed = step
+            table.append(new, text, unindexed=in_unindexed)
             there[new.id] = new, text
-            passing = passing | {new.id} if in_passing else passing - {new.id}
+            unindexed = unindexed | {new.id} if in_unindexed else unindexed - {new.id}
         elif isinstance(step, int):
             table.drop(step)
             there.pop(step, None)
-            passing.discard(step)
+            unindexed.discard(step)
         else:
-            table.drop_passing()
-            there = {number: kept for number, kept in there.items() if number not in passing}
-            passing = set()
+            table.drop_unindexed()
+            there = {number: kept for number, kept in there.items() if number not in unindexed}
+            unindexed = set()
     return table, there
 
 
@@ -107,7 +107,7 @@ def test_a_slot_holds_what_is_there_and_nothing_else(taken):
     assert len(table) == len(there)
     for number, slot in slots.items():
         own, cells = there[number][0], {name: column[slot] for name, column in table.rows.items()}
-        for name in ("id", "ref", "level", "at", "past", "marks", "length", "kind"):
+        for name in ("id", "ref", "level", "at", "past", "flags", "length", "kind"):
             assert cells[name] == getattr(own, name)
         assert table.facts.get(slot, (None, None)) == (own.subject, own.relation)
         assert [cells["owner"], cells["who"]] == [table.code(own.owner), table.code(own.who)]
@@ -187,7 +187,7 @@ def test_who_may_find_what_is_what_the_rule_says(
         known = dict(database.query("select key, value from meta"))
         memory = ResidentPostings(database)
         memory.warm(State(last_message=known["last_message"], last_other=known["last_other"]))
-        table = memory.columns
+        table = memory.table
         *allowed, none = may(table, only)
         assert not none, "no slot is none that may be read"
         refs = table.rows["ref"][: table.n][allowed].tolist()

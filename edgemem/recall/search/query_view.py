@@ -1,6 +1,6 @@
 """The table as one question sees it, with the scores that it gives to each slot.
 
-Who may find what is decided on the columns here, by the rule of `store.rights`. What is found is read from the truth once
+Who may find what is decided on the table here, by the rule of `store.rights`. What is found is read from the truth once
 more, where the rule in SQL has the last word.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from edgemem.recall.annotations import SAYS_I
 from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE
 from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.search.table import NOBODY
-from edgemem.recall.traits import SAYS_I
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -48,27 +48,27 @@ class Filter(NamedTuple):
     """The only facts that count, by what was said; None: all that `past` lets through."""
 
 
-class View:
+class QueryView:
     """What one question sees, and the scores that it gives to each slot; whoever uses it holds the lock of the table.
 
     It sees as many slots as there were when it began. Whatever asks it for a slot gets only what may be found. Arrays have
     one value more at the end, for no slot (-1).
     """
 
-    def __init__(self, columns: DocTable, only: Filter) -> None:
+    def __init__(self, table: DocTable, only: Filter) -> None:
         import numpy as np
 
-        self.columns = columns
+        self.table = table
         self.only = only
-        self._dropped = columns.dropped
-        self.n = columns.n
+        self._dropped = table.dropped
+        self.n = table.n
         self.readable = self._readable(only.reader)
         """Which slots the reader may read, whether they are looked for or not,"""
         self.may = self._findable(only)
         """and which of them may be found."""
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
         """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
-        self.session: Numbers = np.zeros(columns.sessions, np.float32)
+        self.session: Numbers = np.zeros(table.sessions, np.float32)
         """BM25 of each session, by its code."""
         self.known = 1.0
         """The share of the idf of the question's words that texts which may be found hold, 0 to 1."""
@@ -78,13 +78,13 @@ class View:
     def _readable(self, reader: Reader | None) -> NDArray[np.bool_]:
         import numpy as np
 
-        rows, n = self.columns.rows, self.n
+        rows, n = self.table.rows, self.n
         allowed = np.zeros(n + 1, bool)
         np.not_equal(rows["id"][:n], 0, out=allowed[:n])
         if reader is not None:
             level = rows["level"][:n]
             read = level <= int(reader.known)
-            owner = self.columns.code(reader.speaker) if reader.alone else NOBODY
+            owner = self.table.code(reader.speaker) if reader.alone else NOBODY
             if owner:
                 read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
             allowed[:n] &= read
@@ -93,14 +93,14 @@ class View:
     def _findable(self, only: Filter) -> NDArray[np.bool_]:
         import numpy as np
 
-        rows, n = self.columns.rows, self.n
+        rows, n = self.table.rows, self.n
         allowed: NDArray[np.bool_] = self.readable.copy()
         may, kind = allowed[:n], rows["kind"][:n]
         if not only.past:
             may &= ~rows["past"][:n]
         if only.kinds is not None:
             may &= np.array([name in only.kinds for name in KINDS.values()])[kind]
-        code = None if only.session_id is None else self.columns.session_code(only.session_id)
+        code = None if only.session_id is None else self.table.session_code(only.session_id)
         if code is not None and only.turns:
             here = np.flatnonzero(rows["session"][:n] == code)
             may[here] &= np.isin(rows["turn"][here], list(only.turns), invert=True)
@@ -117,21 +117,21 @@ class View:
         import numpy as np
 
         read = self.readable[: self.n]
-        return int(np.count_nonzero(read)), int(self.columns.rows["length"][: self.n][read].sum())
+        return int(np.count_nonzero(read)), int(self.table.rows["length"][: self.n][read].sum())
 
     def words_in_sessions(self) -> NDArray[Any]:
         """Return how many words of each session, by its code, may be read: what may not leaves no trace."""
         import numpy as np
 
-        rows, read = self.columns.rows, self.readable[: self.n]
+        rows, read = self.table.rows, self.readable[: self.n]
         session, length = rows["session"][: self.n][read], rows["length"][: self.n][read]
-        return np.bincount(session, length, self.columns.sessions)
+        return np.bincount(session, length, self.table.sessions)
 
     def follow(self) -> None:
         """Hide the texts that were taken out of the index since this view was made."""
-        if self._dropped != self.columns.dropped:
-            self._dropped = self.columns.dropped
-            self.may[: self.n] &= self.columns.rows["id"][: self.n] != 0
+        if self._dropped != self.table.dropped:
+            self._dropped = self.table.dropped
+            self.may[: self.n] &= self.table.rows["id"][: self.n] != 0
 
     def seen(self, slots: Slots) -> Slots:
         """Return the slots that may be found."""
@@ -140,7 +140,7 @@ class View:
 
     def beside(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message `step` after each; -1 where there is none, or it may not be read."""
-        return self._or_none(self.columns.beside(slots, step))
+        return self._or_none(self.table.beside(slots, step))
 
     def around(self, slots: Slots, steps: Sequence[int]) -> Slots:
         """Return slots with those of the messages at some steps from them, once each, in ascending order."""
@@ -154,15 +154,15 @@ class View:
 
     def slots_of(self, docs: Collection[int]) -> Slots:
         """Return the slot of each doc; -1 where it may not be found."""
-        return self._or_none(self.columns.slots_of(docs))
+        return self._or_none(self.table.slots_of(docs))
 
     def concerned(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
         """Tell which texts speak of one of these people, whom the question names, or are their own and say "I"."""
         import numpy as np
 
-        rows = self.columns.rows
-        codes = [code for name in people if (code := self.columns.code(name)) is not None]
-        own = np.isin(rows["who"][slots], codes) & ((rows["marks"][slots] & SAYS_I) > 0)
+        rows = self.table.rows
+        codes = [code for name in people if (code := self.table.code(name)) is not None]
+        own = np.isin(rows["who"][slots], codes) & ((rows["flags"][slots] & SAYS_I) > 0)
         concerned: NDArray[np.bool_] = self.mentioned[slots] | own
         return concerned
 

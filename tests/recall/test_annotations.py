@@ -1,4 +1,4 @@
-"""Traits: what a text shows at a glance."""
+"""Annotations: what a text shows at a glance."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.traits import (
+from edgemem.recall.annotations import (
     COUNTS,
     MOST_TIMES,
     NAMES,
     SAYS_I,
-    traits_of,
+    annotate,
     zone_at,
 )
 
@@ -24,9 +24,9 @@ NOW = datetime(2026, 3, 18, 12, 0, tzinfo=timezone.utc).timestamp()  # a Wednesd
 def test_a_clock_that_is_wrong_does_no_harm(at):
     """No moment is too strange: there is a zone for it, and no time is noted that no calendar knows."""
     assert zone_at(at).utcoffset(None) is not None
-    traits = traits_of("I saw Ann yesterday at 5", at)
-    assert traits.marks == SAYS_I | COUNTS | NAMES
-    assert len(traits.times) <= MOST_TIMES
+    annotations = annotate("I saw Ann yesterday at 5", at)
+    assert annotations.flags == SAYS_I | COUNTS | NAMES
+    assert len(annotations.times) <= MOST_TIMES
 
 
 hostile = st.one_of(
@@ -42,11 +42,11 @@ hostile = st.one_of(
 
 @given(hostile, st.floats(0, 4e9))
 def test_any_text_has_traits_that_fit_the_file(text, at):
-    """Whatever is said, marks fit one byte, who is called has no signs but spaces, and times are numbers in order."""
-    traits = traits_of(text, at)
-    assert 0 <= traits.marks < 256
-    assert traits.called.split(" ") == traits.called.split() or traits.called == ""
-    for begin, end, sure in traits.times:
+    """Whatever is said, flags fit one byte, who is called has no signs but spaces, and times are numbers in order."""
+    annotations = annotate(text, at)
+    assert 0 <= annotations.flags < 256
+    assert annotations.called.split(" ") == annotations.called.split() or annotations.called == ""
+    for begin, end, sure in annotations.times:
         assert begin <= end
         assert 0 < sure <= 1
 
@@ -56,4 +56,4 @@ def test_any_text_has_traits_that_fit_the_file(text, at):
 )
 def test_endless_text_is_read_once(piece):
     """No pattern reads the same letters over and over: what is 100 kB long is done at once, or the test never ends."""
-    assert traits_of(piece * 100_000, NOW).marks < 256
+    assert annotate(piece * 100_000, NOW).flags < 256

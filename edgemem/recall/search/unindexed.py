@@ -1,4 +1,4 @@
-"""The tail: docs too new for the index, read from the truth and put into the table beside those of the index.
+"""Unindexed docs: those too new for the index, read from the truth and put into the table beside those of the index.
 
 It holds the newest few hundred rows beyond the index's watermarks, under the numbers that they will have there, so that a
 message's neighbours are the same before and after.
@@ -29,7 +29,7 @@ _HIGHEST = "select {}".format(
 )
 
 
-class Tail:
+class UnindexedDocs:
     """Keeps itself up to date with each question; the caller holds a lock."""
 
     def __init__(self, truth: Database, index: Index, notes: NotesFile | None) -> None:
@@ -38,7 +38,7 @@ class Tail:
         self._notes = notes
         self.docs: dict[int, Doc] = {}
         self._of: tuple[object, ...] | None = None
-        self._poured: DocTable | None = None
+        self._added_to: DocTable | None = None
         self._start(State(), 0)
 
     def refresh(self, state: State | None) -> None:
@@ -66,28 +66,28 @@ class Tail:
                 self._take(doc)
         self._take_notes(state, known=known)
 
-    def pour(self, columns: DocTable) -> None:
+    def add_to(self, table: DocTable) -> None:
         """Put its texts beside the indexed ones, for this question and the next ones."""
-        if self._poured is not columns:
-            columns.drop_passing()
-            self._poured, self._poured_docs = columns, 0
-        if self._poured_docs == len(self.docs):
+        if self._added_to is not table:
+            table.drop_unindexed()
+            self._added_to, self._added_docs = table, 0
+        if self._added_docs == len(self.docs):
             return
-        self._poured_docs = len(self.docs)
+        self._added_docs = len(self.docs)
         for number in self.docs:
-            if number not in columns:
-                columns.append(*self._rows[number], passing=True)
+            if number not in table:
+                table.append(*self._rows[number], unindexed=True)
 
     def _start(self, state: State, queue: int) -> None:
         """Begin anew behind what the index holds."""
-        self._poured = None
+        self._added_to = None
         self.docs.clear()
         self.people: set[str] = set()
         """The speakers of its messages."""
         self.subjects: set[str] = set()
         """The subjects of its facts, in their words."""
         self._rows: dict[int, tuple[Row, str]] = {}
-        self._poured_docs = 0
+        self._added_docs = 0
         self._notes_of: tuple[object, ...] = ()
         self._reached = {source.table: state.reached(source.table) for source in SOURCES}
         self._queue = queue

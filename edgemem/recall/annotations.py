@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, in_any, small
-from edgemem.preload import Pattern, provided
+from edgemem.preload import Pattern, preloaded
 from edgemem.recall.dates.phrases import mentions
 from edgemem.recall.text.analyse import plain_words, terms
 
@@ -27,10 +27,10 @@ _DIGIT = re.compile(r"\d")
 _NAME = Pattern(r"(?<=[a-zß-ÿ,] )[A-ZÀ-Þ][a-zß-ÿ]+")
 
 
-class Traits(NamedTuple):
+class Annotations(NamedTuple):
     """The flags of a text, whom it speaks to, and its times."""
 
-    marks: int = 0
+    flags: int = 0
     """The flags above, added up."""
     called: str = ""
     """Stems of whom it speaks to by name, with spaces between them."""
@@ -38,19 +38,19 @@ class Traits(NamedTuple):
     """Begin and end of the times that it speaks of, seconds since the epoch, and how sure that is, 0 to 1."""
 
 
-def traits_of(text: str, at: float) -> Traits:
+def annotate(text: str, at: float) -> Annotations:
     """Return the traits of a text that was said at a time, seconds since the epoch."""
     text = text[:_MAX_CHARS]
     words = set(plain_words(text))
     known = _known()
-    marks = ASKS * (text.rstrip().endswith(("?", "？")) or known.wants.stand_in(small(text)))
-    marks |= SAYS_I * (not words.isdisjoint(known.speaker))
-    marks |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
-    marks |= NAMES * bool(_NAME.search(text))
-    marks |= GREETS * bool(len(text) <= _GREETING_CHARS and known.greeting.fullmatch(small(text)))
+    flags = ASKS * (text.rstrip().endswith(("?", "？")) or known.wants.stand_in(small(text)))
+    flags |= SAYS_I * (not words.isdisjoint(known.speaker))
+    flags |= COUNTS * (bool(_DIGIT.search(text)) or not words.isdisjoint(known.counting))
+    flags |= NAMES * bool(_NAME.search(text))
+    flags |= GREETS * bool(len(text) <= _GREETING_CHARS and known.greeting.fullmatch(small(text)))
     spans = mentions(text, at, zone_at(at))
     times = tuple((span.begin, span.end, span.sure) for span in spans[:MOST_TIMES])
-    return Traits(int(marks), called_by(text), times)
+    return Annotations(int(flags), called_by(text), times)
 
 
 class _Known(NamedTuple):
@@ -65,7 +65,7 @@ class _Known(NamedTuple):
     """Somebody is called, not spoken about: one name at an end of a clause, set off by signs or after a greeting."""
 
 
-@provided
+@preloaded
 def _known() -> _Known:
     languages = all_words().values()
     hails, greetings = in_any(lambda words: words.hails).items, in_any(lambda words: words.greetings).items

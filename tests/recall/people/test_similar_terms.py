@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.people.phonetics import ENGLISH, LIMIT, STRANGE, Alikes, spread
+from edgemem.recall.people.phonetics import ENGLISH, LIMIT, STRANGE, SimilarTerms, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,9 +33,9 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 TERM_LISTS = st.lists(st.text(LETTERS, min_size=1, max_size=8), max_size=12, unique=True)
 
 
-def made_of(terms: Iterable[str]) -> Alikes:
+def made_of(terms: Iterable[str]) -> SimilarTerms:
     """Return the terms of a small memory."""
-    built = Alikes()
+    built = SimilarTerms()
     for term in dict.fromkeys(terms):
         built.add(term)
     return built
@@ -70,23 +70,23 @@ def test_it_does_not_matter_when_terms_come_and_go(
 @given(TERM_LISTS)
 def test_of_a_term_that_went_nothing_is_left(terms: list[str]) -> None:
     """What was forgotten stands nowhere, also not among what was found for others."""
-    alikes = made_of([*terms, "xylophon"])
-    assert "xylophon" in str(vars(alikes))
+    similar = made_of([*terms, "xylophon"])
+    assert "xylophon" in str(vars(similar))
     for asked in (*terms, "xylophone", "silofon"):
-        alikes.near(asked, wide=True)
-    alikes.near("xylophon")
-    alikes.drop("xylophon")
-    assert "xylophon" not in str(vars(alikes))
+        similar.near(asked, wide=True)
+    similar.near("xylophon")
+    similar.drop("xylophon")
+    assert "xylophon" not in str(vars(similar))
 
 
 def test_what_was_asked_for_is_not_kept_for_ever() -> None:
     """Words of questions that nobody asks any more make room."""
-    alikes = made_of(TERMS)
+    similar = made_of(TERMS)
     sizes = []
     for n in range(3000):
-        alikes.near(f"word{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}")
+        similar.near(f"word{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}")
         if n % 1000 == 999:
-            sizes.append(len(pickle.dumps(alikes)))
+            sizes.append(len(pickle.dumps(similar)))
     assert max(sizes) < 1.2 * sizes[0]
 
 
