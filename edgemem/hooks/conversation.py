@@ -287,8 +287,8 @@ class Conversation:
                 return
             self.accepted = self.journal.accept(turn, replaces=before)
             self._accepted_as = turn
-            # Why the one before could not be kept, this one will say again.
-            self._writes = [future for future in self._writes if future is not before]
+            if before is not None:  # why that could not be kept, this one will say again
+                self._writes.remove(before)
             self._writes.append(self.accepted)
 
     def _write(self, turn: Turn, prompt_turn: PromptTurn, *, wait_s: float) -> None:
