@@ -17,11 +17,10 @@ from typing import NamedTuple
 
 from edgemem.context.block.render import RANK, BlockLine
 from edgemem.context.messages import call_arguments, tool_calls
-from edgemem.llama.template.chat_template import text_of
 from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import Analysis, analyse, plain_words, stem, stop_words
 from edgemem.recall.text.numbers import with_digits
-from edgemem.records import Message
+from edgemem.records import Message, text_of
 from edgemem.scopes import Level, name_key
 
 Closing = tuple[Level, "str | None"]

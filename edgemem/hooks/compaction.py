@@ -21,7 +21,7 @@ from edgemem.hooks.points import (
     TurnContext,
     attachable,
 )
-from edgemem.records import as_ours
+from edgemem.records import Epoch, Message, as_ours
 from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.context.compaction.planner import EpochPlanner
     from edgemem.hooks.upkeep import Warming
-    from edgemem.records import Epoch, Message
     from edgemem.store.erase.copies import Erased
 
 _log = logging.getLogger("edgemem.hooks")

@@ -29,8 +29,18 @@ from edgemem.hooks.points import (
     TurnContext,
     attachable,
 )
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Heard, Message, Reader, Session, StoredMessage, Turn, TurnState, as_ours
+from edgemem.records import (
+    Epoch,
+    Heard,
+    Message,
+    Reader,
+    Session,
+    StoredMessage,
+    Turn,
+    TurnState,
+    as_ours,
+    text_of,
+)
 from edgemem.store.erase.copies import (
     Erased,
     summary_without,
@@ -251,16 +261,17 @@ class Conversation:
         # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
         keep = state != "open" and bool(turn.block or turn.shown)
         keep = keep and not any(item.passing for item in turn.shown)
-        keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         if self.kept is not None:
             keep = keep and all(self.kept(item) for item in turn.shown if item.value)
+        shown = tuple(map(_shown, turn.shown)) if keep else ()
+        keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         return Turn(
             self.prompt_log.session,
             turn.n,
             tuple(messages),
             state,
             turn.block if keep else "",
-            tuple(_shown(item) for item in turn.shown) if keep else (),
+            shown if keep else (),
             level=level,
             owner=owner,
             heard=turn.heard,

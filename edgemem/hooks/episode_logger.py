@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgemem.context.level import values_in
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.hooks.points import AFTER_TOOL, TurnContext, given_store, needs, short_text
 from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.store.memory_store import TableMemoryStore
-from edgemem.store.protocols import abilities_of
+from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.spool import Later
 from edgemem.store.turn_steps import AddEpisode
-
-if TYPE_CHECKING:
-    from edgemem.store.protocols import MemoryStore
 
 RESULT_CHARS = 500
 """A longer result or argument is cut in the episode; the session keeps the whole of it."""

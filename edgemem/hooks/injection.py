@@ -28,7 +28,7 @@ from edgemem.recall.text.analyse import analyse
 from edgemem.records import Episode, Fact, Held, Preference, Reader, Recalled, as_ours
 from edgemem.scopes import level_of_scope
 from edgemem.store.erase.erasings import last_forgotten
-from edgemem.store.protocols import abilities_of
+from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import Later
 from edgemem.store.turn_steps import EraseBlocks
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.context.prompt.log import Committed
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.store.protocols import MemoryStore
 
 
 Pair = tuple[str, str]

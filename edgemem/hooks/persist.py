@@ -31,7 +31,7 @@ from edgemem.hooks.points import (
     SecondPlace,
     needs,
 )
-from edgemem.records import Session, Turn, as_ours
+from edgemem.records import Message, Session, Turn, as_ours
 from edgemem.scopes import Level
 from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.context.prompt.log import PromptLog
-    from edgemem.records import Message
     from edgemem.store.protocols import SessionStore
 
 

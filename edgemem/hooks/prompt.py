@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.budget import fit
+from edgemem.context.budget import Budget, fit
 from edgemem.context.messages import split_instructions
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of
 from edgemem.hooks.points import (
@@ -29,7 +29,6 @@ from edgemem.store.turn_steps import BeginEpoch, KeepHead
 from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
-    from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
 
 

@@ -37,16 +37,15 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import replace_file
 from edgemem.llama.protocols import Generation
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import as_ours
+from edgemem.records import Message, as_ours, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from edgemem.config import Settings
     from edgemem.recall.prefetch import Counts
+    from edgemem.recall.recall import Recall
     from edgemem.recall.search.search import RecallStats
-    from edgemem.records import Message
 
 
 log = logging.getLogger("edgemem.turn")
@@ -143,7 +142,7 @@ class TurnLogHook:
         *,
         settings: Settings | None = None,
         keep: Callable[[TurnFigures], None] = lambda _: None,
-        recalled: Callable[[], RecallStats | None] = lambda: None,
+        search: Recall | None = None,
         early: Counts | None = None,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.perf_counter,
@@ -153,14 +152,14 @@ class TurnLogHook:
 
         Args:
             settings: `[log]` tells whether to log; figures go to `keep` either way. None: it does.
-            recalled: returns how the newest recall went; an object that stays the same says that there was none.
+            search: tells how the newest recall went; an object that stays the same says that there was none.
             early: counts of how many turns the sentence was heard before its end, and for how many recall was ready then.
             now: seconds since the epoch.
             clock: seconds since some moment, never running backwards.
         """
         self._settings = settings
         self._keep = keep
-        self._recalled = recalled
+        self._search = search
         self._early = early
         self._now = now
         self._clock = clock
@@ -178,7 +177,8 @@ class TurnLogHook:
     def _begin(self, point: str, ctx: Any, payload: Any) -> None:
         now, talk = self._clock(), self._talk(ctx)
         if point == ON_RUN_START:
-            talk.running = _Running(now, self._recalled(), _generation(ctx))
+            recalled = None if self._search is None else self._search.last
+            talk.running = _Running(now, recalled, _generation(ctx))
         elif talk.running is not None and point == AFTER_LLM:
             talk.running.answered = now
         elif talk.running is not None:
@@ -206,7 +206,7 @@ class TurnLogHook:
         if running.hooks_ms is None:
             running.hooks_ms = (running.called - running.begun) * 1e3
             # Taken now: a tool that searches, or another session, recalls before the turn ends.
-            newest = self._recalled()
+            newest = None if self._search is None else self._search.last
             running.recalled = None if newest is running.recalled else newest
 
     def _answered(self, running: _Running, ctx: Any) -> None:

@@ -31,10 +31,9 @@ from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry, hook_name
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
-from edgemem.llama.template.chat_template import text_of
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import Message, Recalled, Session
+from edgemem.records import Message, Recalled, Session, text_of
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
 

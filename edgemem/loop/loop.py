@@ -34,9 +34,8 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry
-from edgemem.llama.template.chat_template import text_of
 from edgemem.loop.toolbox import Tool, Toolbox, ToolTurn, never
-from edgemem.records import Heard, Message, Reply, Session
+from edgemem.records import Heard, Message, Reply, Session, text_of
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""

@@ -33,9 +33,10 @@ from edgemem.records import (
     Fact,
     Heard,
     Reader,
+    Recalled,
     as_ours,
 )
-from edgemem.scopes import is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
+from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
 from edgemem.store.memory_store import TableMemoryStore
@@ -45,8 +46,6 @@ from edgemem.store.spool import Later, settled
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller
-    from edgemem.records import Recalled
-    from edgemem.scopes import Level
 
 MYSELF = "me"
 """The scope of whoever speaks."""

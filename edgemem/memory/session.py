@@ -117,7 +117,7 @@ def session_hooks(
     turn_log = TurnLogHook(
         settings=settings,
         keep=memory.figures.note,
-        recalled=memory.last_recall,
+        search=memory.search,
         early=memory.prefetch.counts,
         now=now,
         conversation=conversation,

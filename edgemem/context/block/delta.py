@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -35,11 +35,8 @@ from edgemem.context.block.render import (
 from edgemem.context.size import estimate
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.text.analyse import NOTHING, Analysis, terms
-from edgemem.records import Fact, Held, Preference, Recalled
+from edgemem.records import Epoch, Fact, Held, Preference, Recalled
 from edgemem.scopes import Level, level_of_scope
-
-if TYPE_CHECKING:
-    from edgemem.records import Epoch
 
 ERASED = "something private above is no longer known"
 """The line for the owner of a private value that was erased and that the prompt still holds."""

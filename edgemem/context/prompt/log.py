@@ -27,8 +27,7 @@ from edgemem.context.messages import heard_in, newest_user, prefixed, split_inst
 from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
 from edgemem.fence import fence
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Heard, Message, Reader, Turn
+from edgemem.records import Epoch, Heard, Message, Reader, Turn, text_of
 from edgemem.scopes import Level, name_key
 from edgemem.store.rights import readable
 

@@ -26,8 +26,7 @@ from edgemem.context.messages import (
     tool_calls,
     whole,
 )
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import REMEMBER_FACT, Heard, Message, Recalled, Turn
+from edgemem.records import REMEMBER_FACT, Heard, Message, Recalled, Turn, text_of
 from edgemem.scopes import Level
 from edgemem.store.episodes import episode_text
 

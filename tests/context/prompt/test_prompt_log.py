@@ -8,8 +8,7 @@ from typing import Any
 from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import Dedupe, PromptTurn
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Reader, Recalled
+from edgemem.records import Epoch, Reader, Recalled, text_of
 from edgemem.store.messages import stored_message as stored
 
 SYSTEM = {"role": "system", "content": "You are Pip."}
