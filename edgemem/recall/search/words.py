@@ -24,6 +24,7 @@ from edgemem.recall.people.names import (
     name_stems,
     named_in,
     people_heard,
+    people_of,
     with_names,
     with_people,
 )
@@ -200,7 +201,8 @@ class WordSearch:
         self._candidates = candidates
         self._database = database
         rows = [] if database is None else database.query("select name from people")
-        self._people = {*names, *unindexed.people, *(name for (name,) in rows if isinstance(name, str))}
+        written = (name for (name,) in rows if isinstance(name, str))
+        self._people = people_of({*names, *unindexed.people, *written})
 
     def look_up(self, asked: ParsedQuery) -> ParsedQuery:
         """Find the words of a question, and return it with what the memory tells of it."""
@@ -245,7 +247,7 @@ class WordSearch:
         return bool((of_then & view.may[: view.n]).any() and not having.any())
 
     def _read(self, asked: ParsedQuery) -> ParsedQuery:
-        named = named_in(asked.whole.words, self._people)
+        named = {name: self._people[name] for name in named_in(asked.whole.words, self._people)}
         view = self._view
         subjects = {name for name in named if len(view.seen(view.table.about(" ".join(terms(name)))))}
         return asked.resolved(people=named, subjects=subjects, reader=self._reader)
