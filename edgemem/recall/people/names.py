@@ -29,7 +29,7 @@ from edgemem.recall.people.phonetics import (
 from edgemem.recall.text.analyse import MAX_CHARS, Analysis, plain_words, stem, stop_words, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from edgemem.store.db.database import Database
 
@@ -356,6 +356,7 @@ class NameStems(NamedTuple):
 
 def name_stems(
     name: str,
+    stems: Sequence[str],
     people: Iterable[str],
     near: Mapping[str, Collection[SimilarTerm]],
     is_rare: Callable[[str], bool],
@@ -363,12 +364,12 @@ def name_stems(
     """Return the stems by which a memory speaks of somebody.
 
     Args:
+        stems: those of the name.
         people: everybody whose name is known.
         near: terms of the memory that sound like each stem of the name, with their distances; of one that has `LONG`
             letters or more also those that `SimilarTerms.near` finds if it looks widely.
         is_rare: tells whether a term stands nearly nowhere.
     """
-    stems = terms(name)
     others = {part for other in people if other != name for part in terms(other)}
     parts, alone = [], set[str]()
     for part in stems:

@@ -214,13 +214,10 @@ class WordSearch:
             if heard != question.whole.text:
                 question = self._read(asked.heard_as(heard))
                 statistics = self._statistics(question.terms)
+        about = question.people
         if question.english:
-            question = question.of(
-                question.people | people_heard(question.untimed.words, people, question.people)
-            )
-        question = question.of(
-            question.people.union(self._names[n] for n in question.people if n in self._names)
-        )
+            about |= people_heard(question.untimed.words, people, about)
+        question = question.of(about.union(self._names[name] for name in about if name in self._names))
         question = question.but([term for term in question.dates if not statistics.counts.get(term)])
         if question.alone is not None:
             question = question.settled(alone=self._is_alone(question, question.alone))
@@ -346,7 +343,7 @@ class WordSearch:
             stems = terms(name)
             if not stems:
                 continue
-            ways = self._ways(name, statistics) if question.english else NameStems.of(stems)
+            ways = self._ways(name, stems, statistics) if question.english else NameStems.of(stems)
             texts = {stem: self._having(stem) for stem in ways.all()}
             named = np.ones(view.n, bool)
             for part in ways.parts:
@@ -356,15 +353,15 @@ class WordSearch:
             slots = view.seen(np.flatnonzero(named))
             view.mentioned[slots[~_addressed(view.table, slots, stems)]] = True
 
-    def _ways(self, name: str, statistics: Statistics) -> NameStems:
-        """Return by which stems the memory speaks of somebody."""
+    def _ways(self, name: str, stems: Sequence[str], statistics: Statistics) -> NameStems:
+        """Return by which stems the memory speaks of somebody, given those of the name."""
         few = max(_FEW, statistics.docs // 100)
 
         def is_rare(term: str) -> bool:
             return self._counts([term])[term] <= few
 
-        near = {stem: self._view.table.similar.near(stem, wide=len(stem) >= LONG) for stem in terms(name)}
-        return name_stems(name, self._people, near, is_rare)
+        near = {stem: self._view.table.similar.near(stem, wide=len(stem) >= LONG) for stem in stems}
+        return name_stems(name, stems, self._people, near, is_rare)
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
         """Tell which of the slots that a question sees hold a stem."""
