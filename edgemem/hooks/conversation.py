@@ -252,9 +252,8 @@ class Conversation:
         ]
         for n in turn.uncut:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
-        if (
-            self._erased_now
-        ):  # only of the turn in which it was forgotten: what is said of it later is said on purpose
+        # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
+        if self._erased_now:
             messages = without_copies(messages, self._erased_now)
         level, owner = closing or self.prompt_log.level_of(turn)
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
