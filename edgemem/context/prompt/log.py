@@ -354,12 +354,12 @@ class PromptLog:
 
     def _messages_of(self, turns: Iterable[PromptTurn], head: str) -> tuple[list[Message], str]:
         """Return the messages of some turns, and what is left of a block that stands before the first user's."""
+        shown = [pair for turn in turns for pair in turn.as_shown(committed=turn is not self.running)]
         out: list[Message] = []
-        for turn in turns:
-            for message, lead in turn.as_shown(committed=turn is not self.running):
-                if head and message.get("role") == "user":
-                    lead, head = head + lead, ""  # noqa: PLW2901
-                out.append(prefixed(message, lead) if lead else message)
+        for message, lead in shown:
+            if head and message.get("role") == "user":
+                lead, head = head + lead, ""  # noqa: PLW2901
+            out.append(prefixed(message, lead) if lead else message)
         return out, head
 
     def _head_now(self, epoch: Epoch) -> str:
