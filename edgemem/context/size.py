@@ -212,7 +212,7 @@ class PromptSize:
     def _bound_by_bytes(self, new: Sequence[Message]) -> int:
         """Return tokens that messages do not exceed together, as their bytes tell."""
         pairs = zip(self._bounds, new, strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0][0] == pair[1], pairs))
+        same = sum(1 for _ in takewhile(lambda pair: pair[0][0] is pair[1], pairs))
         self._bounds[same:] = [
             (message, self._bound_of(message, self.cache.upper_bound)) for message in new[same:]
         ]
