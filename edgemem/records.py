@@ -9,10 +9,11 @@ UTC, as float; `recorded_at` comes from the robot's hybrid logical clock and nev
 from __future__ import annotations
 
 import numbers
+import re
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 import msgspec
 
@@ -211,6 +212,70 @@ class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
         return {"role": self.role, "content": self.content, **self.extra}
 
 
+About = tuple[str, str, str]
+"""The fact or preference that a line gives a value: `fact` or `preference`, its scope and its key."""
+
+PART = "/part"
+"""Ends the id of an excerpt of an item: the rest of it was not shown."""
+PAST = "/past"
+"""Ends the id of the line that tells of a fact that it does not hold any more."""
+
+_RECORD = re.compile(rf"\b({'|'.join(get_args(Kind))}):(-?\d{{1,19}})\b")
+
+
+class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a block: which item it is, and who may read it.
+
+    A turn, and the head of an epoch, keep it as an entry: its id, or JSON where there is more to say.
+    """
+
+    id: str
+    line: str
+    level: Level = "household"
+    owner: str | None = None
+    fact: tuple[str, str] | None = None
+    """Scope and key, when the item is of a fact."""
+    value: str = ""
+    preference: tuple[str, str] | None = None
+    """Scope and key, when the item is of a preference."""
+    passing: bool = False
+    """Whether it is said now and stored nowhere: it tells that something was erased."""
+
+    @classmethod
+    def of(cls, entry: str) -> BlockLine:
+        """Return the line of an entry; what cannot be read, as somebody's own export may have it, is an id."""
+        try:
+            return msgspec.json.decode(entry, type=cls) if entry.startswith("{") else cls(entry, "")
+        except msgspec.MsgspecError:
+            return cls(entry, "")
+
+    @property
+    def entry(self) -> str:
+        """Return the line as it is kept."""
+        if self.fact is None and self.preference is None and self.level == "household" and not self.line:
+            return self.id
+        return msgspec.json.encode(self).decode()
+
+    @property
+    def item(self) -> str:
+        """Return the id of the item, also where only an excerpt of it is shown, or that it is past."""
+        return self.id.removesuffix(PART).removesuffix(PAST)
+
+    @property
+    def record(self) -> tuple[Kind, int] | None:
+        """Return kind and id of the stored record that it shows, as it is or as a change; None where none has a number."""
+        match = _RECORD.search(self.id)
+        return None if match is None else (cast("Kind", match[1]), int(match[2]))
+
+    @property
+    def about(self) -> About | None:
+        """Return what the model takes this for the value of; a doubt only stands beside one, and so does what is past."""
+        if self.fact is None:
+            return None if self.preference is None else ("preference", *self.preference)
+        beside = self.id.startswith("doubt:") or self.id.endswith(PAST)
+        return None if beside else ("fact", *self.fact)
+
+
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """One turn: an utterance, everything until the reply, and what memory put before the model."""
 
@@ -221,7 +286,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     block: str = ""
     """The injected text, byte for byte as the model saw it; never stored as if somebody had said it."""
     shown: tuple[str, ...] = ()
-    """Ids (`kind:id`) of the items in the block."""
+    """The entries of its lines."""
     recorded_at: float = 0.0
     level: Level = "household"
     owner: str | None = None
@@ -242,7 +307,7 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     head: str = ""
     """A hash of the instructions and tools before it; empty where nobody noted it."""
     carried: tuple[str, ...] = ()
-    """Values that memory had told in the turns before it and that stand in its head, as JSON."""
+    """The entries of values that memory had told in the turns before it and that stand in its head."""
 
 
 class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):

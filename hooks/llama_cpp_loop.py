@@ -60,12 +60,9 @@ def attach(
     offered = [*(memory.tools(speaker=speaker) if memory_tools else ()), *tools]
     return AgentLoop(
         ChatReplies(chat, max_tokens=max_tokens, temperature=temperature),
-        hooks=[
-            *memory.hooks(
-                session_id=session_id, speaker=speaker, model=chat, instructions=instructions, tools=offered
-            ),
-            *memory.keep_state(chat),
-        ],
+        hooks=memory.hooks(
+            session_id=session_id, speaker=speaker, model=chat, instructions=instructions, tools=offered
+        ),
         instructions=instructions,
         tools=offered,
         speaker=speaker,

@@ -141,7 +141,7 @@ def main(mode: str, folder: Path) -> dict[str, Any]:
         seen["facts"] = [fact.key for fact in memory.store.facts()]
         seen["said"] = [turn.messages[0].content for turn in memory.sessions.journal.read_turns("talk")]
         seen["notes"] = memory.notes.read()[:100]
-        seen["damage"] = memory.database.quick_check()
+        seen["damage"] = memory.diagnostics.database.quick_check()
     return seen
 
 

@@ -91,7 +91,7 @@ def main(mode: str, folder: Path, left: int, chars: int) -> dict[str, Any]:
             turns = memory.sessions.journal.read_turns("talk")
             seen["said"] = [str(turn.messages[0].content).split(" x")[0] for turn in turns]
             seen["states"] = [turn.state for turn in turns]
-            seen["damage"] = memory.database.quick_check()
+            seen["damage"] = memory.diagnostics.database.quick_check()
     return seen
 
 

@@ -60,7 +60,7 @@ def memory(folder: Path) -> None:
 
     home = folder / "home"
     with edgemem.open(home) as opened:
-        assert opened.embedder is not None
+        assert opened.diagnostics.embedder is not None
         opened.store.add_fact("allergy", "hazelnuts", scope="user:ann")
         opened.notes.append("The spare key hangs left.")
         loop = AgentLoop(Model(), hooks=opened.hooks(session_id="talk", speaker="ann"), speaker="ann")

@@ -208,8 +208,8 @@ def _sized(home: Path, size: int, times: int, embedder: NearlyReal | None, token
     ) as memory:
 
         def fill() -> None:
-            store_facts(memory.database, stored)
-            store_turns(memory.database, size // 4)
+            store_facts(memory.diagnostics.database, stored)
+            store_turns(memory.diagnostics.database, size // 4)
             memory.idle(IDLE_S)
 
         fill_s = timed_ms(fill) / 1e3
@@ -233,7 +233,7 @@ def _recalled(memory: Memory, embedder: NearlyReal | None, questions: list[str])
         before = embedder.query_ms if embedder else 0.0
         ms = timed_ms(partial(memory.recall, question, speaker=SPEAKER))
         taken.append(ms - ((embedder.query_ms if embedder else 0.0) - before))
-        late += memory.last_recall().late
+        late += memory.diagnostics.search.last.late
     return {**_spread(taken), "late": late}
 
 

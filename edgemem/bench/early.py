@@ -102,8 +102,8 @@ def run(
                 folder / "home", embedder=embedder, tokenizer=tokenizer, worker=False
             ) as memory:
                 say("storing conversations …")
-                store_turns(memory.database, messages // 2)
-                store_facts(memory.database, facts)
+                store_turns(memory.diagnostics.database, messages // 2)
+                store_facts(memory.diagnostics.database, facts)
                 memory.idle(IDLE_S)
                 say("speaking …")
                 for number, text in enumerate(texts):

@@ -66,7 +66,7 @@ def everything(memory: Memory, folder: Path) -> Iterator[tuple[Stores, list[Hook
     log.addHandler(logged)
     log.setLevel(logging.INFO)
     try:
-        with stores_in(folder, memory.embedder) as stores:
+        with stores_in(folder, memory.diagnostics.embedder) as stores:
             for store in (stores.plain, stores.json, stores.vectors):
                 memory_tools(store, include=NAMES[:-1], speaker="mara")
             for sessions in stores.sessions:
@@ -81,7 +81,7 @@ def everything(memory: Memory, folder: Path) -> Iterator[tuple[Stores, list[Hook
 
 def await_watcher(memory: Memory) -> None:
     """Start what watches the files of a home, and wait until it does."""
-    watcher = memory.reload.watcher
+    watcher = memory.diagnostics.reload.watcher
     watcher.start()
     until = time.monotonic() + WATCH_S
     while watcher.state == "waiting":

@@ -55,8 +55,8 @@ with edgemem.open(home) as memory:
             await_watcher(memory)
             hooks = memory.hooks() + more[1]
         opened_mb = pss_mb()
-        if memory.embedder is not None:
-            memory.embedder.embed_query(question)  # without a deadline, so that the model is there
+        if memory.diagnostics.embedder is not None:
+            memory.diagnostics.embedder.embed_query(question)  # without a deadline, so that the model is there
         found = memory.recall(question)
         if more:
             near = more[0].vectors.search_facts(question)
@@ -118,10 +118,10 @@ def run(
 def _fill(home: Path, records: int, *, embedder: NearlyReal | None) -> None:
     """Make a home with records, indexed."""
     with edgemem.open(home, profile=None if embedder else quiet(), embedder=embedder, worker=False) as memory:
-        store_facts(memory.database, known(records // 2))
-        store_turns(memory.database, records // 4)
+        store_facts(memory.diagnostics.database, known(records // 2))
+        store_turns(memory.diagnostics.database, records // 4)
         memory.idle(IDLE_S)
-        left = memory.pending()
+        left = memory.diagnostics.search.pending()
         if any(left.values()):
             raise AssertionError(f"not everything was indexed: {left}")
     if embedder is None:

@@ -426,7 +426,7 @@ def play(
         chats = [chat_of(stack, model, WINDOW) for _ in range(2)]
         tokenizer = tokenizer_of(stack, chats[0])
         memory = stack.enter_context(edgemem.open(home, tokenizer=tokenizer, clock=ticking(), worker=False))
-        store_facts(memory.database, facts)
+        store_facts(memory.diagnostics.database, facts)
         memory.idle(IDLE_S)
         ours = Reference(chats[1], tokenizer, tools, memory.hooks(), memory)
         loops: dict[str, Any] = {
@@ -448,7 +448,7 @@ def play(
                     ),
                     parts=_block_parts(ours.robot, tokenizer),
                     compacted=_epoch(ours.robot) != epoch,
-                    late=memory.last_recall().late,
+                    late=memory.diagnostics.search.last.late,
                     needed=needs.key if needs is not None else "",
                     shown=needs is None or _holds(reads[OURS][0].ids, needs.value, tokenizer),
                 )
@@ -456,7 +456,7 @@ def play(
             for loop in loops.values():
                 loop.keep(moment.changed, moment.notes)
         ours.robot.check()
-        for failure in memory.diagnostics.idle_failures():
+        for failure in memory.diagnostics.upkeep.failures():
             raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
         return out
 

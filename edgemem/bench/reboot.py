@@ -36,24 +36,25 @@ with edgemem.open(home, worker=False) as memory, LlamaChat(
     chat.tokenizer.warm()
     tools = memory.tools()
     started = perf_counter()
-    kept = memory.keep_state(chat)
+    hooks = memory.hooks(session_id=session, model=chat)
     put_in_ms = (perf_counter() - started) * 1e3
+    kept = memory.diagnostics.in_use.kept_states()
     loop = AgentLoop(
         ChatReplies(chat, max_tokens=1),
-        hooks=[*memory.hooks(session_id=session, tokenizer=chat.tokenizer), *kept],
+        hooks=hooks,
         instructions=text,
         tools=tools,
     )
     turn = loop.run("Where did I put the blue cup, and is there any tea left in the kitchen?")
-    for hook in kept:
-        hook.kept.wait()
+    for state in kept:
+        state.wait()
     print(json.dumps({
         "first_token_ms": put_in_ms + turn.hooks_ms + turn.model_ms,
         "put_in_ms": put_in_ms,
         "prompt_tokens": chat.last.prompt_tokens,
         "evaluated_tokens": chat.last.evaluated_tokens,
         "first_token": list(chat.last.ids),
-        "off": [hook.kept.off for hook in kept],
+        "off": [state.off for state in kept],
     }))
 """
 
@@ -68,7 +69,8 @@ def run(
 ) -> dict[str, Any]:
     """Time the first token after a restart with the kept state against a cold start, with the model loaded.
 
-    Reading, checking and putting in the state is part of the time; its file is dropped from the system's cache before.
+    Making the hooks is part of the time, with reading, checking and putting in the state; its file is dropped from the
+    system's cache before.
 
     Args:
         prefix_tokens: of instructions and tools.

@@ -58,7 +58,7 @@ def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
                 memory.idle(IDLE_S, thorough=False)
             memory.idle(IDLE_S)
             robot.check()
-            for failure in memory.diagnostics.idle_failures():
+            for failure in memory.diagnostics.upkeep.failures():
                 raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
         written_mb = round((bytes_written() - before) / MB, 3)
         files = sorted((folder / "home" / "db").iterdir())
@@ -97,7 +97,7 @@ class _SlowModel:
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Wait for the disk, and count once the reply is there."""
-        self._memory.database.enqueue(lambda: None).result()
+        self._memory.diagnostics.database.enqueue(lambda: None).result()
         if point == AFTER_LLM and not payload.get("tool_calls"):
             kept = conversation_of(ctx).accepted
             self.accepted += kept is not None and kept.done() and not kept.cancelled()

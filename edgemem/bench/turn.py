@@ -102,13 +102,14 @@ def run(
             with edgemem.open(
                 folder / "home", profile=profile, embedder=embedder, tokenizer=tokenizer, worker=False
             ) as memory:
+                database = memory.diagnostics.database
                 say(f"storing {facts} facts, {episodes} episodes and {turns} turns …")
-                store_facts(memory.database, stored)
-                store_episodes(memory.database, episodes)
-                store_turns(memory.database, turns)
+                store_facts(database, stored)
+                store_episodes(database, episodes)
+                store_turns(database, turns)
                 say("indexing …")
                 memory.idle(IDLE_S)
-                left = memory.pending()
+                left = memory.diagnostics.search.pending()
                 say("asking …")
                 default = ask(memory, embedder, stored, asked - asked // 2)
                 full: list[Spent] = []
@@ -128,7 +129,7 @@ def run(
                     columns["everything"] = figures_of(full)
                 # A fact is what somebody said: that there was nothing before it, and what corrections left, are no further ones.
                 tables = ("facts where id = origin and value is not null", "episodes", "messages")
-                counts = sum(memory.database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
+                counts = sum(database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
         finally:
             tokenizer.close()
     figures = {

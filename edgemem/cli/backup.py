@@ -29,7 +29,7 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
         if target is not None and target.exists() and not target.is_dir() and origin_of(target) is None:
             raise InvalidInputError(f"{target} is something else, and is left as it is; name another file.")
     with open_existing(home, worker=False, watch=False) as memory:
-        path = memory.backups.make(target)
+        path = memory.diagnostics.backups.make(target)
     size = path.stat().st_size
     sentence = f"Copied to {plain(str(path))} ({size / 1e6:.1f} MB), and found good."
     answer(as_json, {"backup": path, "bytes": size}, sentence)

@@ -93,12 +93,9 @@ def chat(
             )
         loop = AgentLoop(
             ChatReplies(model, max_tokens=max_tokens),
-            hooks=[
-                *memory.hooks(
-                    session_id=session, speaker=speaker, model=model, instructions=instructions, tools=tools
-                ),
-                *memory.keep_state(model),
-            ],
+            hooks=memory.hooks(
+                session_id=session, speaker=speaker, model=model, instructions=instructions, tools=tools
+            ),
             instructions=instructions,
             tools=tools,
             speaker=speaker,

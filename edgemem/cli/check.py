@@ -33,7 +33,7 @@ def check(llm: Path | None, server: str | None, acknowledge: bool, home: Path, a
     not_both(llm, server)
     if acknowledge:
         with open_existing(home, worker=False, watch=False) as memory:
-            memory.truth.acknowledge()
+            memory.diagnostics.truth.acknowledge()
     checks = _checked(home, file_at(llm, home), server)
     if as_json:
         print_json(checks)
@@ -76,7 +76,7 @@ def _checked(home: Path, file: Path | None, server: str | None) -> list[Check]:
 
 def _with_model(memory: Memory, file: Path | None, server: str | None) -> list[Check]:
     with tokenizer_of(file, server, memory) as tokenizer:
-        using = tokenizer and memory.budget(tokenizer=tokenizer)
+        using = tokenizer and memory.diagnostics.budget(tokenizer=tokenizer)
         checks = memory.check()
         del using  # until now: of what nobody holds, the check tells nothing
         return checks

@@ -169,11 +169,11 @@ class Show:
             "days, offline. Under each utterance stands what memory puts before the model, and why."
         )
         estimated = "estimated: no vocabulary was found; --llm names the model whose tokenizer counts"
-        counted = "counted exactly" if memory.tokenizer.exact else estimated
+        counted = "counted exactly" if memory.diagnostics.tokenizer.exact else estimated
         self._say(f"Tokens are {counted}; the window holds {self._window:,}.", style="dim")
         # What must be found is written for the script's replies, and for recall by words and meaning.
-        self._lenient = memory.embedder is None or not scripted
-        if memory.embedder is None:
+        self._lenient = memory.diagnostics.embedder is None or not scripted
+        if memory.diagnostics.embedder is None:
             self._say(
                 "No embedder: words are found, meaning is not. `edgemem models get` brings one.", "yellow"
             )
@@ -183,8 +183,8 @@ class Show:
         played, line = scene.played, scene.played.line
         day = line.local.date()
         if self._day not in (None, day):
-            means = "words and meaning" if self._memory.embedder is not None else "words"
-            rest = sum(self._memory.pending().values())
+            means = "words and meaning" if self._memory.diagnostics.embedder is not None else "words"
+            rest = sum(self._memory.diagnostics.search.pending().values())
             waiting = f"{count(rest, 'record')} wait for the index"
             done = waiting if rest else f"all that was said is indexed by {means}"
             self._console.print()
@@ -412,9 +412,9 @@ def play(
     opened = open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False)
     with _zone_of(lines[0]), opened as memory:
         # What is loaded at first use is loaded before the first person speaks, as on a robot.
-        memory.tokenizer.encode("Is anybody there?")
-        if memory.embedder is not None:
-            memory.embedder.embed_query("Is anybody there?")
+        memory.diagnostics.tokenizer.encode("Is anybody there?")
+        if (embedder := memory.diagnostics.embedder) is not None:
+            embedder.embed_query("Is anybody there?")
         if show is not None:
             show.opening(memory, len(lines), scripted=model is None)
         stage = Stage(
@@ -444,15 +444,15 @@ def play(
 
 def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, Any]:
     """Return the figures of a whole run."""
-    memory = stage.memory
-    memory.database.checkpoint()
+    memory, behind = stage.memory, stage.memory.diagnostics
+    behind.database.checkpoint()
     played = [scene.played for scene in scenes]
     hooks = sorted(turn.result.hooks_ms for turn in played)
     failures = [f"{failure.hook}, {failure.point}: {failure.message}" for failure in stage.failures]
-    failures += [f"{failure.step}: {failure.message}" for failure in memory.diagnostics.idle_failures()]
+    failures += [f"{failure.step}: {failure.message}" for failure in behind.upkeep.failures()]
     leaked = any(turn.leaked for turn in played)
     # What must be found is written for recall by words and meaning; what must stay hidden holds always.
-    missed = memory.embedder is not None and any(scene.played.missing and not scene.late for scene in scenes)
+    missed = behind.embedder is not None and any(scene.played.missing and not scene.late for scene in scenes)
     return {
         "ok": not failures and not (scripted and (leaked or missed)),
         "scripted": scripted,
@@ -464,8 +464,8 @@ def summary(scenes: list[Scene], stage: Stage, *, scripted: bool) -> dict[str, A
         "late": sum(scene.late for scene in scenes),
         "deadline_ms": stage.deadline_ms,
         "failures": failures,
-        "exact_tokens": memory.tokenizer.exact,
-        "embedder": memory.embedder is not None,
+        "exact_tokens": behind.tokenizer.exact,
+        "embedder": behind.embedder is not None,
         "tokens_evaluated": sum(turn.new_tokens for turn in played),
         "tokens_memory": sum(turn.block_tokens for turn in played),
         "tokens_memory_in_system_message": sum(scene.seed_tokens for scene in scenes),

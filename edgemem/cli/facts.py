@@ -29,7 +29,7 @@ from edgemem.store.spellings import move_scope
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.memory import Memory
+    from edgemem.store.db.database import Database
 
 # Told with each new fact: who meant `user:alice` and wrote `alice` sees it at once.
 _READ_BY = {"shared": "anybody", "household": "recognised speakers", "private": "{who} alone"}
@@ -77,7 +77,7 @@ def list_facts(
         if as_of is None and known_at is None:
             entries = memory.store.facts(scope=scope, reader=reader)
         else:
-            when = as_of if as_of is not None else memory.clock.now()
+            when = as_of if as_of is not None else memory.diagnostics.clock.now()
             entries = memory.store.facts_as_of(when, scope=scope, known_at=known_at, reader=reader)
     if as_json:
         print_json(entries)
@@ -162,12 +162,13 @@ def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: 
     changed. The stretches between two changes are equally wide.
     """
     with open_existing(home) as memory:
-        scopes = [written_scope(memory.database, scope)] if scope is not None else _scopes(memory, key)
+        database = memory.diagnostics.database
+        scopes = [written_scope(database, scope)] if scope is not None else _scopes(database, key)
         histories = {name: memory.store.fact_history(key, scope=name) for name in scopes}
-        beliefs = {name: beliefs_of(memory.database, key, name) for name in scopes}
-        now = memory.clock.now()
+        beliefs = {name: beliefs_of(database, key, name) for name in scopes}
+        now = memory.diagnostics.clock.now()
         if not any(beliefs.values()):
-            raise _unknown(memory, key, scope)
+            raise _unknown(database, key, scope)
     if as_json:
         print_json([version for versions in histories.values() for version in versions])
         return
@@ -185,12 +186,13 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
     Exit code 3: forgotten, but not yet gone from every file; `edgemem forget --help` tells more.
     """
     with open_existing(home) as memory:
-        scopes = _scopes(memory, key)
+        database = memory.diagnostics.database
+        scopes = _scopes(database, key)
         if scope is None and len(scopes) > 1:
             raise InvalidInputError(f"{key!r} is known in {', '.join(scopes)}; say which one with --scope.")
-        written = written_scope(memory.database, scope) if scope is not None else next(iter(scopes), "")
+        written = written_scope(database, scope) if scope is not None else next(iter(scopes), "")
         if written not in scopes:
-            raise _unknown(memory, key, scope)
+            raise _unknown(database, key, scope)
         versions = memory.store.fact_history(key, scope=written)
         quoted = ", ".join(f"“{plain(version.value)}”" for version in versions[-3:])
         what = f"{plain(key)} ({plain(written)}): {count(len(versions), 'version')}, last {quoted}"
@@ -213,9 +215,10 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     """  # noqa: D301 - click reads the backspace as: do not wrap
     to = checked_scope(to)
     with open_existing(home) as memory:
-        moved = memory.database.write(lambda tx: move_scope(tx, scope, to))
-        memory.index.take_changes()  # what stands there now is found by the next who asks
-        to = written_scope(memory.database, to)
+        database = memory.diagnostics.database
+        moved = database.write(lambda tx: move_scope(tx, scope, to))
+        memory.diagnostics.index.take_changes()  # what stands there now is found by the next who asks
+        to = written_scope(database, to)
     numbers = {"fact": moved.facts, "preference": moved.preferences}
     what = " and ".join(count(number, kind) for kind, number in numbers.items() if number)
     who = _READ_BY[level_of_scope(to)[0]].format(who=plain(to.removeprefix("user:")))
@@ -226,16 +229,16 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     )
 
 
-def _unknown(memory: Memory, key: str, scope: str | None) -> InvalidInputError:
+def _unknown(database: Database, key: str, scope: str | None) -> InvalidInputError:
     """Return the error about a fact that is not there, with what was probably meant."""
-    scopes = _scopes(memory, key)
+    scopes = _scopes(database, key)
     if scope is not None and scopes:
         return InvalidInputError(f"{key!r} is known in {', '.join(scopes)}, not in {scope!r}.")
-    rows = memory.database.query("select distinct key from fact_keys order by id desc limit ?", (_LOOKED_AT,))
+    rows = database.query("select distinct key from fact_keys order by id desc limit ?", (_LOOKED_AT,))
     meant = did_you_mean(key, (*(known for (known,) in rows), *facts.commands))
     return InvalidInputError(f"No fact {key!r} was ever told; `edgemem facts` lists what there is.{meant}")
 
 
-def _scopes(memory: Memory, key: str) -> list[str]:
-    rows = memory.database.query("select scope from fact_keys where key = ? order by scope", (key,))
+def _scopes(database: Database, key: str) -> list[str]:
+    rows = database.query("select scope from fact_keys where key = ? order by scope", (key,))
     return [scope for (scope,) in rows]

@@ -73,7 +73,7 @@ def forget(
             text = episode_text(stored.kind, stored.payload, stored.outcome)
             what = f"the episode {plain(episode)}: “{plain(text):.60}”"
             erase(
-                what, lambda: memory.forget_episode(episode), {"episode": episode}, yes=yes, as_json=as_json
+                what, lambda: memory.forget(episode=episode), {"episode": episode}, yes=yes, as_json=as_json
             )
     elif session is not None:
         check_session_id(session)
@@ -87,7 +87,7 @@ def forget(
             quoted = f", last “{plain(texts[-1]):.60}”" if texts else ""
             what = f"the conversation {plain(session)}: {count(len(turns), 'turn')}{quoted}"
             report: dict[str, object] = {"session": session, "turns": len(turns)}
-            erase(what, lambda: memory.forget_session(session), report, yes=yes, as_json=as_json)
+            erase(what, lambda: memory.forget(session=session), report, yes=yes, as_json=as_json)
     elif speaker is not None:
         _forget_person(speaker, logs=logs, yes=yes, home=home, as_json=as_json)
     else:
@@ -102,7 +102,7 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
         if not yes:
             what = f"what {plain(name)} said or owns ({counts or 'only parts of what others own'})"
             agreed(f"Erase {what}, and the summaries of those conversations?")
-        forgotten = memory.forget_person(name, logs=logs)
+        forgotten = memory.forget(person=name, logs=logs)
     erased = forgotten.erased
     if not erased and not forgotten.mentions.count:
         raise InvalidInputError(f"Nothing here was said by {name!r}, or is theirs.")

@@ -76,7 +76,7 @@ def edgevox(path: Path, home: Path, as_json: bool) -> None:
 
     old = EdgevoxMemory(path)  # before a home is made for what may not be there
     with open_home(home) as memory:
-        report = import_edgevox(memory.database, memory.sessions, memory.notes, old)
+        report = import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, old)
         _index(memory)
     if as_json:
         print_json(report)
@@ -101,7 +101,7 @@ def _opened(file: Path) -> AbstractContextManager[BinaryIO]:
 
 def _index(memory: Memory) -> None:
     """Take what came in into full text, so that the next question finds all of it."""
-    while memory.index.catch_up():
+    while memory.diagnostics.index.catch_up():
         pass
 
 

@@ -92,9 +92,9 @@ def prompt(
             tools=[] if no_tools else [tool.schema() for tool in memory.tools()],
             look=look,
             k=2 * memory.profile.recall.k,
-            recalled=memory.last_recall,
+            recalled=lambda: memory.diagnostics.search.last,
         )
-        waiting = memory.pending().get("vectors", 0)
+        waiting = memory.diagnostics.search.pending().get("vectors", 0)
     if as_json:
         figures = {
             "plan": inspection.plan,
@@ -126,7 +126,7 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
     name = pointer.strip().lower()
     with open_existing(home) as memory:
         reader = None if speaker is None else Reader(speaker)
-        piece = read_output(memory.database, name, length=MAX_OUTPUT, reader=reader)
+        piece = read_output(memory.diagnostics.database, name, length=MAX_OUTPUT, reader=reader)
     if piece is None:
         may = "" if speaker is None else f" that {plain(speaker)} may read"
         raise InvalidInputError(

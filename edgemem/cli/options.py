@@ -201,13 +201,14 @@ def open_home(home: Path, **settings: Any) -> Memory:
     from edgemem.store.spellings import joined_names
 
     memory: Memory = edgemem.open(home, **settings)
-    for pair in joined_names(memory.database) if NAMES_STEP in memory.database.migrated else ():
+    database = memory.diagnostics.database
+    for pair in joined_names(database) if NAMES_STEP in database.migrated else ():
         kept = plain(pair.kept)
         click.echo(
             f"{plain(pair.other)} and {kept} are one person now, written {kept}. The memory as it was is kept in"
             f" {memory.home / 'backups'}; two people can be kept apart by [speakers], see docs/privacy.md.",
             err=True,
         )
-    if memory.database.read_only:
+    if database.read_only:
         click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
     return memory

@@ -68,7 +68,7 @@ def recall(
             results = memory.recall_sessions(query, speaker=who, k=k, known_at=known_at)
         else:
             results = memory.recall(query, speaker=who, k=k, valid_at=valid_at, known_at=known_at)
-        missing = memory.profile.llama.embedder if memory.embedder is None else ""
+        missing = memory.profile.llama.embedder if memory.diagnostics.embedder is None else ""
     if as_json:
         print_json(results)
     elif not results:

@@ -56,7 +56,7 @@ def replay(file: Path, session: str | None, home: Path, as_json: bool) -> None:
             "tokens_evaluated": sum(turn.new_tokens for turn in played),
             "tokens_memory": sum(turn.block_tokens for turn in played),
             "longest_prompt": max(turn.tokens for turn in played),
-            "exact_tokens": memory.tokenizer.exact,
+            "exact_tokens": memory.diagnostics.tokenizer.exact,
             "hook_failures": list(player.failures),
         }
     if as_json:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import click
 from msgspec.structs import asdict
 
+import edgemem
 from edgemem.cli.options import home_and_json, open_existing
 from edgemem.cli.printing import moment, print_json, print_table
 from edgemem.errors import InvalidInputError
@@ -41,14 +42,12 @@ def stats(textfile: Path | None, home: Path, as_json: bool) -> None:
     \b
     * * * * * edgemem stats --home ~/.edgemem/kitchen --prometheus /var/lib/node_exporter/kitchen.prom
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    from edgemem.memory.stats import gather
-
     with open_existing(home) as memory:
-        figures = gather(memory)
+        figures = memory.diagnostics.stats()
     if textfile is not None:
         write_textfile(textfile, render(metrics_of(figures)))
     if as_json:
-        print_json(figures)
+        print_json({"version": edgemem.__version__, **asdict(figures)})
     elif textfile is None:
         print_table(("figure", "value"), _rows(figures), wide=("value",))
 
@@ -114,7 +113,7 @@ def metrics_of(stats: Stats) -> list[Metric]:
     growth = dict(stats.per_day)
     growth_bytes = growth.pop("bytes", 0.0)
     gauges: list[tuple[str, str, str, Mapping[str, float]]] = [
-        ("info", "The version that looked.", "version", {stats.version: 1}),
+        ("info", "The version that looked.", "version", {edgemem.__version__: 1}),
         ("records", "What is remembered, by kind.", "kind", stats.counts),
         ("disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
         ("growth_rows_per_day", "Rows that came in each day of the last week.", "kind", growth),

@@ -15,12 +15,12 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from edgemem.context.block.render import RANK, BlockLine
+from edgemem.context.block.render import RANK
 from edgemem.context.messages import call_arguments, tool_calls
 from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import Analysis, analyse, plain_words, stem, stop_words
 from edgemem.recall.text.numbers import with_digits
-from edgemem.records import Message, text_of
+from edgemem.records import BlockLine, Message, text_of
 from edgemem.scopes import Level, name_key
 
 Closing = tuple[Level, "str | None"]

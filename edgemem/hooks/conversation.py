@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
-from edgemem.context.block.render import BlockLine
 from edgemem.context.level import Closing
 from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
@@ -53,6 +52,9 @@ from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message
 from edgemem.store.turn_steps import DropErased
 from edgemem.store.turns import keep_heard
+
+if TYPE_CHECKING:
+    from edgemem.records import BlockLine
 
 STATE_KEY = "__edgemem"
 """Where a session's state keeps the conversation; names that begin with two underscores are never stored."""
@@ -262,7 +264,7 @@ class Conversation:
         keep = keep and not any(item.passing for item in turn.shown)
         if self.kept is not None:
             keep = keep and all(self.kept(item) for item in turn.shown if item.value)
-        shown = tuple(map(_shown, turn.shown)) if keep else ()
+        shown = tuple(msgspec.structs.replace(item, line="").entry for item in turn.shown) if keep else ()
         keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         return Turn(
             self.prompt_log.session,
@@ -505,9 +507,3 @@ def _noted(session: Session) -> dict[str, Any]:
 def _speeches(turn: PromptTurn) -> list[str]:
     """Return what was said in a turn, message by message, also what nobody heard of it."""
     return [turn.text(n) for n in speeches_of(turn.messages)]
-
-
-def _shown(item: BlockLine) -> str:
-    if item.fact is None and item.preference is None and item.level == "household":
-        return item.id
-    return msgspec.json.encode(msgspec.structs.replace(item, line="")).decode()

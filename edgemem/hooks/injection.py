@@ -16,7 +16,7 @@ import msgspec
 
 from edgemem.config import InjectionSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
-from edgemem.context.block.render import LINE_CHARS, About, BlockLine
+from edgemem.context.block.render import LINE_CHARS
 from edgemem.context.block.select import FittingLines, Floors, floors_of, within, worth_saying
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
@@ -25,7 +25,7 @@ from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.hooks.points import BEFORE_LLM, HookResult, given_store, header_line, needs
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import Episode, Fact, Held, Preference, Reader, Recalled, as_ours
+from edgemem.records import About, BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, as_ours
 from edgemem.scopes import level_of_scope
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.protocols import MemoryStore, abilities_of

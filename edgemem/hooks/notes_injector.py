@@ -6,11 +6,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from edgemem.config import NotesSettings, Profile, Settings
-from edgemem.context.block.render import BlockLine
 from edgemem.context.size import estimate
 from edgemem.fence import clean
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.hooks.points import BEFORE_LLM, HookResult, header_line, needs
+from edgemem.records import BlockLine
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from edgemem.context.block.delta import VALUES, head_of
-from edgemem.context.block.render import IN_A_LINE_ABOVE, About, BlockLine
+from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.context.block.select import Uttered, adds, least_scores, only_asks, worth_saying
 from edgemem.context.budget import PARTS, Budget, divide
 from edgemem.context.messages import split_turns
@@ -33,7 +33,7 @@ from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import Message, Recalled, Session, text_of
+from edgemem.records import About, BlockLine, Message, Recalled, Session, text_of
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
 

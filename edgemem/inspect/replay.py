@@ -263,7 +263,7 @@ class Player:
     ) -> None:
         """Make the player; without a model the script answers, and `set_time` moves the memory's wall clock to each line's time."""
         self.memory = memory
-        self.tokenizer = memory.tokenizer
+        self.tokenizer = memory.diagnostics.tokenizer
         self.instructions = instructions
         self.failures: list[HookFailure] = []
         self._scripted = ScriptedModel()
@@ -275,7 +275,7 @@ class Player:
         self._line: Line | None = None
         self._calls: list[ScriptedCall] = []
         self._ids: list[int] = []
-        self._before = memory.last_recall()
+        self._before = memory.diagnostics.search.last
 
     def play(self, lines: Iterable[Line]) -> Iterator[PlayedTurn]:
         """Play all lines; upkeep runs in the pauses of the script and at its end."""
@@ -295,7 +295,7 @@ class Player:
         self._line = line
         self._calls = list(line.tools)
         self._scripted.expect(line)
-        self._before = self.memory.last_recall()
+        self._before = self.memory.diagnostics.search.last
         result = loop.run(
             line.say, speaker=line.speaker, heard=line.as_heard(), private=line.private, audience=line.present
         )
@@ -332,7 +332,7 @@ class Player:
         block = newest[: len(newest) - len(line.say)] if newest.endswith(line.say) else ""
         before = "\n".join([*(text_of(m) for m in handed[:-1]), block])
         seen = _squeezed(before)
-        recall = self.memory.last_recall()
+        recall = self.memory.diagnostics.search.last
         return PlayedTurn(
             line,
             result,

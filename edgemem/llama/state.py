@@ -196,7 +196,7 @@ class KeptState:
         self.ignored = 0
         """How many files were not used."""
         self.closed = False
-        self._chat = chat
+        self.chat = chat
         self._now = now
         self._forgotten = forgotten
         self._since = forgotten()
@@ -249,17 +249,17 @@ class KeptState:
         if self.keep == "whole" and self._written and self._forgotten() != self._since:
             self.remove()
         writing = self._writer is not None and self._writer.is_alive()
-        same = self._looked == self._chat.head and self.path.exists()
+        same = self._looked == self.chat.head and self.path.exists()
         if writing or same or self._now() < self._not_before:
             return False
-        with self._chat.if_quiet() as llama:
+        with self.chat.if_quiet() as llama:
             if llama is None:
                 return False
             kind, ids = self._to_keep(llama)
             if self.off or len(ids) < LEAST:
                 return False
             if ids == self._written and self.path.exists():
-                self._looked = self._chat.head if kind == "prefix" else None
+                self._looked = self.chat.head if kind == "prefix" else None
                 return False
             data = copy_out(llama, len(ids))
         if data is None:
@@ -300,21 +300,21 @@ class KeptState:
         for what, value in self._stamp.items():
             if header.stamp.get(what) != value:
                 raise CorruptError(f"{self.path.name} was made with another {what}")
-        known = range(self._chat.vocabulary.size)
-        if not 0 < len(header.ids) < self._chat.n_ctx or not all(token in known for token in header.ids):
+        known = range(self.chat.vocabulary.size)
+        if not 0 < len(header.ids) < self.chat.n_ctx or not all(token in known for token in header.ids):
             raise CorruptError(f"{self.path.name} holds tokens for which the model has no place")
 
     def _put_in(self, header: StateHeader, data: memoryview) -> int:
         import numpy as np
 
-        with self._chat.if_quiet() as llama:
+        with self.chat.if_quiet() as llama:
             if llama is None or llama.n_tokens:  # it has begun without; what it holds is newer
                 return 0
             if not put_in(llama, header.ids, np.frombuffer(data, np.uint8)):
                 return self._ignore(f"llama.cpp did not take {self.path.name}")
         if header.kind == "whole":
             with suppress(msgspec.DecodeError):  # without its log only replies are tokenised anew
-                self._chat.log.restore(header.log)
+                self.chat.log.restore(header.log)
         self._written = header.ids
         return len(header.ids)
 
@@ -335,7 +335,7 @@ class KeptState:
         unspoilt = self.keep == "whole" and self._forgotten() == self._since
         if unspoilt and size_of(llama, len(held)) <= self.max_bytes:
             return "whole", held
-        ids = held[: common_prefix(self._chat.head_ids(), held)]
+        ids = held[: common_prefix(self.chat.head_ids(), held)]
         size = size_of(llama, len(ids))
         if size > self.max_bytes:
             self._turn_off(
@@ -348,7 +348,7 @@ class KeptState:
         at = self._now()
         self._not_before = at + self.every_s
         # The instructions alone hold nothing of what was said.
-        log, since = (self._chat.log.dump(), self._since) if kind == "whole" else (b"", self._forgotten())
+        log, since = (self.chat.log.dump(), self._since) if kind == "whole" else (b"", self._forgotten())
         header = StateHeader(kind, self._stamp, ids, log, since, at, data.size, self._name)
         self._writer = threading.Thread(
             target=self._write, args=(header, data, self._removed), name="edgemem-state", daemon=True

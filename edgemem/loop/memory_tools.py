@@ -17,7 +17,7 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.block.delta import lines_for, value_as_recalled
-from edgemem.context.block.render import BlockLine, VisibleLines, day_of
+from edgemem.context.block.render import VisibleLines, day_of
 from edgemem.context.level import is_closer
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
@@ -29,6 +29,7 @@ from edgemem.records import (
     RECALL_FACT,
     REMEMBER_FACT,
     SEARCH_MEMORY,
+    BlockLine,
     Episode,
     Fact,
     Heard,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.block.render import BlockLine, day_of
+from edgemem.context.block.render import day_of
 from edgemem.context.messages import NO_RESULT
 from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import EdgememError, InvalidInputError
@@ -25,6 +25,7 @@ from edgemem.records import (
     READ_MORE,
     REMEMBER_FACT,
     SEARCH_MEMORY,
+    BlockLine,
     Heard,
     Message,
     Reader,

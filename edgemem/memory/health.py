@@ -52,29 +52,29 @@ SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
 
 
-def check(memory: OpenHome) -> list[Check]:
+def check(home: OpenHome) -> list[Check]:
     """Look at everything that edgemem stands on."""
     return [
-        _database(memory),
-        _turns(memory),
-        _backups(memory),
-        _erasing(memory),
-        _losses(memory),
-        _names(memory),
-        _index(memory),
-        _vectors(memory),
-        _embedder(memory),
-        _reranker(memory),
-        _tokenizer(memory),
-        _window(memory),
-        _state(memory),
-        _compaction(memory),
-        _disk(memory),
-        _clock(memory),
-        _upkeep(memory),
-        _files(memory),
-        _profile(memory),
-        _hooks(memory),
+        _database(home),
+        _turns(home),
+        _backups(home),
+        _erasing(home),
+        _losses(home),
+        _names(home),
+        _index(home),
+        _vectors(home),
+        _embedder(home),
+        _reranker(home),
+        _tokenizer(home),
+        _window(home),
+        _state(home),
+        _compaction(home),
+        _disk(home),
+        _clock(home),
+        _upkeep(home),
+        _files(home),
+        _profile(home),
+        _hooks(home),
     ]
 
 
@@ -88,8 +88,8 @@ def _warn(name: str, detail: str, advice: str) -> Check:
     return Check(name, "warn", detail, advice)
 
 
-def _database(memory: OpenHome) -> Check:
-    database = memory.database
+def _database(home: OpenHome) -> Check:
+    database = home.database
     try:
         database.check_files()
     except ReplacedError as error:
@@ -99,17 +99,17 @@ def _database(memory: OpenHome) -> Check:
         _log.info("The files of the database could not be compared: %s", error)
     version = str(database.query("select sqlite_version()")[0][0])
     wrong = database.quick_check()
-    size = sum(path.stat().st_size for path in (memory.home / "db").iterdir() if path.is_file()) / 1e6
+    size = sum(path.stat().st_size for path in (home.path / "db").iterdir() if path.is_file()) / 1e6
     if wrong:
-        newest = memory.backups.newest()
+        newest = home.backups.newest()
         save = f"save what can be read with `sqlite3 {database.path} .recover`"
         advice = "Stop the robot: edgemem restore" if newest else f"Stop the robot and {save}."
         return Check("database", "fail", f"SQLite {version} finds damage: {wrong[0]}", advice)
     return _ok("database", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
 
-def _turns(memory: OpenHome) -> Check:
-    journal = memory.sessions.journal
+def _turns(home: OpenHome) -> Check:
+    journal = home.sessions.journal
     backlogs = (journal.backlog(), journal.backlog_of_others())
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
@@ -120,33 +120,33 @@ def _turns(memory: OpenHome) -> Check:
     return _ok("turns", "all are written")
 
 
-def _backups(memory: OpenHome) -> Check:
-    every_h, newest = memory.profile.backup.every_h, memory.backups.newest()
+def _backups(home: OpenHome) -> Check:
+    every_h, newest = home.profile.backup.every_h, home.backups.newest()
     idle = "Leave the robot idle for a minute; if it stays, see `upkeep`."
     try:
-        memory.backups.check_folder()
+        home.backups.check_folder()
     except StoreError as error:
         return _warn("backups", str(error), "Until then none is made.")
     if newest is None and not every_h:
         return _warn("backups", "switched off ([backup] every_h)", "edgemem backup makes one by hand.")
-    newest_at = memory.database.born() if newest is None else stamp_of(newest)
-    hours = memory.database.now() / 3600 - newest_at / 3.6e9
+    newest_at = home.database.born() if newest is None else stamp_of(newest)
+    hours = home.database.now() / 3600 - newest_at / 3.6e9
     if newest is None:
         if hours < every_h:
             return _ok("backups", "none yet; one is made when nobody speaks")
         return _warn("backups", f"there is none, and the memory is {_age_of(hours)} old", idle)
-    count = len(memory.backups.own())
-    others = len(backup_paths(memory.backups.folder)) - count
+    count = len(home.backups.own())
+    others = len(backup_paths(home.backups.folder)) - count
     detail = f"{count} kept, the newest is {_age_of(hours)} old and was good when it was made: {newest.name}"
     if others:
         detail += f"; {others} of another memory, or damaged, stay until you remove them"
-    if every_h and memory.database.high_water() > newest_at and hours > 2 * every_h:
+    if every_h and home.database.high_water() > newest_at and hours > 2 * every_h:
         return _warn("backups", detail, idle)
     return _ok("backups", detail)
 
 
-def _erasing(memory: OpenHome) -> Check:
-    pending = memory.erasing()
+def _erasing(home: OpenHome) -> Check:
+    pending = home.eraser.pending()
     if not pending:
         return _ok("erasing", "what was forgotten is gone from every file")
     files = "; ".join(
@@ -160,9 +160,9 @@ def _erasing(memory: OpenHome) -> Check:
     )
 
 
-def _losses(memory: OpenHome) -> Check:
+def _losses(home: OpenHome) -> Check:
     """Tell what was lost while nobody stood beside, until somebody says that they have seen it; and what lies aside."""
-    losses, sentences = memory.truth.losses(), []
+    losses, sentences = home.truth.losses(), []
     if losses:
         newest = losses[-1]
         if newest.backup:
@@ -172,8 +172,8 @@ def _losses(memory: OpenHome) -> Check:
         else:
             what = "there was no good backup, so the memory began empty"
         sentences.append(f"{_moment(newest.at)}: {newest.fault.rstrip('.')}; {what}{_more(losses)}")
-    if aside := memory.truth.aside():
-        files = f"{', '.join(path.name for path in aside)} in {memory.truth.folder}"
+    if aside := home.truth.aside():
+        files = f"{', '.join(path.name for path in aside)} in {home.truth.folder}"
         sentences.append(
             f"{files} was put aside, and keeps what is forgotten; delete it when it is not needed"
         )
@@ -192,9 +192,9 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _names(memory: OpenHome) -> Check:
+def _names(home: OpenHome) -> Check:
     """Tell which scopes nobody but the operator reads, and which names became one person's."""
-    stray, joined = stray_scopes(memory.database), joined_names(memory.database)
+    stray, joined = stray_scopes(home.database), joined_names(home.database)
     sentences = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
     if not stray:
         return _ok("names", "; ".join(sentences) or "every scope has a known form")
@@ -208,8 +208,8 @@ def _names(memory: OpenHome) -> Check:
     )
 
 
-def _vectors(memory: OpenHome) -> Check:
-    version = memory.index.vec_version
+def _vectors(home: OpenHome) -> Check:
+    version = home.index.vec_version
     if version is None:
         return _warn(
             "vectors",
@@ -219,27 +219,27 @@ def _vectors(memory: OpenHome) -> Check:
     return _ok("vectors", f"sqlite-vec {version}")
 
 
-def _index(memory: OpenHome) -> Check:
-    if memory.index_fault and not memory.database.read_only:
-        detail = f"{memory.index_fault.rstrip('.')}; until then it is made in memory at each start"
+def _index(home: OpenHome) -> Check:
+    if home.index_fault and not home.database.read_only:
+        detail = f"{home.index_fault.rstrip('.')}; until then it is made in memory at each start"
         return _warn("index", detail, "Move away what stands there, or mend its rights, and restart.")
-    return _ok("index", memory.index_fault or "in its file")
+    return _ok("index", home.index_fault or "in its file")
 
 
-def _embedder(memory: OpenHome) -> Check:
-    name = memory.profile.llama.embedder
+def _embedder(home: OpenHome) -> Check:
+    name = home.profile.llama.embedder
     advice = "Name another in edgemem.toml under [llama] embedder."
     if name and find_entry(name) is not None:
         advice = f"edgemem models get {name}"
-    if memory.embedder_fault:
-        return Check("embedder", "fail", memory.embedder_fault, advice)
-    if memory.embedder is None:
+    if home.embedder_fault:
+        return Check("embedder", "fail", home.embedder_fault, advice)
+    if home.embedder is None:
         return _warn("embedder", f"{name or 'none'}: not here; recall goes by words alone", advice)
-    if gone := _gone(memory.embedder):
+    if gone := _gone(home.embedder):
         words = f"{gone}; without it recall goes by words alone, and its vectors are kept until it is back"
         return _warn("embedder", words, advice)
-    detail = f"{name}, {memory.embedder.dimensions} dimensions, {memory.profile.llama.embed_threads} thread"
-    waiting = memory.index.pending()["vectors"]
+    detail = f"{name}, {home.embedder.dimensions} dimensions, {home.profile.llama.embed_threads} thread"
+    waiting = home.index.pending()["vectors"]
     if waiting:
         detail += f"; {waiting:,} texts wait for their vectors, and are found by their words until idle time has made them"
     return _ok("embedder", detail)
@@ -250,13 +250,13 @@ def _gone(model: Embedder | Reranker | None) -> str:
     return f"{path} is gone" if path is not None and not path.is_file() else ""
 
 
-def _reranker(memory: OpenHome) -> Check:
-    settings, last, gone = memory.profile.recall, memory.last_recall(), _gone(memory.reranker)
-    fault = memory.reranker_fault or last.rerank_fault
+def _reranker(home: OpenHome) -> Check:
+    settings, last, gone = home.profile.recall, home.search.last, _gone(home.reranker)
+    fault = home.reranker_fault or last.rerank_fault
     if fault or gone:
         advice = "Until then the first order stays. Name another in edgemem.toml under [recall] rerank."
         return _warn("reranker", fault or f"{gone}; after a restart nothing is read again", advice)
-    if memory.reranker is None:
+    if home.reranker is None:
         return _ok("reranker", "none ([recall] rerank)")
     name = settings.rerank or "the caller's own"
     detail = f"{name}, reads {RERANK_MOST} at most in {settings.rerank_ms:g} ms"
@@ -266,25 +266,25 @@ def _reranker(memory: OpenHome) -> Check:
     return _ok("reranker", detail)
 
 
-def _disk(memory: OpenHome) -> Check:
-    if memory.database.read_only:
-        detail = f"{memory.database.path} is read-only: what is there can be read, nothing more is stored"
+def _disk(home: OpenHome) -> Check:
+    if home.database.read_only:
+        detail = f"{home.database.path} is read-only: what is there can be read, nothing more is stored"
         advice = (
             "Mount it read-write, or mend its rights, and restart; edgemem backup DISK saves what is there."
         )
         return Check("disk", "fail", detail, advice)
-    if not os.access(memory.home, os.W_OK):
+    if not os.access(home.path, os.W_OK):
         return Check(
-            "disk", "fail", f"{memory.home} cannot be written", "Mount it read-write, or mend its rights."
+            "disk", "fail", f"{home.path} cannot be written", "Mount it read-write, or mend its rights."
         )
-    free = shutil.disk_usage(memory.home).free / 1e6
+    free = shutil.disk_usage(home.path).free / 1e6
     if free < SPARE_MB:
         return _warn("disk", f"{free:.0f} MB free", "Free some space; what is stored is safe.")
-    return _ok("disk", f"{free / 1e3:.1f} GB free at {memory.home}")
+    return _ok("disk", f"{free / 1e3:.1f} GB free at {home.path}")
 
 
-def _clock(memory: OpenHome) -> Check:
-    trust = memory.clock.trust()
+def _clock(home: OpenHome) -> Check:
+    trust = home.clock.trust()
     if trust.trusted:
         return _ok("clock", trust.reason)
     return _warn(
@@ -294,34 +294,34 @@ def _clock(memory: OpenHome) -> Check:
     )
 
 
-def _upkeep(memory: OpenHome) -> Check:
-    failures = memory.diagnostics.idle_failures()
+def _upkeep(home: OpenHome) -> Check:
+    failures = home.upkeep.failures()
     if failures:
         worst = failures[0]
         often = "" if worst.times == 1 else f" {worst.times} times"
         return _warn("upkeep", f"{worst.step} failed{often}: {worst.message}", "See the log.")
-    waiting = [f"{count:,} {name}" for name, count in memory.pending().items() if count]
+    waiting = [f"{count:,} {name}" for name, count in home.search.pending().items() if count]
     words = f"{', '.join(waiting)} wait for idle time, and are found by their words until then"
     return _ok("upkeep", words if waiting else "nothing left to do")
 
 
-def _files(memory: OpenHome) -> Check:
+def _files(home: OpenHome) -> Check:
     """Look at what was changed by hand while this process runs, and at whether another one would notice."""
-    reload = memory.reload
+    reload = home.reload
     watcher, problems = reload.watcher, reload.problems
     if problems:
         problem = next(iter(problems.values()))
         return _warn("files", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
-    if fault := watcher.fault or (fault_of_watching(memory.home) if watcher.state == "waiting" else ""):
+    if fault := watcher.fault or (fault_of_watching(home.path) if watcher.state == "waiting" else ""):
         return _warn("files", fault, "Until then files are looked at every few seconds.")
     if note := reload.restart_note():
         return _warn("files", note, "Restart edgemem when it suits.")
     return _ok("files", "changes of the profile, notes, hooks and models are picked up while running")
 
 
-def _profile(memory: OpenHome) -> Check:
+def _profile(home: OpenHome) -> Check:
     """Tell which keys of the profile edgemem once had and has no more."""
-    source = memory.reload.source
+    source = home.reload.source
     names = removed_keys(source) if source is not None and source.is_file() else ()
     if source is None or not names:
         return _ok("profile", "every key is known")
@@ -329,9 +329,9 @@ def _profile(memory: OpenHome) -> Check:
     return _warn("profile", detail, removed_note(names))
 
 
-def _hooks(memory: OpenHome) -> Check:
-    failures = [failure for failure in memory.failures.read() if failure.hook != WINDOW]
-    journal = memory.sessions.journal
+def _hooks(home: OpenHome) -> Check:
+    failures = [failure for failure in home.failures.read() if failure.hook != WINDOW]
+    journal = home.sessions.journal
     if not journal.backlog().turns and not journal.backlog_of_others().turns:
         failures = [failure for failure in failures if TURNS_WAIT not in failure.message]
     if not failures:
@@ -341,14 +341,14 @@ def _hooks(memory: OpenHome) -> Check:
     return _warn(
         "hooks",
         f"{worst.hook} failed at {worst.point}, {often}: {worst.message}{_more(failures)}",
-        f"Replies went on without it. When it is mended, delete {memory.failures.path}.",
+        f"Replies went on without it. When it is mended, delete {home.failures.path}.",
     )
 
 
-def _tokenizer(memory: OpenHome) -> Check:
+def _tokenizer(home: OpenHome) -> Check:
     """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
-    own = [memory.tokenizer] if memory.tokenizer.exact else []
-    using = [budget.tokenizer for budget in memory.diagnostics.budgets() if budget.tokenizer.exact]
+    own = [home.tokenizer] if home.tokenizer.exact else []
+    using = [budget.tokenizer for budget in home.in_use.budgets() if budget.tokenizer.exact]
     costs = dict(filter(None, map(_append_only, [*own, *using])))
     if not costs:
         return _ok(
@@ -391,18 +391,18 @@ def _in_one_piece(tokenizer: Tokenizer) -> str:
     )
 
 
-def _window(memory: OpenHome) -> Check:
+def _window(home: OpenHome) -> Check:
     """Tell which window counts, and whether instructions, tools and a turn fit it."""
-    context = memory.profile.context
-    overflows = [failure for failure in memory.failures.read() if failure.hook == WINDOW]
+    context = home.profile.context
+    overflows = [failure for failure in home.failures.read() if failure.hook == WINDOW]
     if overflows:
         often = "" if overflows[0].count == 1 else f", at least {overflows[0].count} times"
         advice = (
             "Give the hooks the model (`hooks(model=…)`), or name its window under [context] window_tokens; then delete "
-            f"{memory.failures.path}."
+            f"{home.failures.path}."
         )
         return _warn("window", f"a prompt did not fit{often}: {overflows[0].message}", advice)
-    known = {budget.window_tokens: budget for budget in memory.diagnostics.budgets()}
+    known = {budget.window_tokens: budget for budget in home.in_use.budgets()}
     too_small = next(filter(None, map(_too_small, known.values())), "")
     if too_small:
         advice = "Until then every part of a prompt has less than its least."
@@ -428,19 +428,19 @@ def _too_small(budget: Budget) -> str:
     return ""
 
 
-def _state(memory: OpenHome) -> Check:
+def _state(home: OpenHome) -> Check:
     """Tell what is kept of chat models, so that a restart need not evaluate it again."""
-    name, here = "kept state", memory.diagnostics.kept_states()
+    name, here = "kept state", home.in_use.kept_states()
     for kept in here:
         if kept.off:
             return _warn(name, f"nothing is kept: {kept.off}", "A restart evaluates the whole prompt.")
-    if memory.profile.chat.keep_state == "off":
+    if home.profile.chat.keep_state == "off":
         return _ok(name, "switched off ([chat] keep_state)")
     what = {"prefix": "instructions and tools", "whole": "the whole conversation"}
     states = [
         f"{what[header.kind]} of {header.name}: {len(header.ids):,} tokens, {path.stat().st_size / 1e6:.1f} MB,"
-        f" {_age_of((memory.database.now() - header.at) / 3600)} old"
-        for path, header in headers_in(memory.home / "db")
+        f" {_age_of((home.database.now() - header.at) / 3600)} old"
+        for path, header in headers_in(home.path / "db")
     ]
     faults = [
         f"a kept state was not used: {kept.fault}" if kept.ignored else kept.fault
@@ -453,13 +453,13 @@ def _state(memory: OpenHome) -> Check:
     return _ok(name, "; ".join(states) or "none yet; a chat model in this process writes it after a turn")
 
 
-def _compaction(memory: OpenHome) -> Check:
+def _compaction(home: OpenHome) -> Check:
     """Tell how summaries are made, what that costs, and why the model's were not used."""
-    settings = memory.profile.compaction
-    writer, slotless = _writer(memory)
-    counts = SummaryCounts.of(count_reasons(memory.database))
-    detail = "; ".join(filter(None, (writer, counts.as_text(), _prefetched(memory, counts))))
-    faults = [prefix.off for prefix in memory.diagnostics.prefixes() if prefix.off]
+    settings = home.profile.compaction
+    writer, slotless = _writer(home)
+    counts = SummaryCounts.of(count_reasons(home.database))
+    detail = "; ".join(filter(None, (writer, counts.as_text(), _prefetched(home, counts))))
+    faults = [prefix.off for prefix in home.in_use.prefixes() if prefix.off]
     if faults:
         advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
         return _warn("compaction", f"{detail}; nothing is read ahead: {faults[0]}", advice)
@@ -471,14 +471,14 @@ def _compaction(memory: OpenHome) -> Check:
     return _ok("compaction", detail)
 
 
-def _writer(memory: OpenHome) -> tuple[str, str]:
+def _writer(home: OpenHome) -> tuple[str, str]:
     """Return how summaries are made, and why the chat model does not write them although the profile says so."""
-    settings, chat = memory.profile.compaction, memory.profile.chat
+    settings, chat = home.profile.compaction, home.profile.chat
     extractive, why = "summaries are made of sentences that were said", ""
     if settings.summarizer == "extractive":
         return extractive, ""
     remote = bool(chat.server)
-    used = memory.diagnostics.summarizers()
+    used = home.in_use.summarizers()
     if used:  # what the sessions of this process really have
         writers = [summarizer.model for summarizer in used if isinstance(summarizer, ModelSummarizer)]
         remote = any(isinstance(model, HttpSide) for model in writers)
@@ -495,12 +495,12 @@ def _writer(memory: OpenHome) -> tuple[str, str]:
     return f"the chat model writes summaries {'in another slot of its server' if remote else here}", ""
 
 
-def _prefetched(memory: OpenHome, counts: SummaryCounts) -> str:
+def _prefetched(home: OpenHome, counts: SummaryCounts) -> str:
     """Tell what reading new prompts in idle time comes to, where it is switched on."""
-    if not memory.profile.compaction.warm:
+    if not home.profile.compaction.warm:
         return ""
     epochs = counts.model + counts.extractive
-    tokens = memory.profile.context.window_tokens * 3 // 4
+    tokens = home.profile.context.window_tokens * 3 // 4
     before = f", before {counts.ahead} of {epochs} epochs" if epochs else ""
     return f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads){before}"
 

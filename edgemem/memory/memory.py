@@ -11,34 +11,36 @@ One `Memory` belongs to one process; several processes may open the same home.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.context.budget import Budget
+from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.hooks.loader import OwnHook
 from edgemem.hooks.points import Hook
 from edgemem.memory.opened import OpenHome
-from edgemem.memory.session import audit_logs, default_tools, extra_hooks, session_hooks
+from edgemem.memory.session import audit_logs, budget_of, default_tools, extra_hooks, session_hooks
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
-from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.validation import checked_number, checked_text, item_count
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import ChatModel, Tokenizer
+    from edgemem.clock import Clock
+    from edgemem.config import Profile
+    from edgemem.context.budget import Budget
+    from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
     from edgemem.loop.toolbox import Tool
+    from edgemem.memory.stats import Stats
     from edgemem.store.erase.eraser import Forgotten
     from edgemem.store.transfer.merge import ImportReport
 
 
-class Memory(OpenHome):
+class Memory:
     """The memory of one robot.
 
     Args:
@@ -61,6 +63,49 @@ class Memory(OpenHome):
             `NewerSchemaError` say why, and `LostTruthError` that it is missing, empty or another one. A damaged index or model
             is no reason: `check` tells of them.
     """
+
+    def __init__(
+        self,
+        home: str | Path,
+        *,
+        profile: Profile | str | Path | None = None,
+        embedder: Embedder | None = None,
+        reranker: Reranker | None = None,
+        tokenizer: Tokenizer | None = None,
+        clock: Clock | None = None,
+        worker: bool = True,
+        watch: bool | None = None,
+        restore: str | None = None,
+    ) -> None:
+        self._home = OpenHome(
+            home,
+            profile=profile,
+            embedder=embedder,
+            reranker=reranker,
+            tokenizer=tokenizer,
+            clock=clock,
+            worker=worker,
+            watch=worker if watch is None else watch,
+            restore=restore,
+        )
+        self.store = self._home.store
+        """Facts, preferences and episodes."""
+        self.sessions = self._home.sessions
+        """The conversations."""
+        self.notes = self._home.notes
+        """NOTES.md."""
+        self.diagnostics = Diagnostics(self._home)
+        """What a robot's program does not need; any version may change it."""
+
+    @property
+    def home(self) -> Path:
+        """Return the directory."""
+        return self._home.path
+
+    @property
+    def profile(self) -> Profile:
+        """Return the profile that holds now."""
+        return self._home.profile
 
     def recall(
         self,
@@ -98,8 +143,7 @@ class Memory(OpenHome):
             InvalidInputError: the query is no text, k is below 0, a kind is unknown, a score or a time is no
                 number of seconds, or memory knew nothing then.
         """
-        self._check_open()
-        return self.search.recall(
+        return self._home.checked().search.recall(
             checked_text(query, "the query"),
             reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
             k=self._most(k),
@@ -136,8 +180,7 @@ class Memory(OpenHome):
             InvalidInputError: as in `recall`.
         """
         most, least = self._most(k), checked_number(min_score, "min_score")
-        self._check_open()
-        messages = self.search.recall(
+        messages = self._home.checked().search.recall(
             checked_text(query, "the query"),
             reader=None if isinstance(speaker, msgspec.UnsetType) else Reader(speaker),
             k=MESSAGES,
@@ -176,7 +219,8 @@ class Memory(OpenHome):
             speaker: who speaks where the loop does not say it; None: an unknown voice, which reads what is shared.
             agent: the name that episodes carry; without it, the `agent_name` of the loop.
             tokenizer: the chat model's, if it is not the memory's.
-            model: the chat model itself, whose own window counts where it is smaller than the profile's. With `[compaction]
+            model: the chat model itself, whose own window counts where it is smaller than the profile's. What it has evaluated
+                is kept over a restart (`[chat] keep_state`), and one that was just opened begins with that. With `[compaction]
                 summarizer = "model"` it also writes the summaries, in a second context. Close it before this memory.
             instructions: what the loop will tell its model, to be measured now and not at the first turn.
             tools: what the loop will offer, to be measured too.
@@ -184,18 +228,18 @@ class Memory(OpenHome):
         Raises:
             ContextOverflowError: the instructions and tools leave no room for a turn in the window.
         """
-        self._check_open()
+        home = self._home.checked()
         # Hooks must not fail a reply, so an id that can never be stored would lose every turn silently.
         check_session_id(session_id)
         schemas = [tool.schema() for tool in tools]
-        budget = self.budget(tokenizer=tokenizer, model=model)
+        budget = budget_of(home, tokenizer=tokenizer, model=model)
         budget.measure([{"role": "system", "content": instructions}] if instructions else [], schemas)
         budget.check_head()
         hooks = session_hooks(
-            self, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
+            home, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
         )
-        hooks += [OwnHook(file, self) for file in self.reload.hook_files]
-        hooks += extra_hooks(self)
+        hooks += [OwnHook(file, self) for file in home.reload.hook_files]
+        hooks += extra_hooks(home)
         self.sessions.journal.reserve()
         return hooks
 
@@ -207,52 +251,7 @@ class Memory(OpenHome):
             include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, and of
                 `read_more`, which reads on in results that were shortened; None: all.
         """
-        self._check_open()
-        return default_tools(self, include=include, speaker=speaker)
-
-    def budget(self, *, tokenizer: Tokenizer | None = None, model: ChatModel | None = None) -> Budget:
-        """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
-
-        Args:
-            tokenizer: the chat model's, if it is not the memory's; one that came with a model knows its window too.
-        """
-        self._check_open()
-        counting = tokenizer or (model.tokenizer if model is not None else self.tokenizer)
-        budget = Budget(self.settings, counting, model=model if model is not None else counting)
-        self.diagnostics.budgets_in_use.add(budget)
-        return budget
-
-    def keep_state(self, chat: ChatModel) -> list[Hook]:
-        """Let a model begin with what it had evaluated before a restart, and return the hook that keeps it.
-
-        Nothing where the profile's `[chat] keep_state` is "off", and for a model in another process.
-
-        Args:
-            chat: a model that was just opened; close it before or after the memory.
-        """
-        self._check_open()
-        from edgemem.hooks.upkeep import KeepStateHook
-        from edgemem.llama.chat import LlamaChat
-        from edgemem.llama.state import KeptState, remove_states
-
-        settings, folder = self.profile.chat, self.home / "db"
-        if settings.keep_state == "off":
-            with suppress(OSError):  # a disk that cannot be written must not keep the robot from starting
-                remove_states(folder)
-            return []
-        if not isinstance(chat, LlamaChat):
-            return []
-        kept = KeptState(
-            chat,
-            folder,
-            keep=settings.keep_state,
-            max_mb=settings.keep_state_mb,
-            now=self.database.now,
-            forgotten=lambda: last_forgotten(self.database),
-        )
-        kept.load()
-        self.diagnostics.states_in_use.add(kept)
-        return [KeepStateHook(kept)]
+        return default_tools(self._home.checked(), include=include, speaker=speaker)
 
     def hints(self, limit: int = 60, speaker: str | None = None) -> list[str]:
         """Return names and terms that a speech recogniser should expect, the most important first.
@@ -261,56 +260,61 @@ class Memory(OpenHome):
             limit: at most so many.
             speaker: who is going to speak; None: one of the household, so that nothing private is among them.
         """
-        self._check_open()
-        reader = SOMEBODY_HERE if speaker is None else Reader(speaker)
+        home, reader = self._home.checked(), SOMEBODY_HERE if speaker is None else Reader(speaker)
         return find_hints(
-            self.database, reader=reader, now=self.clock.now(), names=self.profile.names(), limit=limit
+            home.database, reader=reader, now=home.clock.now(), names=self.profile.names(), limit=limit
         )
 
-    def forget(self, key: str, *, scope: str = "global", wait_s: float | None = None) -> Forgotten:
-        """Erase a fact with its whole history, in the truth and in every copy; what is returned is true if there was one.
+    def forget(
+        self,
+        key: str | None = None,
+        *,
+        scope: str = "global",
+        episode: str | None = None,
+        session: str | None = None,
+        person: str | None = None,
+        logs: Iterable[Path] = (),
+        wait_s: float | None = None,
+    ) -> Forgotten:
+        """Erase one thing in the truth and in every copy; what is returned is true if there was one.
 
-        What the memory's own tools repeated of it goes too, also from what running conversations will write. Their
-        prompts keep it until their epochs end (law 2); the model is told that it is gone.
+        A fact goes with its whole history. What the memory's own tools repeated of it goes too, also from what running
+        conversations will write. Their prompts keep it until their epochs end (law 2); the model is told that it is gone.
+
+        Of a person, everything goes that they said or own, in every backup too. What others said of them, and NOTES.md,
+        stays; the result says where the name still stands.
 
         Nobody recalls it any more once it is committed. Then this waits until its bytes are gone from every file, for
         `[store] busy_timeout_s` seconds; what is `pending` then, because another program reads it, goes in idle time,
         also after a restart.
 
         Args:
+            key: a fact, in its `scope`.
+            episode: the id of an episode.
+            session: the id of a conversation; its lines in the profile's audit log go too.
+            person: the name of somebody; their lines in the profile's audit log go too.
+            logs: other audit logs, whose lines of this session or person go too.
             wait_s: seconds to wait for turns that must be written before; None: as long as the database waits for others.
 
         Raises:
+            InvalidInputError: not exactly one of key, episode, session and person was given.
             StoreError: they could not be written, so nothing was erased; BusyError where only the time was too short.
         """
-        self._check_open()
-        return self.eraser.fact(key, scope=scope, wait_s=wait_s)
-
-    def forget_episode(self, episode_id: str) -> Forgotten:
-        """Erase one episode by its id, as `forget` does a fact."""
-        self._check_open()
-        return self.eraser.episode(episode_id)
-
-    def forget_session(self, session_id: str) -> Forgotten:
-        """Erase a conversation as `forget` does a fact, also its lines in the profile's audit log."""
-        self._check_open()
-        return self.eraser.session(session_id, logs=audit_logs(self))
-
-    def forget_person(self, name: str, *, logs: Iterable[Path] = ()) -> Forgotten:
-        """Erase what a person said or owns, as `forget` does a fact: in the truth, every index, every backup, and logs.
-
-        What others said of them, and NOTES.md, stays; the result says where the name still stands.
-
-        Args:
-            logs: audit logs, whose lines of this person are erased too; the profile's own always is.
-        """
-        self._check_open()
-        return self.eraser.person(
-            name,
-            called=self.profile.others(name),
-            logs={*audit_logs(self), *logs},
-            notes=self.notes,
-        )
+        given = {"key": key, "episode": episode, "session": session, "person": person}
+        named = [(kind, name) for kind, name in given.items() if name is not None]
+        if len(named) != 1:
+            raise InvalidInputError("forget() takes exactly one of key, episode, session and person.")
+        home, (kind, name) = self._home.checked(), named[0]
+        checked_text(name, kind)
+        if kind == "key":
+            return home.eraser.fact(name, scope=scope, wait_s=wait_s)
+        if kind == "episode":
+            return home.eraser.episode(name, wait_s=wait_s)
+        every_log = {*audit_logs(home), *logs}
+        if kind == "session":
+            return home.eraser.session(name, logs=every_log, wait_s=wait_s)
+        called = self.profile.others(name)
+        return home.eraser.person(name, called=called, logs=every_log, notes=self.notes, wait_s=wait_s)
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
         """Yield everything that is remembered as JSON lines, which `import_lines` takes.
@@ -318,10 +322,10 @@ class Memory(OpenHome):
         Args:
             speaker: only what this person said or owns; None is all of it, with the notes.
         """
-        self._check_open()
+        database = self._home.checked().database
         from edgemem.store.transfer.export import export_lines
 
-        return export_lines(self.database, notes=self.notes, speaker=speaker)
+        return export_lines(database, notes=self.notes, speaker=speaker)
 
     def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
         """Take in the lines of an export, in one transaction; what is here already stays.
@@ -329,10 +333,10 @@ class Memory(OpenHome):
         Raises:
             InvalidInputError: a line is none of an export, or its end is missing; nothing was taken in then.
         """
-        self._check_open()
+        database = self._home.checked().database
         from edgemem.store.transfer.merge import import_lines
 
-        return import_lines(self.database, lines, notes=self.notes)
+        return import_lines(database, lines, notes=self.notes)
 
     def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now; return whether nothing is left to do.
@@ -344,16 +348,18 @@ class Memory(OpenHome):
         Raises:
             InvalidInputError: that is no number.
         """
-        self._check_open()
-        return self.upkeep.run_all(checked_number(seconds, "seconds"), thorough=thorough)
+        return self._home.checked().upkeep.run_all(checked_number(seconds, "seconds"), thorough=thorough)
 
     def check(self) -> list[Check]:
         """Look at everything that this memory stands on."""
-        self._check_open()
         # What looks for faults knows every model and server; a robot that only talks need not load that.
         from edgemem.memory.health import check
 
-        return check(self)
+        return check(self._home.checked())
+
+    def close(self) -> None:
+        """Finish what is queued and close everything; a second call does nothing."""
+        self._home.close()
 
     def _most(self, k: int | None) -> int:
         """Return how many items are wanted at most."""
@@ -366,3 +372,31 @@ class Memory(OpenHome):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class Diagnostics:
+    """The parts of one open memory. A robot's program needs none of them, and any version may change them."""
+
+    def __init__(self, home: OpenHome) -> None:
+        self._home = home
+        self.settings, self.clock, self.tokenizer = home.settings, home.clock, home.tokenizer
+        self.truth, self.database, self.backups = home.truth, home.database, home.backups
+        self.index, self.search, self.eraser = home.index, home.search, home.eraser
+        self.reranker = home.reranker
+        self.upkeep, self.prefetch, self.reload = home.upkeep, home.prefetch, home.reload
+        self.failures, self.figures, self.in_use = home.failures, home.figures, home.in_use
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """Return what embeds texts; one may come while the memory is open."""
+        return self._home.embedder
+
+    def budget(self, *, tokenizer: Tokenizer) -> Budget:
+        """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held."""
+        return budget_of(self._home.checked(), tokenizer=tokenizer)
+
+    def stats(self) -> Stats:
+        """Return how much there is, what it takes and how the newest turn went."""
+        from edgemem.memory.stats import gather
+
+        return gather(self._home.checked())

@@ -1,6 +1,6 @@
 """An opened home: its files and models, and what works on them beside the turns; closed in the opposite order.
 
-`Memory` adds what a program asks of it. `health` and `session` are handed this object, so they need not know `Memory`.
+`Memory` holds one and shows what a program asks of it; the modules of this package are handed it instead of a `Memory`.
 """
 
 from __future__ import annotations
@@ -8,25 +8,51 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from edgemem.clock import Clock
 from edgemem.config import Profile, Settings
-from edgemem.errors import ClosedError, EdgememError
+from edgemem.errors import (
+    BusyError,
+    ClosedError,
+    EdgememError,
+    ForeignError,
+    InvalidInputError,
+    ModelError,
+    ReadOnlyError,
+)
 from edgemem.hooks.registry import FailureLog
 from edgemem.hooks.turn_log import FigureFile
+from edgemem.llama.models.catalog import find_model
+from edgemem.llama.protocols import Embedder, Reranker
 from edgemem.llama.tokens.estimate import EstimateTokenizer
-from edgemem.memory.files import OpenFiles
-from edgemem.memory.home import make_home, profile_file, profile_of
+from edgemem.memory.home import TruthFile, make_home, profile_file, profile_of
 from edgemem.memory.idle import AGAIN_S, IdleWorker, Step, Stop
 from edgemem.memory.reload import Reload
+from edgemem.preload import preload
+from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import notes_stamp
 from edgemem.recall.prefetch import Prefetch
+from edgemem.recall.recall import Recall
+from edgemem.store.backups import Backups
+from edgemem.store.db.schema import keeping_apart
+from edgemem.store.db.wal import copied, scratch_folder
+from edgemem.store.erase.eraser import Eraser, Place
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.notes import NotesFile
+from edgemem.store.sessions import SQLiteSessionStore
 
 if TYPE_CHECKING:
-    from edgemem.llama.protocols import Embedder, Reranker, Tokenizer
+    from edgemem.context.budget import Budget
+    from edgemem.context.compaction.extractive import Summarizer
+    from edgemem.hooks.compaction import ContextCompactionHook
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.llama.second_context import WarmPrefix
+    from edgemem.llama.state import KeptState
+    from edgemem.store.erase.copies import Erased
 
 INDEX_WAIT_S = 600.0
 """Seconds after which rows are indexed even if they are few, so that their meaning is found as well."""
@@ -34,57 +60,202 @@ INDEX_WAIT_S = 600.0
 _ERASE_AGAIN_S = 2.0
 """Seconds until an erasing that somebody's reading keeps from its end is tried again."""
 
-_log = logging.getLogger("edgemem.idle")
+_log = logging.getLogger(__name__)
 
 
-class OpenHome(OpenFiles):
+class InUse:
+    """The sessions and chat models that use a memory; held weakly, so one that is dropped is gone here too."""
+
+    def __init__(self) -> None:
+        self.hooks: WeakSet[ContextCompactionHook] = WeakSet()
+        self.windows: WeakSet[Budget] = WeakSet()
+        self.states: WeakSet[KeptState] = WeakSet()
+
+    def compactions(self) -> list[ContextCompactionHook]:
+        """Return the compactions of the sessions."""
+        return list(self.hooks)
+
+    def budgets(self) -> list[Budget]:
+        """Return how the windows of the chat models are divided, one for each session."""
+        return list(self.windows)
+
+    def kept_states(self) -> list[KeptState]:
+        """Return what is kept of the models that are open now."""
+        return [kept for kept in self.states if not kept.closed]
+
+    def prefixes(self) -> list[WarmPrefix]:
+        """Return what reads the prompts of new epochs in idle time, one for each session with a model."""
+        return [hook.warming.prefix for hook in self.compactions() if hook.warming is not None]
+
+    def summarizers(self) -> list[Summarizer]:
+        """Return what writes the summaries of the sessions of this process."""
+        return [hook.planner.summarizer for hook in self.compactions() if hook.planner is not None]
+
+
+class OpenHome:
     """Opens a home directory, wires every floor below, and closes it again."""
-
-    upkeep: Upkeep
 
     def __init__(
         self,
         home: str | Path,
         *,
-        profile: Profile | str | Path | None = None,
-        embedder: Embedder | None = None,
-        reranker: Reranker | None = None,
-        tokenizer: Tokenizer | None = None,
-        clock: Clock | None = None,
-        worker: bool = True,
-        watch: bool | None = None,
-        restore: str | None = None,
+        profile: Profile | str | Path | None,
+        embedder: Embedder | None,
+        reranker: Reranker | None,
+        tokenizer: Tokenizer | None,
+        clock: Clock | None,
+        worker: bool,
+        watch: bool,
+        restore: str | None,
     ) -> None:
         self.closed = True
         self._process = os.getpid()
-        path = make_home(Path(home).expanduser().absolute())
+        for given, kind in ((embedder, Embedder), (reranker, Reranker)):
+            if given is not None and not isinstance(given, kind):
+                name = kind.__name__
+                raise InvalidInputError(
+                    f"{type(given).__name__} is no {name.lower()}; derive it from edgemem.llama.{name}"
+                )
+        self.path = make_home(Path(home).expanduser().absolute())
+        self.settings = Settings(profile_of(self.path, profile))
+        self.clock = clock or Clock()
         self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
+        self.in_use = InUse()
         with ExitStack() as opened:  # what was opened when something behind it could not be is closed again
-            super().__init__(
-                opened,
-                path,
-                Settings(profile_of(path, profile)),
-                embedder=embedder,
-                reranker=reranker,
-                clock=clock or Clock(),
-                restore=restore,
-            )
-            self._begin_work(opened, profile_file(self.home, profile))
+            self._open_models(opened, embedder, reranker)
+            self._open_files(opened, restore)
+            self._begin_work(opened, profile_file(self.path, profile))
             self._opened = opened.pop_all()
         self.closed = False
         if worker:
             self.upkeep.start()
-        if worker if watch is None else watch:
+        if watch:
             self.reload.watcher.start()
+
+    @property
+    def profile(self) -> Profile:
+        """Return the profile that holds now."""
+        return self.settings.now
+
+    def _open_models(self, opened: ExitStack, embedder: Embedder | None, reranker: Reranker | None) -> None:
+        """Take the caller's models, or else those that the profile names and that are on this machine."""
+        self.embedder_fault = self.reranker_fault = ""
+        """Why a model that is there could not be opened; empty if nothing is wrong."""
+        self.embedder, self.reranker = embedder, reranker
+        opened.callback(self._close_models)
+        if embedder is None:
+            self.embedder = self.open_embedder(self.profile)
+        name, llama = self.profile.recall.rerank, self.profile.llama
+        if reranker is None and name:
+            from edgemem.llama.reranker import open_reranker
+
+            try:
+                self.reranker = open_reranker(
+                    name, home=self.path, n_ctx=llama.embed_context, threads=llama.embed_threads
+                )
+            except ModelError as error:
+                self.reranker_fault = str(error)
+
+    def _close_models(self) -> None:
+        for model in (self.embedder, self.reranker):
+            if model is not None:
+                model.close()
+
+    def open_embedder(self, profile: Profile) -> Embedder | None:
+        """Open the model that a profile names; None if it is not here, or damaged, which `embedder_fault` tells then."""
+        llama = profile.llama
+        if not llama.embedder or find_model(llama.embedder, home=self.path) is None:
+            return None
+        from edgemem.llama.embedder import open_embedder
+
+        try:
+            return open_embedder(
+                llama.embedder, home=self.path, n_ctx=llama.embed_context, threads=llama.embed_threads
+            )
+        except ModelError as error:
+            self.embedder_fault = str(error)
+            return None
+
+    def _open_files(self, opened: ExitStack, restore: str | None) -> None:
+        """Open the truth with its stores and backups, the notes, the index, and the recall that reads them all."""
+        settings, store = self.settings, self.profile.store
+        self.truth = TruthFile(
+            self.path,
+            clock=self.clock,
+            timeout_s=store.busy_timeout_s,
+            migrations=keeping_apart(self.profile.called()),
+        )
+        opened.callback(self.truth.close)
+        self.database = self.truth.open(store, restore=restore)
+        opened.callback(self.database.close)
+        self.backups = Backups(self.truth.backups, self.database, settings)
+        self.store = SQLiteMemoryStore(self.database, any_scope=False, settings=settings)
+        self.sessions = SQLiteSessionStore(self.database)
+        opened.callback(self.sessions.close)
+        self.notes = NotesFile(self.path / "NOTES.md", clock=self.clock, settings=settings)
+        self.index_fault = ""
+        """Why the index stands in memory, for this process alone; empty if nothing is wrong."""
+        self.index = self._open_index(self.path / "db" / "index.db", opened)
+        self.search = Recall(
+            self.database,
+            self.index,
+            embedder=self.embedder,
+            reranker=self.reranker,
+            notes=self.notes,
+            clock=self.clock,
+            settings=settings,
+        )
+        self.eraser = Eraser(
+            self.sessions,
+            (
+                Place("kept states", lambda forgotten, _stop: _remove_states(self.truth.folder, forgotten)),
+                Place(self.index.path.name, lambda _forgotten, stop: self.index.erase(stop)),
+                Place("backups", lambda _forgotten, stop: self.backups.erase(stop)),
+            ),
+            on_forgotten=self._forget,
+            wake=lambda: self.upkeep.wake(),  # noqa: PLW0108 - the worker is made after this
+            wait_s=store.busy_timeout_s,
+        )
+
+    def _open_index(self, path: Path, opened: ExitStack) -> Index:
+        """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""
+
+        def index_at(place: Path) -> Index:
+            index = Index(
+                place, self.database, embedder=self.embedder, notes=self.notes, settings=self.settings
+            )
+            opened.callback(index.close)
+            return index
+
+        if self.database.read_only:
+            self.index_fault = f"{path} cannot be written"
+            if path.is_file():
+                with suppress(OSError, BusyError):
+                    return index_at(opened.enter_context(copied(path)))
+        else:
+            try:
+                return index_at(path)
+            except (ForeignError, InvalidInputError, ReadOnlyError) as error:
+                self.index_fault = f"{path} cannot be used: {error}"
+                _log.error("The index is kept in memory: %s", self.index_fault)
+        return index_at(opened.enter_context(scratch_folder()) / path.name)
 
     def _begin_work(self, opened: ExitStack, source: Path | None) -> None:
         """Make what works beside the turns: early recall, logs, upkeep, and what follows the home's files."""
-        self.failures = FailureLog(self.home / "db" / "failures.json")
-        self.figures = FigureFile(self.home / "db" / "turn.json")
+        self.failures = FailureLog(self.path / "db" / "failures.json")
+        self.figures = FigureFile(self.path / "db" / "turn.json")
         opened.callback(lambda: self.figures.write(at_once=True))
-        self.upkeep = Upkeep(self, self.figures, renew=self._renew_all)
+        self.upkeep = Upkeep(self, renew=self._renew_all)
         opened.callback(self.upkeep.close)
-        self.reload = Reload(self, source=source)
+        self.reload = Reload(
+            self.path,
+            self.profile,
+            source=source,
+            notes=self.notes.path,
+            embedder=self.embedder,
+            open_embedder=self.open_embedder,
+            wake=self.upkeep.wake,
+        )
         opened.callback(self.reload.close)
         self.prefetch = Prefetch(
             self.search.recall,
@@ -97,20 +268,33 @@ class OpenHome(OpenFiles):
         opened.callback(self.prefetch.close)
         opened.callback(self._close_states)
 
+    def preload(self, stop: Callable[[], bool]) -> bool:
+        """Make, and bring into memory, what the next question is answered with; return whether anything was missing."""
+        worked = preload(stop)
+        return self.index.warm(stop=stop) or worked
+
+    def warm_models(self) -> None:
+        """Begin to load the models, and return at once."""
+        for model in (self.embedder, self.reranker):
+            if model is not None:
+                model.warm()
+
+    def give_way(self) -> None:
+        """Stop what is embedded or read ahead in idle time, in the middle of a text."""
+        if self.embedder is not None:
+            self.embedder.give_way()
+        for prefix in self.in_use.prefixes():
+            prefix.give_way()
+
+    def _forget(self, erased: Erased) -> None:
+        """Have no session say or write what was erased; their prompts keep it until their epochs end (law 2)."""
+        for hook in self.in_use.compactions():
+            hook.forget(erased)
+
     def _close_states(self) -> None:
         """Write what is to be kept of the models that are open."""
-        for kept in self.diagnostics.kept_states():
+        for kept in self.in_use.kept_states():
             kept.close()
-
-    def pending(self) -> dict[str, int]:
-        """Return what idle time has still to do, by kind."""
-        self._check_open()
-        return self.search.pending()
-
-    def erasing(self) -> dict[str, str]:
-        """Return the files that still hold bytes of what was forgotten, and why; idle time goes on with them."""
-        self._check_open()
-        return self.eraser.pending()
 
     def renew(self) -> Profile:
         """Take settings that were changed in the profile's file, if they were; return those that hold now."""
@@ -124,7 +308,9 @@ class OpenHome(OpenFiles):
         before, embedder = self.profile, self.reload.take_embedder()
         self.renew()
         if embedder is not None:
-            self.adopt(embedder)
+            self.index.adopt(embedder)
+            self.search.adopt(embedder)
+            self.embedder, self.embedder_fault = embedder, ""
         return embedder is not None or self.profile is not before
 
     def close(self) -> None:
@@ -139,20 +325,28 @@ class OpenHome(OpenFiles):
         for file in (self.sessions, self.index.database, self.database):
             file.close()
 
-    def _check_open(self) -> None:
-        """Raise ClosedError once it is closed."""
+    def checked(self) -> OpenHome:
+        """Return this home; raise ClosedError once it is closed."""
         if self.closed:
             raise ClosedError("This memory is closed; open the home again with edgemem.open().")
+        return self
+
+
+def _remove_states(folder: Path, forgotten: int) -> bool:
+    from edgemem.llama.state import remove_states
+
+    remove_states(folder, before=forgotten)
+    return True
 
 
 class Upkeep(IdleWorker):
     """The worker with the steps of one memory's upkeep."""
 
-    def __init__(self, files: OpenFiles, figures: FigureFile, *, renew: Callable[[], bool]) -> None:
+    def __init__(self, home: OpenHome, *, renew: Callable[[], bool]) -> None:
         """Make the worker; `renew` takes what came or was changed in the home's files, and returns whether there was any."""
-        self._files = files
+        self._home = home
         self._thorough = False
-        settings, search, index, eraser = files.settings, files.search, files.index, files.eraser
+        settings, search, index, eraser = home.settings, home.search, home.index, home.eraser
 
         def erase(stop: Stop) -> bool:
             erased = eraser.work(stop)
@@ -171,28 +365,28 @@ class Upkeep(IdleWorker):
 
         steps: dict[str, Callable[[Stop], bool]] = {
             "settings": lambda _stop: renew(),
-            "waiting turns": files.sessions.journal.retry,
+            "waiting turns": home.sessions.journal.retry,
             "erase": erase,
-            "compact": lambda stop: any(hook.work(stop=stop) for hook in files.diagnostics.compactions()),
+            "compact": lambda stop: any(hook.work(stop=stop) for hook in home.in_use.compactions()),
             "index": catch_up,
             "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,
             "embed": lambda stop: index.embed_pending(texts(), stop=stop) > 0,
-            "read ahead": lambda stop: any(hook.warm(stop=stop) for hook in files.diagnostics.compactions()),
-            "warm": files.preload,
-            "back up": files.backups.work,
-            "figures": lambda _stop: figures.write(at_once=self._thorough),
+            "read ahead": lambda stop: any(hook.warm(stop=stop) for hook in home.in_use.compactions()),
+            "warm": home.preload,
+            "back up": home.backups.work,
+            "figures": lambda _stop: home.figures.write(at_once=self._thorough),
         }
         super().__init__(
             [Step(name, run) for name, run in steps.items()],
             settle_s=lambda: settings.now.idle.settle_s,
-            on_hold=files.give_way,
+            on_hold=home.give_way,
         )
 
     def run_all(self, seconds: float, *, thorough: bool) -> bool:
         """Work now, for at most so long; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
         self._thorough = thorough
         try:
-            return self.run(seconds) and not self._files.eraser.pending()
+            return self.run(seconds) and not self._home.eraser.pending()
         finally:
             self._thorough = False
 
@@ -200,6 +394,6 @@ class Upkeep(IdleWorker):
         """Stop the worker; what it has embedded goes into the index file, so that the next start need not do it again."""
         super().close()
         try:
-            self._files.index.keep_new(self._files.profile.idle.batch)
+            self._home.index.keep_new(self._home.profile.idle.batch)
         except EdgememError as error:
             _log.warning("What was embedded last is embedded again at the next start: %s", error)

@@ -20,10 +20,9 @@ from edgemem.llama.protocols import model_file
 from edgemem.memory.watch import Stamp, Watcher, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from edgemem.llama.protocols import Embedder
-    from edgemem.memory.files import OpenFiles
 
 log = logging.getLogger("edgemem.watch")
 
@@ -62,9 +61,21 @@ class Reload:
 
     Args:
         source: the file that the profile was read from; None: it is no file that could change.
+        embedder: the one in use; where there is none, `open_embedder` opens that of a profile when its file comes.
+        wake: has idle time take what was read.
     """
 
-    def __init__(self, files: OpenFiles, *, source: Path | None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        profile: Profile,
+        *,
+        source: Path | None,
+        notes: Path,
+        embedder: Embedder | None,
+        open_embedder: Callable[[Profile], Embedder | None],
+        wake: Callable[[], None],
+    ) -> None:
         self.problems: dict[Path, str] = {}
         """What is wrong with files as they are now; what held before them stays."""
         self.restart: tuple[str, ...] = ()
@@ -72,10 +83,10 @@ class Reload:
         self.replaced: Path | None = None
         """The file of the embedder in use, if it was changed since."""
         self.source = source
-        self._open, self._notes = files, files.notes.path
-        self._opened = self._newest = files.profile
-        self._embedder = files.embedder
-        self.hook_files = [HookFile(path) for path in self._hook_paths(files.profile)]
+        self._home, self._notes = home, notes
+        self._opened = self._newest = profile
+        self._embedder, self._open_embedder, self._wake = embedder, open_embedder, wake
+        self.hook_files = [HookFile(path) for path in self._hook_paths(profile)]
         self._named = [file.path for file in self.hook_files]
         self._taken: dict[Path, Stamp] = {}
         """How hooks and models were when they were read: the watcher may tell of them once more."""
@@ -84,7 +95,7 @@ class Reload:
         self.watcher = Watcher(
             self._files,
             self.take,
-            never=files.home / "db",
+            never=home / "db",
             start_s=START_S,
             debounce_s=DEBOUNCE_S,
             poll_s=POLL_S,
@@ -131,7 +142,7 @@ class Reload:
             except EdgememError as error:
                 self.problems[path] = f"{str(error).rstrip('.')}. What held before stays in use."
                 log.warning("%s", self.problems[path])
-        self._open.upkeep.wake()
+        self._wake()
 
     def _take(self, path: Path) -> None:
         files = {file.path: file for file in self.hook_files}
@@ -188,14 +199,14 @@ class Reload:
             log.warning("%s", self.restart_note())
             return
         stamps = {place: stamp(place) for place in self._model_places()}
-        self._embedder = self._adoptable = self._open.open_embedder(self._newest)
+        self._embedder = self._adoptable = self._open_embedder(self._newest)
         self._taken.update(stamps)
         if self._embedder is not None:
             self._opened = msgspec.structs.replace(self._opened, llama=self._newest.llama)
             log.info("The embedder %s is here now; upkeep makes its vectors.", self._newest.llama.embedder)
 
     def _hook_paths(self, profile: Profile) -> list[Path]:
-        return [self._open.home / "hooks" / Path(name).expanduser() for name in profile.hooks.files]
+        return [self._home / "hooks" / Path(name).expanduser() for name in profile.hooks.files]
 
     def _model_places(self) -> list[Path]:
         """Return where the embedder's file lies, or while there is none where it is looked for, as `find_model` does."""
@@ -207,7 +218,7 @@ class Reload:
             return [Path(name).expanduser()] if name else []
         entry = find_entry(name)
         files = [entry.file] if entry is not None else [name, f"{name}.gguf"]
-        return [folder / file for folder in model_folders(self._open.home) for file in files]
+        return [folder / file for folder in model_folders(self._home) for file in files]
 
 
 def _differing(profile: Profile, other: Profile) -> set[str]:

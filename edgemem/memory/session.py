@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from contextlib import suppress
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block.select import floors_of
+from edgemem.context.budget import Budget
 from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt.log import PromptLog
@@ -28,15 +30,15 @@ from edgemem.hooks.points import Hook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnLogHook
-from edgemem.hooks.upkeep import UpkeepHook, Warming
+from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import NOTES, READ_MORE, Epoch, Kind, Reader, Recalled
+from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:
     from edgemem.config import Profile
-    from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.llama.protocols import ChatModel
+    from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.loop.toolbox import Tool
     from edgemem.memory.opened import OpenHome
 
@@ -64,7 +66,7 @@ BEHIND = 0.05
 
 
 def session_hooks(
-    memory: OpenHome,
+    home: OpenHome,
     *,
     session_id: str,
     speaker: str | None,
@@ -76,27 +78,27 @@ def session_hooks(
 
     Args:
         speaker: who speaks where the loop does not say who.
-        model: writes the summaries, where the profile says so.
+        model: its state is kept over a restart; it writes the summaries, where the profile says so.
     """
-    settings, now = memory.settings, memory.clock.now
+    settings, now = home.settings, home.clock.now
     prompt_log = PromptLog(session_id, settings=settings)
     prompt_log.epoch = Epoch(session_id, 0, reason="begin", started_at=now())
     conversation = Conversation(prompt_log, settings=settings)
     planner = EpochPlanner(
         prompt_log,
         budget,
-        _summarizer(memory, budget, model),
+        _summarizer(home, budget, model),
         current=lambda facts: memories.current(facts, SOMEBODY_HERE),
         now=now,
     )
     early = EarlyRecallHook(
-        memory.prefetch,
+        home.prefetch,
         arguments=lambda reader: searching(settings.now, conversation, reader),
         conversation=conversation,
         speaker=speaker,
     )
     memories = MemoryInjectionHook(
-        memory.store,
+        home.store,
         settings=settings,
         budget=budget,
         speaker=speaker,
@@ -111,22 +113,20 @@ def session_hooks(
         # On the hot path there is no time to read all of it, or to embed it.
         fallback=ExtractiveSummarizer(None, budget.tokenizer, max_chars=QUICK_CHARS),
         conversation=conversation,
-        warming=_warming(memory, prompt_log, model),
+        warming=_warming(home, prompt_log, model),
     )
-    memory.diagnostics.hooks_in_use.add(compaction)
+    home.in_use.hooks.add(compaction)
     turn_log = TurnLogHook(
         settings=settings,
-        keep=memory.figures.note,
-        search=memory.search,
-        early=memory.prefetch.counts,
+        keep=home.figures.note,
+        search=home.search,
+        early=home.prefetch.counts,
         now=now,
         conversation=conversation,
     )
-    upkeep = UpkeepHook(
-        memory.upkeep, wake=memory.warm_models, renew=memory.renew, note_failure=memory.failures.note
-    )
+    upkeep = UpkeepHook(home.upkeep, wake=home.warm_models, renew=home.renew, note_failure=home.failures.note)
     persist = PersistSessionHook(
-        memory.sessions, session_id=session_id, speaker=speaker, conversation=conversation, settings=settings
+        home.sessions, session_id=session_id, speaker=speaker, conversation=conversation, settings=settings
     )
     hooks: list[Hook] = [
         persist,
@@ -134,13 +134,14 @@ def session_hooks(
         early,
         memories,
         NotesInjectorHook(
-            memory.notes, settings=settings, budget=budget, speaker=speaker, conversation=conversation
+            home.notes, settings=settings, budget=budget, speaker=speaker, conversation=conversation
         ),
         compaction,
-        TokenBudgetHook(budget=budget, note_overflow=memory.failures.note, conversation=conversation),
-        EpisodeLoggerHook(memory.store, agent, speaker=speaker, conversation=conversation),
+        TokenBudgetHook(budget=budget, note_overflow=home.failures.note, conversation=conversation),
+        EpisodeLoggerHook(home.store, agent, speaker=speaker, conversation=conversation),
         turn_log,
         upkeep,
+        *keeping_hooks(home, model),
     ]
     if most := settings.now.hooks.tool_output_chars:
         from edgemem.hooks.tool_output import KEPT_BYTES, ToolOutputTruncatorHook
@@ -151,12 +152,58 @@ def session_hooks(
     return hooks
 
 
-def extra_hooks(memory: OpenHome) -> list[Hook]:
+def budget_of(home: OpenHome, *, tokenizer: Tokenizer | None, model: ChatModel | None = None) -> Budget:
+    """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
+
+    Args:
+        tokenizer: the chat model's, if it is not the memory's; one that came with a model knows its window too.
+    """
+    counting = tokenizer or (model.tokenizer if model is not None else home.tokenizer)
+    budget = Budget(home.settings, counting, model=counting if model is None else model)
+    home.in_use.windows.add(budget)
+    return budget
+
+
+def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
+    """Let a model begin with what it had evaluated before a restart, and return the hook that keeps it.
+
+    A model has one state, however many sessions talk with it. There is no hook without a model, for one in another process,
+    and where the profile's `[chat] keep_state` is "off".
+    """
+    if model is None:
+        return []
+    # Imported here: only a chat model in this process needs them.
+    from edgemem.llama.chat import LlamaChat
+    from edgemem.llama.state import KeptState, remove_states
+
+    settings, folder = home.profile.chat, home.path / "db"
+    if settings.keep_state == "off":
+        with suppress(OSError):  # a disk that cannot be written must not keep the robot from starting
+            remove_states(folder)
+        return []
+    if not isinstance(model, LlamaChat):
+        return []
+    kept = next((kept for kept in home.in_use.kept_states() if kept.chat is model), None)
+    if kept is None:
+        kept = KeptState(
+            model,
+            folder,
+            keep=settings.keep_state,
+            max_mb=settings.keep_state_mb,
+            now=home.database.now,
+            forgotten=lambda: last_forgotten(home.database),
+        )
+        kept.load()
+        home.in_use.states.add(kept)
+    return [KeepStateHook(kept)]
+
+
+def extra_hooks(home: OpenHome) -> list[Hook]:
     """Return the hooks that an operator switches on.
 
     One that cannot be made does not keep a robot from talking: it is left out, told in the log, and shown by `check`.
     """
-    profile, hooks = memory.profile, list[Hook]()
+    profile, hooks = home.profile, list[Hook]()
     settings = profile.hooks
     # Imported here: most robots need none of them.
     if settings.tool_retries:
@@ -167,30 +214,30 @@ def extra_hooks(memory: OpenHome) -> list[Hook]:
         from edgemem.hooks.turn_log import TimingHook
 
         hooks.append(TimingHook(log=True))
-    for path in audit_logs(memory):
+    for path in audit_logs(home):
         from edgemem.hooks.audit_log import AuditLogHook
 
         text = None if settings.audit_text == "none" else settings.audit_text
         try:
             hooks.append(
-                AuditLogHook(path, max_bytes=AUDIT_BYTES, keep=AUDIT_FILES, text=text, clock=memory.clock)
+                AuditLogHook(path, max_bytes=AUDIT_BYTES, keep=AUDIT_FILES, text=text, clock=home.clock)
             )
         except StoreError as error:
             logging.getLogger("edgemem.hooks").warning("%s Turns are not written to it.", error)
-            memory.failures.note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
+            home.failures.note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
     return hooks
 
 
-def audit_logs(memory: OpenHome) -> tuple[Path, ...]:
+def audit_logs(home: OpenHome) -> tuple[Path, ...]:
     """Return the audit logs of the profile; a relative path means a file in the home."""
-    name = memory.profile.hooks.audit_log
-    return (memory.home / Path(name).expanduser(),) if name else ()
+    name = home.profile.hooks.audit_log
+    return (home.path / Path(name).expanduser(),) if name else ()
 
 
-def _summarizer(memory: OpenHome, budget: Budget, model: ChatModel | None) -> Summarizer:
+def _summarizer(home: OpenHome, budget: Budget, model: ChatModel | None) -> Summarizer:
     """Return what makes the summaries in idle time."""
-    extractive = ExtractiveSummarizer(lambda: memory.embedder, budget.tokenizer)
-    compaction = memory.profile.compaction
+    extractive = ExtractiveSummarizer(lambda: home.embedder, budget.tokenizer)
+    compaction = home.profile.compaction
     if compaction.summarizer == "extractive" or model is None:
         return extractive
     beside = getattr(model, "beside", None)  # a model of the caller's own may have none
@@ -207,9 +254,9 @@ def _summarizer(memory: OpenHome, budget: Budget, model: ChatModel | None) -> Su
     return ModelSummarizer(side, extractive)
 
 
-def _warming(memory: OpenHome, prompt_log: PromptLog, model: ChatModel | None) -> Warming | None:
+def _warming(home: OpenHome, prompt_log: PromptLog, model: ChatModel | None) -> Warming | None:
     """Return what has the model read a new epoch's prompt before it begins."""
-    if not memory.profile.compaction.warm or model is None:
+    if not home.profile.compaction.warm or model is None:
         return None
     ahead = getattr(model, "ahead", None)  # a model of the caller's own may have none
     if ahead is None:
@@ -242,18 +289,18 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
     }
 
 
-def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
+def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
     # Imported here: a robot whose model calls no tools need not load them.
     from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
     from edgemem.loop.toolbox import notes_tool, read_more_tool
 
-    settings = memory.settings
+    settings = home.settings
 
     def recall(query: str, reader: Reader | None) -> list[Recalled]:
         profile = settings.now
         least = profile.injection.min_score
-        results = memory.search.recall(
+        results = home.search.recall(
             query,
             reader=reader,
             k=MAX_ITEMS,
@@ -266,11 +313,11 @@ def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker:
 
     def forget(key: str, scope: str) -> bool:
         wait_s = settings.now.tools.write_wait_s
-        return bool(memory.eraser.fact(key, scope=scope, wait_s=wait_s, at_once=False))
+        return bool(home.eraser.fact(key, scope=scope, wait_s=wait_s, at_once=False))
 
     def forget_episode(episode_id: str) -> bool:
         wait_s = settings.now.tools.write_wait_s
-        return bool(memory.eraser.episode(episode_id, wait_s=wait_s, at_once=False))
+        return bool(home.eraser.episode(episode_id, wait_s=wait_s, at_once=False))
 
     # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
     with_notes, with_more = True, bool(settings.now.hooks.tool_output_chars)
@@ -278,7 +325,7 @@ def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker:
         with_notes, with_more = NOTES in include, READ_MORE in include
         include = [name for name in include if name not in (NOTES, READ_MORE)]
     tools = memory_tools(
-        memory.store,
+        home.store,
         include=NAMES if include is None else include,
         recall=recall,
         forget=forget,
@@ -287,7 +334,7 @@ def default_tools(memory: OpenHome, *, include: Collection[str] | None, speaker:
         settings=settings,
     )
     if with_notes:
-        tools.append(notes_tool(memory.notes, clock=memory.clock, speaker=speaker, settings=settings))
+        tools.append(notes_tool(home.notes, clock=home.clock, speaker=speaker, settings=settings))
     if with_more:
-        tools.append(read_more_tool(memory.database, speaker=speaker))
+        tools.append(read_more_tool(home.database, speaker=speaker))
     return tools

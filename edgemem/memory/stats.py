@@ -47,7 +47,6 @@ SINCE = {
 class Stats(msgspec.Struct, frozen=True):
     """One look at a memory."""
 
-    version: str
     home: str
     at: float
     """When it was looked, in seconds since the epoch."""
@@ -65,32 +64,29 @@ class Stats(msgspec.Struct, frozen=True):
     last_turn: TurnFigures | None = None
 
 
-def gather(memory: OpenHome) -> Stats:
+def gather(home: OpenHome) -> Stats:
     """Look at everything; nothing is written."""
-    import edgemem
-
-    now = memory.clock.now()
-    counts = {name: memory.database.query(sql)[0][0] for name, sql in COUNTS.items()}
-    counts["notes"] = _note_lines(memory.notes.path)
-    disk = _disk(memory.home)
+    now = home.clock.now()
+    counts = {name: home.database.query(sql)[0][0] for name, sql in COUNTS.items()}
+    counts["notes"] = _note_lines(home.notes.path)
+    disk = _disk(home.path)
     return Stats(
-        edgemem.__version__,
-        os.fsencode(memory.home).decode(errors="replace"),
+        os.fsencode(home.path).decode(errors="replace"),
         now,
         counts,
         disk,
-        _per_day(memory, now, disk["truth"]),
-        memory.pending(),
-        _lag(memory, now),
-        memory.clock.trust().trusted,
-        [msgspec.structs.replace(failure, message="") for failure in memory.failures.read()],
-        memory.figures.read(),
+        _per_day(home, now, disk["truth"]),
+        home.search.pending(),
+        _lag(home, now),
+        home.clock.trust().trusted,
+        [msgspec.structs.replace(failure, message="") for failure in home.failures.read()],
+        home.figures.read(),
     )
 
 
-def _per_day(memory: OpenHome, now: float, truth_bytes: int) -> dict[str, float]:
+def _per_day(home: OpenHome, now: float, truth_bytes: int) -> dict[str, float]:
     """Return the growth in rows, and in bytes as these rows' share of the file."""
-    query = memory.database.query
+    query = home.database.query
     since = now - WEEK
     new = {name: query(sql, (int(since * 1e6),))[0] for name, sql in SINCE.items()}
     first = [query(sql, (0,))[0] for sql in SINCE.values()]
@@ -103,13 +99,13 @@ def _per_day(memory: OpenHome, now: float, truth_bytes: int) -> dict[str, float]
     return {name: round(value, 2) for name, value in per_day.items()}
 
 
-def _lag(memory: OpenHome, now: float) -> float:
+def _lag(home: OpenHome, now: float) -> float:
     """Return for how many seconds the oldest row that is not indexed has waited."""
-    state = memory.index.state()
+    state = home.index.state()
     oldest: list[int | None] = []
     for source in SOURCES:
         sql = f"select min(id) from {source.table} where id > ?"  # noqa: S608 - our own constants
-        oldest += memory.database.query(sql, (state.reached(source.table),))[0]
+        oldest += home.database.query(sql, (state.reached(source.table),))[0]
     return max((max(0.0, round(now - tick / 1e6, 3)) for tick in oldest if tick is not None), default=0.0)
 
 

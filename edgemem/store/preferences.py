@@ -39,13 +39,12 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
     tx.announce("preference", [rows[0][0] if rows else number])
 
 
-def erase_preferences(tx: Transaction, where: str, bound: Mapping[str, Any]) -> int:
-    """Erase the preferences for which a condition of ours holds; return how many."""
-    rows = tx.execute(f"select id, owner from preferences where {where}", bound)  # noqa: S608 - ours
-    tx.announce("preference", [number for number, _ in rows])
-    tx.executemany("delete from preferences where id = ?", [(number,) for number, _ in rows])
-    drop_unused(tx, (owner for _, owner in rows))
-    return len(rows)
+def erase_preferences(tx: Transaction, where: str, bound: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Erase the preferences for which a condition of ours holds; return their scopes and keys."""
+    rows = tx.execute(f"delete from preferences where {where} returning id, owner, scope, key", bound)  # noqa: S608 - ours
+    tx.announce("preference", [row[0] for row in rows])
+    drop_unused(tx, (row[1] for row in rows))
+    return [(scope, key) for _, _, scope, key in rows]
 
 
 def read_preferences(

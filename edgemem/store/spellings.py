@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.errors import InvalidInputError
+from edgemem.records import BlockLine
 from edgemem.scopes import (
     checked_scope,
     is_known_form,
@@ -59,6 +60,12 @@ _STATEMENTS = f"""
   order by recorded, id
 """  # noqa: S608 - our own constant
 """Without what the first version of a key says of all other times: that nothing was known."""
+
+_SHOWN = {
+    "select shown, session_id, n from turns where shown is not null": "update turns set shown = ? where session_id = ? and n = ?",
+    "select carried, id from epochs where carried is not null": "update epochs set carried = ? where id = ?",
+}
+"""How what blocks and heads showed is read, and how it is written."""
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -194,12 +201,19 @@ def _move(tx: Transaction, old: str, new: str) -> None:
         _as_meant(tx, gone, LEVELS.index(level), owner, old)
         join_keys(tx, ensure_key(tx, new, key), gone)
     _move_preferences(tx, old, new, LEVELS.index(level), owner)
-    written, spelled = (as_text(as_text(scope))[1:-1] for scope in (old, new))
-    for table, column in (("turns", "shown"), ("epochs", "carried")):
-        tx.execute(
-            f"update {table} set {column} = replace({column}, :old, :new) where instr({column}, :old)",  # noqa: S608 - ours
-            {"old": written, "new": spelled},
-        )
+    for read, write in _SHOWN.items():
+        for entries, *row in tx.execute(read):
+            moved = as_text([_moved(entry, old, new) for entry in msgspec.json.decode(entries)])
+            if moved != entries:
+                tx.execute(write, (moved, *row))
+
+
+def _moved(entry: str, old: str, new: str) -> str:
+    """Return the entry of a line that was shown with another scope."""
+    line = BlockLine.of(entry)
+    pairs = {"fact": line.fact, "preference": line.preference}
+    of = {name: (new, pair[1]) for name, pair in pairs.items() if pair is not None and pair[0] == old}
+    return msgspec.structs.replace(line, **of).entry if of else entry
 
 
 def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: str) -> None:

@@ -18,7 +18,6 @@ from edgemem.cli.stats import Metric, render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.registry import HookFailure
 from edgemem.loop.loop import AgentLoop
-from edgemem.memory.stats import gather
 
 DAY = 86400.0
 
@@ -83,7 +82,7 @@ def home(tmp_path: Path) -> Path:
 def test_it_counts_everything(home: Path) -> None:
     """Facts by key and by version, and all else that is remembered."""
     with edgemem.open(home, worker=False) as memory:
-        found = gather(memory)
+        found = memory.diagnostics.stats()
     singles = dict.fromkeys(("preferences", "episodes", "sessions", "turns", "epochs"), 1)
     assert found.counts == {"facts": 2, "fact_versions": 3, "messages": 2, "notes": 2, **singles}
     assert found.disk_bytes["truth"] > 10_000
@@ -95,19 +94,19 @@ def test_it_counts_everything(home: Path) -> None:
 def test_growth_and_lag_follow_the_clock(tmp_path: Path, hand: HandClock) -> None:
     """Growth is that of the last week, at least over a day; lag is the age of the oldest row that waits."""
     with edgemem.open(tmp_path, clock=hand.clock, worker=False) as memory:
-        assert gather(memory).lag_s == 0.0
+        assert memory.diagnostics.stats().lag_s == 0.0
         for _ in range(4):
             memory.store.add_fact(f"key.{hand.wall:.0f}", "x")
             hand.advance(60.0)
-        young = gather(memory)
+        young = memory.diagnostics.stats()
         assert young.lag_s == pytest.approx(240.0, abs=1.0)
         assert young.waiting["text"] == 8  # each key begins with the nothing before it
         assert young.per_day["fact_rows"] == 8.0
         memory.idle(10.0)
-        assert gather(memory).lag_s == 0.0
+        assert memory.diagnostics.stats().lag_s == 0.0
         hand.advance(30 * DAY)
         memory.store.add_fact("key.late", "x")
-        old = gather(memory)
+        old = memory.diagnostics.stats()
         assert old.per_day["fact_rows"] == pytest.approx(2 / 7, abs=0.01)
         assert 0 < old.per_day["bytes"] < young.per_day["bytes"]
 
@@ -115,7 +114,9 @@ def test_growth_and_lag_follow_the_clock(tmp_path: Path, hand: HandClock) -> Non
 def test_no_word_of_what_is_remembered_is_shown(home: Path) -> None:
     """Neither the table nor JSON nor the Prometheus file holds what was said, by whom, or under which key."""
     with edgemem.open(home, worker=False) as memory:
-        memory.failures.note(HookFailure("MyHook", "before_llm", 1, "ValueError: my secret is safe"))
+        memory.diagnostics.failures.note(
+            HookFailure("MyHook", "before_llm", 1, "ValueError: my secret is safe")
+        )
     file, before = home / "edgemem.prom", (home / "db" / "memory.db").read_bytes()
     shown = [
         run("stats", "--home", home).stdout,
@@ -140,7 +141,7 @@ def test_prometheus_reads_the_file(home: Path) -> None:
     assert found["edgemem_records", (("home", str(home)), ("kind", "facts"))] == 2
     assert found["edgemem_last_turn_tokens", (("home", str(home)), ("kind", "block"))] >= 0
     with edgemem.open(home, worker=False) as memory:
-        turn = memory.figures.read()
+        turn = memory.diagnostics.figures.read()
     assert turn is not None
     assert found["edgemem_last_turn_seconds", (("home", str(home)), ("stage", "hooks"))] == pytest.approx(
         turn.hooks_ms / 1e3

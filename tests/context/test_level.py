@@ -152,7 +152,7 @@ def test_what_the_model_hands_to_a_tool_counts(tmp_path: Path) -> None:
         robot.hear(PIN, "I'll keep it.", private=True)
         robot.hear("Write it down.", ToolCall("note", {"text": "PIN 4711"}), "It says 4711.")
         assert robot.levels()[1] == MINE
-        assert robot.memory.database.query("select level, owner from episodes") == [(2, "alice")]
+        assert robot.memory.diagnostics.database.query("select level, owner from episodes") == [(2, "alice")]
 
 
 def test_a_fact_that_repeats_a_private_text_is_as_private(robot: Robot) -> None:
@@ -180,7 +180,7 @@ def test_the_reply_is_as_private_before_it_is_spoken(robot: Robot) -> None:
     robot.hear(PIN, "I'll keep it.", private=True)
     robot.model.answers = [Reply("It is 4711.")]
     robot.loop.prepare("What was it again?", speaker="alice")
-    robot.memory.database.flush()
+    robot.memory.diagnostics.database.flush()
     assert robot.levels()[1] == MINE
 
 

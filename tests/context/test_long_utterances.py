@@ -64,7 +64,7 @@ def test_what_is_longer_is_cut_and_says_so(memory: Memory) -> None:
     assert loop.run("And now?").reply == "Fine."
     assert loop.hooks.failures() == []
     memory.idle(60)
-    assert memory.diagnostics.idle_failures() == []
+    assert memory.diagnostics.upkeep.failures() == []
     first, _ = memory.sessions.journal.read_turns("s")
     kept = first.messages[0].content or ""
     assert len(kept.encode()) <= BOUND
@@ -97,7 +97,7 @@ def test_a_loop_that_keeps_all_of_it_is_understood(memory: Memory, keeps_view: b
         ctx.session.messages.append({"role": "assistant", "content": "Fine."})
         hooks.fire("on_run_end", ctx, AgentResult("Fine.", 1))
     assert hooks.failures() == []
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     turns = memory.sessions.journal.read_turns("s")
     said = [turn.messages[0].content or "" for turn in turns]
     assert [text.endswith(MARK) for text in said] == [True, False, True, False]
@@ -116,7 +116,7 @@ def test_the_bound_is_kept_to_the_byte(tmp_path: Path, monkeypatch: pytest.Monke
         with opened(home, "[context]\nwindow_tokens = 90000\n") as memory:
             loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="s"))
             loop.run("語" * length)
-            memory.database.flush()
+            memory.diagnostics.database.flush()
             (turn,) = memory.sessions.journal.read_turns("s")
             kept = turn.messages[0].content or ""
         if 3 * length > bound:

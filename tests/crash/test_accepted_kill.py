@@ -28,7 +28,7 @@ from test_accepted_kill import Robot
 from talking import OwnLoop
 
 def stands():
-    memory.database.flush()  # what was queued for the writer thread is done
+    memory.diagnostics.database.flush()  # what was queued for the writer thread is done
     print("stands", flush=True)
     sys.stdin.readline()
 
@@ -179,7 +179,7 @@ def test_a_kill_behind_an_abort(tmp_path: Path, body: str) -> None:
     with edgemem.open(home, worker=False) as memory:
         Robot(memory).loop.run("Hello?", speaker="anna")
         assert [said for *_, said in turns(memory)] == [["Hello?", "Fine."]]
-        memory.database.checkpoint()
+        memory.diagnostics.database.checkpoint()
         assert b"zebra" not in b"".join(path.read_bytes() for path in (home / "db").iterdir())
 
 

@@ -74,7 +74,7 @@ with open_home(home, worker=step == "random") as memory:
             time.sleep(0.003)
             continue
         memory.idle(60)
-        found = memory.database.query("select count(*) from epochs")[0][0]
+        found = memory.diagnostics.database.query("select count(*) from epochs")[0][0]
         if found > max(epochs, 1):
             hold("written")
         epochs = found
@@ -152,7 +152,7 @@ def check_resumed(home: Path, before: dict[str, list[tuple[Any, ...]]], told: st
     """
     turns, began, shown = json.loads(told)
     with open_home(home) as memory:
-        assert memory.database.quick_check() == []
+        assert memory.diagnostics.database.quick_check() == []
         journal = memory.sessions.journal
         epoch = journal.latest_epoch("kitchen")
         assert epoch is not None

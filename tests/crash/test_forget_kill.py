@@ -96,11 +96,11 @@ FORGET = {
     "fact": lambda memory: memory.forget("gate.code", scope="household"),
     "tool": lambda memory: told(memory, "Forget the gate code.", "Yes."),
     "command": lambda memory: by_command(memory, "gate.code"),
-    "session": lambda memory: memory.forget_session("hall"),
-    "person": lambda memory: memory.forget_person("Ann"),
+    "session": lambda memory: memory.forget(session="hall"),
+    "person": lambda memory: memory.forget(person="Ann"),
     "preference": lambda memory: memory.store.forget_preference("gate.code"),
     "store": lambda memory: memory.store.forget_fact("gate.code", scope="household"),
-    "episode": lambda memory: memory.forget_episode(memory.store.recent_episodes()[-1].id),
+    "episode": lambda memory: memory.forget(episode=memory.store.recent_episodes()[-1].id),
 }
 
 
@@ -148,8 +148,8 @@ def make_template(home: Path, how: str) -> None:
             assert memory.idle(30)
             told(memory, "What is the gate code?")
         assert memory.idle(30)
-        memory.backups.make()
-        header = StateHeader("whole", {}, [1], b"", 0, memory.clock.now(), len(WORD))
+        memory.diagnostics.backups.make()
+        header = StateHeader("whole", {}, [1], b"", 0, memory.diagnostics.clock.now(), len(WORD))
         write_state(home / "db" / "state-robot.bin", header, WORD.encode(), still_wanted=lambda: True)
         assert is_there(memory, how)
     held = {"memory.db", "index.db", "state-robot.bin"}
@@ -232,7 +232,7 @@ def test_kills_inside_forgets_leave_all_or_nothing(tmp_path: Path) -> None:
         if reader is not None:
             reader.join()
         with edgemem.open(home, worker=False) as memory:
-            assert memory.idle(60), (case, how, memory.erasing())
+            assert memory.idle(60), (case, how, memory.diagnostics.eraser.pending())
             gone = not is_there(memory, how)
             assert gone or not done, (case, how)
             if gone:
@@ -242,7 +242,7 @@ def test_kills_inside_forgets_leave_all_or_nothing(tmp_path: Path) -> None:
                 assert "memory.db" in files_with(home, STEM), (case, how)
                 assert recalled(memory), (case, how)
             assert memory.store.get_fact("bell", scope="household") == "iron"
-            assert not memory.database.quick_check()
+            assert not memory.diagnostics.database.quick_check()
             committed, acknowledged, cut = committed + gone, acknowledged + done, cut + (gone and not done)
         shutil.rmtree(home)
     sys.stdout.write(

@@ -44,7 +44,7 @@ def robot(memory: Memory, *replies: Reply, **rest: Any) -> AgentLoop:
 
 
 def newest(memory: Memory) -> Any:
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     return memory.sessions.journal.read_turns("kitchen")[-1]
 
 
@@ -305,7 +305,7 @@ class OwnLoop:
 
 def replies(memory: Memory) -> list[tuple[Any, ...]]:
     """Return what is stored of the replies of all turns, oldest first."""
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     with closing(sqlite3.connect(f"file:{memory.home}/db/memory.db?mode=ro", uri=True)) as plain:
         return plain.execute(
             "select content, unheard from messages where role = 'assistant' order by id"

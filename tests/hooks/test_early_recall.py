@@ -37,7 +37,7 @@ class Talk:
         """Hear a sentence grow, and wait until the newest text has been recalled for."""
         for text in texts:
             self.loop.partial(text, **who)
-        until(lambda: self.memory.prefetch.idle)
+        until(lambda: self.memory.diagnostics.prefetch.idle)
 
     def ask(self, text: str = QUESTION, **who: Any) -> tuple[str, str]:
         """Return how recall was found at the end of a sentence, and what memory put before the model; nothing is kept."""
@@ -63,7 +63,7 @@ def opened(home: Path, **how: Any) -> Memory:
     """Open a home in which nothing happens by itself, and each partial begins a recall."""
     how = {"profile": Profile(), "embedder": HashEmbedder(), "worker": False, **how}
     memory = edgemem.open(home, **how)
-    memory.prefetch.settle_s = 0.0
+    memory.diagnostics.prefetch.settle_s = 0.0
     return memory
 
 
@@ -84,11 +84,11 @@ def test_what_was_found_while_somebody_spoke_is_used(memory: Memory) -> None:
     assert "boat.colour: green" in whole[1]
     talk.loop.speech_start()
     talk.hear("What is the", "What is the colour of", QUESTION)
-    embedded = len(memory.embedder.embedded)  # type: ignore[union-attr]
-    newest = memory.last_recall()
+    embedded = len(memory.diagnostics.embedder.embedded)  # type: ignore[union-attr]
+    newest = memory.diagnostics.search.last
     assert talk.ask() == ("ready", whole[1])
-    assert len(memory.embedder.embedded) == embedded  # type: ignore[union-attr]
-    assert memory.last_recall() is newest
+    assert len(memory.diagnostics.embedder.embedded) == embedded  # type: ignore[union-attr]
+    assert memory.diagnostics.search.last is newest
     talk.check()
 
 
@@ -97,7 +97,7 @@ def forget(memory: Memory) -> None:
 
 
 def forget_person(memory: Memory) -> None:
-    memory.forget_person("alice")
+    memory.forget(person="alice")
 
 
 def other_process(memory: Memory) -> None:
@@ -162,7 +162,7 @@ def test_what_is_no_sentence_is_left_alone(memory: Memory, text: Any) -> None:
     """Nothing, noise, a text of megabytes and things that are no text fail nowhere and start nothing."""
     talk = Talk(memory)
     talk.loop.partial(text)
-    assert memory.prefetch.counts.begun == 0
+    assert memory.diagnostics.prefetch.counts.begun == 0
     assert talk.ask()[0] in ("unheard", "missed")
     talk.check()
 
@@ -205,7 +205,7 @@ def test_a_sentence_without_a_turn_leaves_no_trace(memory: Memory) -> None:
     assert talk.ask("Perhaps the zeppelin")[0] == "unheard"
     talk.hear("Perhaps the zeppelin")
     memory.idle(20)
-    memory.database.checkpoint()
+    memory.diagnostics.database.checkpoint()
     for path in memory.home.rglob("*"):
         assert not path.is_file() or b"zeppelin" not in path.read_bytes()
 
@@ -285,7 +285,7 @@ def test_a_recall_that_runs_is_waited_for(tmp_path: Path) -> None:
         assert embedder.asked.wait(20)
         threading.Timer(0.05, embedder.go.set).start()
         outcome, block = talk.ask()
-        assert (outcome, memory.prefetch.counts.begun) == ("waited", 1)
+        assert (outcome, memory.diagnostics.prefetch.counts.begun) == ("waited", 1)
         assert "green" in block
 
 
@@ -325,7 +325,7 @@ def test_it_closes_with_the_memory(tmp_path: Path) -> None:
     threading.Timer(0.05, embedder.go.set).start()
     memory.close()
     memory.close()
-    memory.prefetch.close()
+    memory.diagnostics.prefetch.close()
     talk.loop.speech_start()
     talk.loop.partial("What is the colour")
     assert not [each for each in threading.enumerate() if each.name == "edgemem-prefetch"]

@@ -104,7 +104,7 @@ class Account:
         self.ears.speaker, self.model.said = "alice", []
         self.agent.run("the last", self.ctx)
         self.turns.append(("alice", "complete", ["the last"], ["ok"]))
-        self.memory.database.flush()
+        self.memory.diagnostics.database.flush()
         stored = [
             (
                 turn.heard.speaker if turn.heard else None,

@@ -121,7 +121,7 @@ def test_a_barge_in_is_told_as_text_or_times(memory: Memory, told: Any, heard: s
     assert agent.ctx.session.messages[-1]["content"] == "one two three four"
     ears.interrupt(**told) if isinstance(told, dict) else ears.interrupt(*told)
     assert agent.ctx.session.messages[-1]["content"] == heard
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     (turn,) = memory.sessions.journal.read_turns("kitchen")
     assert turn.messages[-1].content == heard
     agent.run("why did you stop?")
@@ -188,7 +188,7 @@ def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
 
     def hear(text: str) -> None:
         ears.partial(text)
-        while not memory.prefetch.idle:
+        while not memory.diagnostics.prefetch.idle:
             threading.Event().wait(0.001)
 
     ears.speech_start()
@@ -204,7 +204,7 @@ def test_what_is_half_heard_is_recalled_for(memory: Memory) -> None:
     agent.run("Who owns it?")
     hear("And who painted it?")
     agent.run("And who painted it?")
-    assert (memory.prefetch.counts.turns, memory.prefetch.counts.ready) == (2, 2)
+    assert (memory.diagnostics.prefetch.counts.turns, memory.diagnostics.prefetch.counts.ready) == (2, 2)
     assert ears.failures() == []
 
 
@@ -294,7 +294,7 @@ def attached(way: str, agent: Any, ctx: Any, memory: Memory, **how: Any) -> Any:
 
 def stored(memory: Memory) -> list[tuple[str | None, str, list[tuple[str, str | None]]]]:
     """Return the stored turns: who spoke, how it ended, and what was said."""
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     return [
         (
             turn.heard.speaker if turn.heard else None,
@@ -440,7 +440,7 @@ def test_a_turn_is_its_speakers_alone_while_a_tool_runs(memory: Memory, way: str
     """What the tool will tell is not known yet, also where the model wrote its call as text; the end tells."""
 
     def levels() -> list[tuple[str, str | None]]:
-        memory.database.flush()
+        memory.diagnostics.database.flush()
         return [(turn.level, turn.owner) for turn in memory.sessions.journal.read_turns("kitchen")]
 
     seen = []

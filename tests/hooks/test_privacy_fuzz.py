@@ -215,7 +215,7 @@ class House:
                 failures = [failure.message for failure in loop.hooks.failures()]
                 # A turn whose model failed while it was prepared is left open.
                 assert [text for text in failures if "The turn before" not in text] == []
-        assert self.memory.diagnostics.idle_failures() == []
+        assert self.memory.diagnostics.upkeep.failures() == []
         self.memory.close()
 
     def __enter__(self) -> House:
@@ -336,7 +336,9 @@ class House:
         speaker = dice.choice([*PEOPLE, "Carol", ""])
         some = " ".join(dice.sample(list(oracle.closings), min(8, len(oracle.closings))))
         query = f"{some} roses thing{dice.randrange(30)}"
-        options: dict[str, Any] = dice.choice([{}, {"include_past": True}, {"known_at": memory.clock.now()}])
+        options: dict[str, Any] = dice.choice(
+            [{}, {"include_past": True}, {"known_at": memory.diagnostics.clock.now()}]
+        )
         for item in memory.recall(query, speaker=speaker, k=30, **options):
             oracle.check("recall", told(item), speaker)
         for found in memory.recall_sessions(query, speaker=speaker):
@@ -347,7 +349,7 @@ class House:
             str(episode.payload) for episode in memory.store.recent_episodes(20, reader=Reader(speaker))
         ]
         oracle.check("store", "\n".join(facts), speaker)
-        rows = memory.database.query("select summary, carried from epochs")
+        rows = memory.diagnostics.database.query("select summary, carried from epochs")
         oracle.check("epochs", str(rows), PEOPLE[0], PEOPLE[1:])
         if dice.random() < 0.1:
             person = dice.choice(PEOPLE)
@@ -373,7 +375,7 @@ def test_nobody_is_told_what_is_not_for_them(
         for _ in range(cases(STEPS)):
             house.step()
         house.look()
-        ((turns, epochs),) = house.memory.database.query(
+        ((turns, epochs),) = house.memory.diagnostics.database.query(
             "select (select count(*) from turns), (select count(*) from epochs)"
         )
         record_property("prompts", house.parrot.prompts)

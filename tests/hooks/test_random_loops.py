@@ -266,7 +266,7 @@ class Talk:
                 self.edited = True
             if self.unseen:
                 self.words[self.unseen].sure = False
-            self.memory.database.flush()  # as a process that ends
+            self.memory.diagnostics.database.flush()  # as a process that ends
             if self.json is not None or brought:
                 for mark in self.mine:
                     self.words[mark].sure = False  # what was left open is not in a JSON file yet
@@ -321,7 +321,7 @@ def test_each_word_stays_its_speakers(memory: Memory, caplog: pytest.LogCaptureF
             talk.turn()
         talks.append(talk)
         if len(talks) == 50 or case + 1 == cases(10_000):
-            memory.database.flush()
+            memory.diagnostics.database.flush()
             for each in talks:
                 each.close()
             talks.clear()

@@ -63,7 +63,7 @@ def test_a_changed_setting_reaches_its_hook(
         registry.fire(ON_RUN_START, ctx, {"task": "Hello."})
         assert look(hooks, ctx) != value
         changed = msgspec.structs.replace(getattr(profile, section), **{key: value})
-        memory.settings.now = msgspec.structs.replace(profile, **{section: changed})
+        memory.diagnostics.settings.now = msgspec.structs.replace(profile, **{section: changed})
         registry.fire(ON_RUN_START, ctx, {"task": "Hello again."})
         assert look(hooks, ctx) == value
         assert not registry.failures()
@@ -134,7 +134,7 @@ def test_who_is_forgotten_is_forgotten_in_the_audit_log(tmp_path: Path) -> None:
         loop = robot(memory, Caller("look"), lambda: "a cup")
         loop.run("Look.", speaker="ann")
         loop.run("Look.", speaker="bo")
-        memory.forget_person("ann")
+        memory.forget(person="ann")
         assert {line["speaker"] for line in audit(tmp_path)} == {"bo"}
         loop.run("Look.", speaker="cy")
     assert {line["speaker"] for line in audit(tmp_path)} == {"bo", "cy"}

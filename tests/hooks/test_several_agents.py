@@ -94,7 +94,7 @@ def test_two_agents_in_two_threads_never_mix(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        memory.database.flush()
+        memory.diagnostics.database.flush()
         for loop, other in ((loops[0], "attic"), (loops[1], "hall")):
             assert loop.hooks.failures() == []
             said = [str(message) for message in loop.session.messages]
@@ -105,7 +105,7 @@ def test_two_agents_in_two_threads_never_mix(tmp_path: Path) -> None:
             handed = loop.model.handed  # type: ignore[attr-defined]
             assert all(after[: len(before)] == before for before, after in pairwise(handed))
         assert len(memory.store.facts()) == 30
-        assert memory.diagnostics.idle_failures() == []
+        assert memory.diagnostics.upkeep.failures() == []
 
 
 def test_what_one_is_told_the_other_knows_in_its_next_turn(memory: Memory) -> None:

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.llama.template.chat_template import CHATML, ChatTemplate
 from edgemem.llama.template.limits import SILENCE, TemplateLimits
-from edgemem.records import Epoch, Message
+from edgemem.records import BlockLine, Epoch, Message
 
 SYSTEM: Message = {"role": "system", "content": "Be a kind robot."}
 NAMES = ("lamp", "door")

@@ -131,19 +131,19 @@ def test_forgetting_takes_the_text_along(memory: Memory) -> None:
     kept = "select count(*) from tool_outputs"
     Robot(memory, session="a").turn(READ)
     Robot(memory, session="b").turn(READ, speaker="bob")
-    assert memory.database.query(kept) == [(2,)]
-    memory.forget_person("bob")
-    assert memory.database.query(kept) == [(1,)]
-    memory.forget_session("a")
-    assert memory.database.query(kept) == [(0,)]
+    assert memory.diagnostics.database.query(kept) == [(2,)]
+    memory.forget(person="bob")
+    assert memory.diagnostics.database.query(kept) == [(1,)]
+    memory.forget(session="a")
+    assert memory.diagnostics.database.query(kept) == [(0,)]
     robot = Robot(memory, session="c")
     robot.model.answers = [Reply("", (READ,))]
     robot.loop.prepare("look it up", speaker="alice")
     robot.loop.abort()
     robot.turn()
-    assert memory.database.query(kept) == [(0,)]
-    memory.database.checkpoint()
-    assert b"line 999 of the log" not in memory.database.path.read_bytes()
+    assert memory.diagnostics.database.query(kept) == [(0,)]
+    memory.diagnostics.database.checkpoint()
+    assert b"line 999 of the log" not in memory.diagnostics.database.path.read_bytes()
 
 
 def test_all_texts_together_stay_within_the_bound(memory: Memory) -> None:
@@ -153,9 +153,11 @@ def test_all_texts_together_stay_within_the_bound(memory: Memory) -> None:
     for n in range(12):
         robot.text = f"{n} {PAGES}"
         pointers.append(pointer_in(robot.told(READ)[0]))
-    total = memory.database.query("select sum(length(cast(content as blob))), sum(bytes) from tool_outputs")
+    total = memory.diagnostics.database.query(
+        "select sum(length(cast(content as blob))), sum(bytes) from tool_outputs"
+    )
     assert total[0][0] == total[0][1] <= 200_000
-    found = [read_output(memory.database, pointer, length=10) is not None for pointer in pointers]
+    found = [read_output(memory.diagnostics.database, pointer, length=10) is not None for pointer in pointers]
     assert found == sorted(found)
     assert 0 < sum(found) < 12
     robot.text = PAGES * 10

@@ -120,7 +120,7 @@ def test_no_word_that_was_said_stored_or_shown_is_logged(
         memory.store.add_fact(key, value)
         loop = AgentLoop(Model(otherwise=reply), hooks=memory.hooks(session_id=session, speaker=who))
         loop.run(f"{said} {key}?", heard=Heard(speaker=who, room=said))
-        kept = memory.figures
+        kept = memory.diagnostics.figures
     text = lines.records[0].getMessage()
     for name, figure in json.loads(text).items():
         assert name in TurnFigures.__struct_fields__

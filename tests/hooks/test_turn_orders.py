@@ -156,7 +156,7 @@ class House:
 
     def check(self) -> None:
         """Look for what was dropped in every table, and empty the sessions, so that recall stays the same."""
-        database = self.memory.database
+        database = self.memory.diagnostics.database
         database.flush()
         tables = [name for (name,) in database.query("select name from sqlite_master where type = 'table'")]
         held = repr([database.query(f"select * from {table}") for table in tables])

@@ -32,7 +32,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 def stored(memory: Memory, reader: Reader | None = None) -> list[Turn]:
     """Return the turns of the session."""
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     return memory.sessions.journal.read_turns("kitchen", reader=reader)
 
 
@@ -88,7 +88,7 @@ def test_an_answer_that_was_spoken_is_kept_though_its_loop_tells_no_end(memory: 
     loop = OwnLoop(memory.hooks(session_id="kitchen"))
     loop.fail("Hello.", "anna")
     loop.hooks.fire(AFTER_LLM, loop.ctx, {"content": "Good day.", "tool_calls": [], "hop": 0})
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     assert [(turn.state, words(turn)) for turn in stored(memory)] == [("open", ["Hello.", "Good day."])]
 
 

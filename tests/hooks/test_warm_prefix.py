@@ -299,7 +299,7 @@ def test_a_closed_model_stops_no_other_session(file: Path, tmp_path: Path) -> No
         assert not closed.hook.work(stop=never)
         assert closed.hook.prepared is None
         memory.idle(IDLE_S)
-        assert not memory.diagnostics.idle_failures()
+        assert not memory.diagnostics.upkeep.failures()
         assert open_one.hook.prepared is not None
 
 
@@ -309,14 +309,14 @@ def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
     home = tmp_path / "home"
     with open_home(home, worker=True) as memory, opened(file) as chat:
         kitchen = Kitchen(memory, chat)
-        worker = memory.upkeep
+        worker = memory.diagnostics.upkeep
         worker.hold(kitchen)
         kitchen.until_prepared()
         worker.release(kitchen)
         while kitchen.prefix.tokens_read == 0:
             time.sleep(0.001)
         (chat if first == "chat" else memory).close()
-        assert memory.closed or not memory.diagnostics.idle_failures()
+        assert first == "memory" or not memory.diagnostics.upkeep.failures()
         with pytest.raises(ClosedError):
             (chat.ahead if first == "chat" else memory.check)()
         chat.close()
@@ -342,7 +342,7 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
             time.sleep(chance.uniform(0.0, 0.02))
             while len(epochs) % 2 == 0 and kitchen.hook.prepared is not None and kitchen.hook.warming.waits():
                 time.sleep(0.001)  # every other epoch has all the time that it needs
-        assert not memory.diagnostics.idle_failures()
+        assert not memory.diagnostics.upkeep.failures()
     assert len(epochs) > 2
     assert "high water, read ahead" in epochs
 

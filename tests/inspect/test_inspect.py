@@ -45,7 +45,7 @@ def look(
         speaker=speaker,
         look=lambda **who: memory.recall(said, k=20, asked=False, **who),
         k=memory.profile.recall.k,
-        recalled=memory.last_recall,
+        recalled=lambda: memory.diagnostics.search.last,
         **settings,
     )
 
@@ -154,7 +154,7 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
             told["Is the tea green, without sugar?"]
             == "before the model already: turn 0 of this conversation"
         )
-        memory.settings.now = msgspec.structs.replace(
+        memory.diagnostics.settings.now = msgspec.structs.replace(
             memory.profile, context=msgspec.structs.replace(memory.profile.context, block_tokens=16)
         )
         told = reasons(look(memory, "Does Ann's scratched red van have a flat tyre?", session="new"))

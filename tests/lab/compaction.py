@@ -241,10 +241,12 @@ def _beside(
             commits.append(beside.commit_ms - alone.commit_ms)
         one.check()
         other.check()
-        for failure in (*busy.diagnostics.idle_failures(), *still.diagnostics.idle_failures()):
+        for failure in (*busy.diagnostics.upkeep.failures(), *still.diagnostics.upkeep.failures()):
             raise AssertionError(f"idle work {failure.step} failed: {failure.message}")
         reasons = dict(
-            busy.database.query("select reason, count(*) from epochs where reason <> 'begin' group by reason")
+            busy.diagnostics.database.query(
+                "select reason, count(*) from epochs where reason <> 'begin' group by reason"
+            )
         )
     compactions = [tokens for tokens in reread if tokens]
     return {
@@ -288,7 +290,7 @@ def _random_model(folder: Path) -> Any:
 
 def _robot(memory: Memory, model: ChatModel | None = None) -> tuple[Robot, IdleWorker, ContextCompactionHook]:
     """Return a robot, the worker that yields to it, and what compacts its prompt."""
-    hooks = memory.hooks(session_id="now", tokenizer=memory.tokenizer, model=model)
+    hooks = memory.hooks(session_id="now", tokenizer=memory.diagnostics.tokenizer, model=model)
     (worker,) = [
         hook.upkeep for hook in hooks if isinstance(hook, UpkeepHook) and isinstance(hook.upkeep, IdleWorker)
     ]

@@ -91,7 +91,7 @@ class FactsTold:
 
     def store(self, memory: Memory) -> None:
         """Store them."""
-        memory.database.write(self._store)
+        memory.diagnostics.database.write(self._store)
 
     def _store(self, tx: Transaction) -> None:
         for one in self._stored:

@@ -20,6 +20,7 @@ from edgemem.config import Profile
 from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.model import LinearModel
 from edgemem.recall.rank.replacing import PAIR_FEATURES, Replacing, compared
+from edgemem.records import Reader
 from lab.fit_facts import asked_of_facts, fact_section, learnt_facts
 from lab.judged import homes, told_home
 from lab.learning import REPLACED, calibrated, learnt, weights_of
@@ -210,7 +211,9 @@ def _asked(
         for one in case.asked:
             if one.category != ADVERSARIAL and (one.evidence or one.category in LEFT_OUT):
                 here.clock.at = one.at
-                names, messages = here.memory.diagnostics.messages_of(one.text, speaker=one.asker)
+                names, messages = here.memory.diagnostics.search.messages_of(
+                    one.text, reader=None if one.asker is None else Reader(one.asker)
+                )
                 ids = [here.ids.get(name, "") for name in names]
                 others = np_isin(ids, versions.get(one.evidence, ()))
                 yield Asked(one.category, messages, np_isin(ids, one.evidence), others, len(one.evidence))
@@ -231,7 +234,7 @@ def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
             asked += [(one.asker, one.question, [one.new], one.old) for one in spoken.replaced]
             asked += [(one.asker, one.past, [one.old], one.new) for one in spoken.replaced if one.past]
             for asker, text, evidence, other in asked:
-                names, messages = memory.diagnostics.messages_of(text, speaker=asker)
+                names, messages = memory.diagnostics.search.messages_of(text, reader=Reader(asker))
                 ids = [keys.get(name) for name in names]
                 right, others = np_isin(ids, evidence), np_isin(ids, [other])
                 yield Asked(language, messages, right, others, len(evidence))

@@ -15,6 +15,7 @@ from edgemem.config import Profile
 from edgemem.recall.rank.features import FACT_FEATURES, MEANING
 from edgemem.recall.rank.gate import SLOWLY
 from edgemem.recall.rank.model import FactModel, FactModels
+from edgemem.records import Reader
 from lab.facts_told import AT_A_TIME, ON_A_DATE, FactsTold
 from lab.learning import logistic
 from lab.recall_asking import READER
@@ -75,7 +76,7 @@ def _asked(here: Filled, told: FactsTold) -> Iterator[FactsAsked]:
         import numpy as np
 
         here.clock.at = max(now, at)
-        names, features = here.memory.diagnostics.fact_features_of(text, speaker=asker)
+        names, features = here.memory.diagnostics.search.fact_features_of(text, reader=Reader(asker))
         answers = np.array([right is not None and values.get(name) == right for name in names], bool)
         return FactsAsked(features, answers, right is not None)
 
@@ -90,10 +91,10 @@ def _asked(here: Filled, told: FactsTold) -> Iterator[FactsAsked]:
 
 def _values(memory: Memory) -> dict[str, tuple[str, str]]:
     """Return key and value of each statement and preference, by `kind:id`."""
-    facts = memory.database.query(
+    facts = memory.diagnostics.database.query(
         "select f.id, k.key, f.value from facts f join fact_keys k on k.id = f.key_id where f.id = f.origin"
     )
-    preferences = memory.database.query("select id, key, value from preferences")
+    preferences = memory.diagnostics.database.query("select id, key, value from preferences")
     return {
         f"{kind}:{number}": (key, value)
         for kind, rows in (("fact", facts), ("preference", preferences))

@@ -19,6 +19,7 @@ from edgemem.bench.ground import scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
 from edgemem.recall.rank.gate import FITS, WANTS, Both, Direction, Gate, Vocabulary, Weighed
+from edgemem.records import Reader
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
 from lab.learning import logistic
@@ -165,7 +166,9 @@ def _of_weeks(seed: int, folder: Path, embedder: Embedder | None, cache: Path | 
 def _asked(memory: Memory, home: str, said: Sequence[tuple[str, str | None, str]]) -> Iterator[Sample]:
     of_kind = {"unanswerable": OF_UNANSWERED, "helped": OF_HELPED}
     for kind, who, text in said:
-        utterance, found = memory.diagnostics.best_of(text, speaker=who)
+        utterance, found = memory.diagnostics.search.best_of(
+            text, reader=None if who is None else Reader(who)
+        )
         weight = of_kind.get(kind, 1.0) * (OF_WEEKS if home == "en_weeks" else 1.0)
         yield Sample(home, kind, weight, utterance, found)
 

@@ -123,7 +123,7 @@ def _taken(home: Path, source: Path, old: EdgevoxHome) -> dict[str, Any]:
 
 def _import(memory: Memory, source: Path) -> tuple[float, EdgevoxReport]:
     started = perf_counter()
-    done = import_edgevox(memory.database, memory.sessions, memory.notes, EdgevoxMemory(source))
+    done = import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, EdgevoxMemory(source))
     return perf_counter() - started, done
 
 
@@ -216,14 +216,14 @@ def _near(recorded_at: float, given: float | None) -> bool:
 
 
 def _count(memory: Memory, what: str) -> int:
-    return int(memory.database.query(f"select count(*) from {what}")[0][0])
+    return int(memory.diagnostics.database.query(f"select count(*) from {what}")[0][0])
 
 
 def _digests(memory: Memory) -> dict[str, str]:
     """Return one digest of all rows for each table of the truth, and one for the notes."""
     found = {}
     for table in _TABLES:
-        rows = memory.database.query(f"select * from {table} order by 1, 2")
+        rows = memory.diagnostics.database.query(f"select * from {table} order by 1, 2")
         found[table] = hashlib.sha256(repr(rows).encode("utf-8", "backslashreplace")).hexdigest()
     found["notes"] = hashlib.sha256(memory.notes.read().encode()).hexdigest()
     return found

@@ -299,7 +299,7 @@ def tell(memory: Memory, clock: SetClock, spoken: Household) -> None:
         clock.at = NOW - days * _DAY_S
         heard = Heard(speaker=who, event_time=clock.at)
         turn = Turn(f"{days:.0f} days ago", n, (StoredMessage("user", text),), owner=who, heard=heard)
-        memory.database.write(partial(commit_turn, turn=turn))
+        memory.diagnostics.database.write(partial(commit_turn, turn=turn))
     clock.at = NOW
     _index(memory)
 
@@ -328,7 +328,7 @@ def told_home(
         said = {text: key for key, _, _, text in spoken.told}
         said |= {pair.old_text: pair.old for pair in spoken.replaced}
         said |= {pair.new_text: pair.new for pair in spoken.replaced}
-        rows = memory.database.query("select id, content from messages")
+        rows = memory.diagnostics.database.query("select id, content from messages")
         yield memory, {str(id_): said.get(text, "") for id_, text in rows}
 
 
@@ -376,7 +376,7 @@ def found_at_once(folder: Path, spoken: Household, embedder: Embedder | None) ->
     old, vectors = folder / "old", folder / "vectors.npz"
     filler = KeptVectors(NearlyReal(), vectors) if embedder is not None else None
     with opened(old, filler) as (memory, _):
-        store_turns(memory.database, OLD_TURNS)
+        store_turns(memory.diagnostics.database, OLD_TURNS)
         _index(memory)
     if filler is not None:
         filler.save()

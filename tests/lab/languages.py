@@ -152,8 +152,8 @@ def _ask(folder: Path, spoken: Household, profile: Profile, way: str) -> dict[st
     spent: list[float] = []
     with edgemem.open(folder, profile=profile, worker=False) as memory:
         _tell(memory, spoken)
-        if way != WORDS and memory.embedder is None:
-            raise InvalidInputError(memory.embedder_fault or f"{way} cannot be opened.")
+        if way != WORDS and memory.diagnostics.embedder is None:
+            raise InvalidInputError(next(row.detail for row in memory.check() if row.name == "embedder"))
         if not memory.idle(_IDLE_S):
             raise InvalidInputError("This machine does not get the index done in two minutes.")
         asked = spoken.asked + spoken.asked_freely
@@ -202,7 +202,7 @@ def _tell(memory: Memory, spoken: Household) -> None:
         turns.append(
             Turn(f"talk {session}", number, (StoredMessage("user", text),), heard=Heard(speaker=who))
         )
-    memory.database.write(partial(write, turns=turns))
+    memory.diagnostics.database.write(partial(write, turns=turns))
 
 
 def _place(session: str | None, turn: int | None) -> int:

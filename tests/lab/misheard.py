@@ -95,7 +95,7 @@ def _store(memory: Memory, told: Weeks, moment: list[float]) -> dict[tuple[str |
         moment[0] = max(moment[0], float(said.at))
         message = StoredMessage(said.role, said.text)
         turn = Turn(said.session, number, (message,), heard=Heard(speaker=said.speaker), level="household")
-        memory.database.submit(partial(commit_turn, turn=turn), durable=False)
+        memory.diagnostics.database.submit(partial(commit_turn, turn=turn), durable=False)
         ids[said.session, number] = said.id
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     return ids

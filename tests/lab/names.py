@@ -111,7 +111,7 @@ def fill(memory: Memory, names: Sequence[str]) -> dict[str, tuple[int, str]]:
         else:
             said = StoredMessage("user", f"I think {name} comes for the cello lesson on day {n}.")
             turn = Turn("all", n, (said,), heard=Heard(speaker="Zoltan"))
-            memory.database.write(partial(commit_turn, turn=turn))
+            memory.diagnostics.database.write(partial(commit_turn, turn=turn))
         found[name] = n, way
     return found
 

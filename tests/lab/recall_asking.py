@@ -173,7 +173,7 @@ class Turns:
         content = self._model.handed[-1]["content"]
         if not isinstance(content, str) or utterance not in content:
             raise InvalidInputError("The turn does not hold what was said; a hook has changed the utterance.")
-        return Block(content.replace(utterance, "", 1).strip(), self._memory.last_recall().late)
+        return Block(content.replace(utterance, "", 1).strip(), self._memory.diagnostics.search.last.late)
 
 
 def answer_words(answer: str, evidence: Collection[Said], question: str) -> set[str]:
@@ -263,7 +263,7 @@ class Asking:
         memory = self._here.memory
         begun = perf_counter()
         good = self._recall(asked, self._least, max(CUTS[0], memory.profile.recall.k))
-        ms, embed_ms = (perf_counter() - begun) * 1e3, memory.last_recall().embed_ms
+        ms, embed_ms = (perf_counter() - begun) * 1e3, memory.diagnostics.search.last.embed_ms
         scores: dict[str, float] = {}
         if asked.category not in LEFT_OUT:
             scores = self._scores(asked)

@@ -153,7 +153,7 @@ def filled(
         clock.at = case.said[0].at
         say(f"{case.name}: storing {len(case.said)} messages, indexing …")
         with opened() as memory:
-            if not memory.database.query("select 1 from turns limit 1"):
+            if not memory.diagnostics.database.query("select 1 from turns limit 1"):
                 _store(memory, clock, case.said)
             clock.at = max(one.at for one in case.said) + 1
             memory.idle(IDLE_S)
@@ -164,7 +164,7 @@ def filled(
     clock.at = max(one.at for one in case.said) + 1
     with opened() as memory:
         memory.idle(IDLE_S)
-        yield Filled(memory, clock, dict(_ids(memory, case.said)), memory.pending())
+        yield Filled(memory, clock, dict(_ids(memory, case.said)), memory.diagnostics.search.pending())
 
 
 def turns_of(said: Sequence[Said]) -> Iterator[list[Said]]:
@@ -194,7 +194,7 @@ def _store(memory: Memory, clock: SetClock, said: Sequence[Said]) -> None:
                 heard = Heard(speaker=turn[0].speaker, event_time=turn[0].at)
                 commit_turn(tx, Turn(name, n, messages, owner=turn[0].speaker, heard=heard))
 
-        memory.database.write(write)
+        memory.diagnostics.database.write(write)
 
 
 def _ids(memory: Memory, said: Sequence[Said]) -> Iterator[tuple[str, str]]:
@@ -202,7 +202,9 @@ def _ids(memory: Memory, said: Sequence[Said]) -> Iterator[tuple[str, str]]:
     for one in said:
         sessions.setdefault(one.session, []).append(one)
     for name, messages in sessions.items():
-        stored = [message for turn in read_turns(memory.database, name) for message in turn.messages]
+        stored = [
+            message for turn in read_turns(memory.diagnostics.database, name) for message in turn.messages
+        ]
         for message, one in zip(stored, messages, strict=True):
             yield str(message.id), one.id
 

@@ -81,7 +81,7 @@ def run(*, turns: int = 400, facts: int = 500, home: Path | None = None) -> dict
     with scratch(home) as folder:
         try:
             with edgemem.open(folder / "home", tokenizer=tokenizer, clock=ticking()) as memory:
-                store_facts(memory.database, stored)
+                store_facts(memory.diagnostics.database, stored)
                 memory.idle(IDLE_S)
                 robot = Robot(memory.hooks(), tools=[KEEP_PLAN])
                 say(f"{turns} turns …")

@@ -233,13 +233,14 @@ def _talk(
                 )
             )
             same.append(fresh.last.ids == chat.last.ids)
-        for failure in memory.diagnostics.idle_failures():
+        for failure in memory.diagnostics.upkeep.failures():
             raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
         figures: dict[str, Any] = {
             "read_more": max(robot.read_more),
             "same": sum(same) / len(same),
             "reasons": [
-                reason for (reason,) in memory.database.query("select reason from epochs order by id")
+                reason
+                for (reason,) in memory.diagnostics.database.query("select reason from epochs order by id")
             ][1:],
         }
         if timed is not None:

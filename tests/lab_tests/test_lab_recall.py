@@ -132,7 +132,7 @@ def test_home_holds_who_said_what_when(tmp_path: Path) -> None:
         assert found.event_time == case.said[2].at
         assert abs(found.recorded_at - case.said[2].at) < 1
         here.clock.at = case.asked[0].at
-        assert here.memory.clock.now() == case.asked[0].at
+        assert here.memory.diagnostics.clock.now() == case.asked[0].at
 
 
 # -- blocks --------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from edgemem.recall.text.analyse import language_in, terms
 waits = []
 for _ in range(2):
     with edgemem.open(sys.argv[1], worker=False) as memory:
-        waits.append(memory.pending()["text"])
+        waits.append(memory.diagnostics.search.pending()["text"])
         memory.idle(60)
 text = "aquest anell és amb els altres"
 print(json.dumps({"waits": waits, "yes": says_yes("endavant"), "language": language_in(text), "terms": terms(text)}))

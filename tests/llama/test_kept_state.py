@@ -24,6 +24,7 @@ from llama_cpp import Llama
 import edgemem
 from edgemem.hooks import load
 from edgemem.hooks.points import ON_RUN_END, AgentResult
+from edgemem.hooks.upkeep import KeepStateHook
 from edgemem.llama.backend import copy_out
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.state import KeptState, headers_in, read_state, write_state
@@ -297,7 +298,7 @@ def test_model_whose_memory_cannot_be_cut_is_left_alone(
 
     monkeypatch.setattr(llama_cpp, question, lambda _model: answer)
     with edgemem.open(home, worker=False) as memory, opened(file) as chat:
-        [hook] = memory.keep_state(chat)
+        (hook,) = [hook for hook in memory.hooks(model=chat) if isinstance(hook, KeepStateHook)]
         list(chat.stream(said(), max_tokens=2))
         hook(ON_RUN_END, None, AgentResult(""))
         assert row(memory).state == "warn"
@@ -312,8 +313,7 @@ from edgemem.loop.replies import ChatReplies
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop.loop import AgentLoop
 with edgemem.open(sys.argv[1], worker=False) as memory, LlamaChat(sys.argv[2], n_ctx=2048, threads=1) as chat:
-    hooks = [*memory.hooks(tokenizer=chat.tokenizer), *memory.keep_state(chat)]
-    loop = AgentLoop(ChatReplies(chat, max_tokens=4), hooks=hooks, instructions=sys.argv[3])
+    loop = AgentLoop(ChatReplies(chat, max_tokens=4), hooks=memory.hooks(model=chat), instructions=sys.argv[3])
     loop.run("Where is my cup?")
     print(chat.last.evaluated_tokens, flush=True)
     time.sleep(60)
@@ -384,9 +384,11 @@ def home(tmp_path: Path) -> Path:
 
 def robot(chat: LlamaChat, memory: Memory) -> AgentLoop:
     """Return a loop as `edgemem chat` makes it."""
-    hooks = [*memory.hooks(tokenizer=chat.tokenizer), *memory.keep_state(chat)]
     return AgentLoop(
-        ChatReplies(chat, max_tokens=4), hooks=hooks, instructions=INSTRUCTIONS, tools=memory.tools()
+        ChatReplies(chat, max_tokens=4),
+        hooks=memory.hooks(model=chat),
+        instructions=INSTRUCTIONS,
+        tools=memory.tools(),
     )
 
 
@@ -429,7 +431,7 @@ def test_forgetting_deletes_it(file: Path, home: Path) -> None:
         loop = robot(chat, memory)
         memory.store.add_fact("tea", "black")
         loop.run("Where is my cup?")
-        memory.diagnostics.kept_states()[0].wait()
+        memory.diagnostics.in_use.kept_states()[0].wait()
         assert headers_in(home / "db")
         with edgemem.open(home, worker=False) as other:
             assert other.forget("tea")
@@ -457,7 +459,7 @@ def test_no_conversation_is_kept_that_another_process_forgot_of(
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
         memory.store.add_fact("tea", "black")
         loop = robot(chat, memory)
-        (state,) = memory.diagnostics.kept_states()
+        (state,) = memory.diagnostics.in_use.kept_states()
         state.every_s = hours * 3600
         loop.run("Where is my cup?")
         state.wait()
@@ -500,9 +502,18 @@ def test_switched_off(file: Path, home: Path) -> None:
     assert headers_in(home / "db")
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[chat]\nkeep_state = "off"\n')
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
-        assert memory.keep_state(chat) == []
+        assert not [hook for hook in memory.hooks(model=chat) if isinstance(hook, KeepStateHook)]
         assert row(memory).detail == "switched off ([chat] keep_state)"
     assert not headers_in(home / "db")
+
+
+def test_a_model_of_two_sessions_has_one_state(file: Path, home: Path) -> None:
+    """Whichever session talks, what the model has evaluated is kept once."""
+    with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
+        sessions = [memory.hooks(session_id=name, model=chat) for name in ("hall", "kitchen")]
+        keeping = [hook.kept for hooks in sessions for hook in hooks if isinstance(hook, KeepStateHook)]
+        assert len(keeping) == 2
+        assert memory.diagnostics.in_use.kept_states() == keeping[:1] == keeping[1:]
 
 
 def test_disk_that_cannot_be_written(file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -529,7 +540,7 @@ def test_check_tells_of_a_damaged_file(file: Path, home: Path) -> None:
     [(path, _)] = headers_in(home / "db")
     path.write_bytes(path.read_bytes()[:-1])
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
-        memory.keep_state(chat)
+        memory.hooks(model=chat)
         told = row(memory)
         assert told.state == "warn"
         assert "damaged or cut short" in told.detail

@@ -128,7 +128,7 @@ def test_what_a_note_repeated_of_a_fact_is_forgotten_in_the_conversation(memory:
     """The call and its answer stand in the session; the file is the household's, and stays as people see it."""
     memory.store.add_fact("wifi", "tulip99", scope="household")
     outcome(memory, "Note the password.", write("Password is tulip99"), speaker="ann")
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     assert memory.forget("wifi", scope="household")
     (turn,) = memory.sessions.journal.read_turns("s")
     assert "tulip99" not in repr(turn.messages)

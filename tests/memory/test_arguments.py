@@ -108,7 +108,7 @@ def test_a_voice_that_comes_at_no_time_is_kept_without_one(memory: Memory, when:
     """A recogniser with a broken clock loses no turn: it counts as said when it was kept."""
     loop = AgentLoop(Model(), hooks=memory.hooks(session_id="s"))
     loop.run("hello", heard=Heard(speaker="ann", event_time=when))
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     (turn,) = memory.sessions.journal.read_turns("s")
     assert turn.heard is not None
     assert turn.heard.event_time is None

@@ -74,7 +74,7 @@ def turn(memory: Memory, text: str = "hello", *, calls: tuple[ToolCall, ...] = (
     loop = AgentLoop(Model(Reply("Fine.", calls), otherwise="Fine."), hooks=hooks, tools=[echo])
     reply = loop.run(text, **how).reply
     assert not loop.hooks.failures()
-    memory.database.flush()  # a turn waits for its commit a quarter of a second, and much text may take longer
+    memory.diagnostics.database.flush()  # a turn waits for its commit a quarter of a second, and much text may take longer
     return reply
 
 
@@ -104,7 +104,7 @@ def test_any_utterance_is_answered_and_kept(memory: Memory, text: str) -> None:
     )
     assert second.messages[0].content == "hello"
     assert memory.idle(10)
-    assert not memory.diagnostics.idle_failures()
+    assert not memory.diagnostics.upkeep.failures()
     assert sum('"record":"turn"' in line for line in memory.export()) == 2
     memory.recall(text)
 
@@ -122,7 +122,7 @@ def test_whatever_a_tool_gets_and_returns_the_turn_is_kept(memory: Memory, text:
     pointer = shown.startswith("… all of it: read_more ") and "\n" not in shown
     assert shown == whole or pointer or (len(shown) <= 4000 < len(whole) and shown.startswith(whole[:3000]))
     if shown != whole:
-        assert (whole,) in memory.database.query("select content from tool_outputs")
+        assert (whole,) in memory.diagnostics.database.query("select content from tool_outputs")
     assert len(memory.store.recent_episodes(5)) == 3
 
 
@@ -166,8 +166,8 @@ def test_a_fact_is_stored_or_refused_in_words(memory: Memory, text: str) -> None
         done_or_refused(attempt)
     assert memory.store.get_fact("tea") == "black"
     assert memory.idle(10)
-    assert not memory.diagnostics.idle_failures()
-    assert memory.database.quick_check() == []
+    assert not memory.diagnostics.upkeep.failures()
+    assert memory.diagnostics.database.quick_check() == []
     memory.store.render_for_prompt()
 
 

@@ -33,8 +33,8 @@ loop.run("before")
 memory.idle(5)
 if sys.argv[3] == "waiting":
     loop.prepare("prepared")
-    memory.database.flush()
-memory.database.flush()
+    memory.diagnostics.database.flush()
+memory.diagnostics.database.flush()
 memory.close() if sys.argv[3] == "closed" else None
 before = files()
 child = os.fork()
@@ -52,7 +52,7 @@ if sys.argv[3] != "closed":
     loop.run("after")
     assert memory.recall("after")
     said = [turn.messages[0].content for turn in memory.sessions.journal.read_turns("kitchen")]
-    print(said, memory.database.quick_check(), loop.hooks.failures())
+    print(said, memory.diagnostics.database.quick_check(), loop.hooks.failures())
     memory.close()
 """
 

@@ -119,4 +119,4 @@ def test_new_text_has_its_vector_after_two_seconds_of_silence(
             time.sleep(1)
             found = shown(memory, "When is the kitty's vet appointment?", f"asking {until}")
         assert "Friday" in found
-        assert memory.pending()["text"], "the index file has taken it in already"
+        assert memory.diagnostics.search.pending()["text"], "the index file has taken it in already"

@@ -157,8 +157,8 @@ def test_a_turn_aborts_what_is_embedded_and_it_is_embedded_later(tmp_path: Path)
         robot.check()
         assert embedder.given_way.is_set()
         assert memory.idle(30)
-        assert set(memory.pending().values()) == {0}
-        assert memory.diagnostics.idle_failures() == []
+        assert set(memory.diagnostics.search.pending().values()) == {0}
+        assert memory.diagnostics.upkeep.failures() == []
 
 
 def test_whoever_gives_no_time_waits_for_no_step() -> None:

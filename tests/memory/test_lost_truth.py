@@ -178,14 +178,14 @@ def test_without_a_good_backup_such_a_robot_begins_empty_and_says_so(
     with opened(home, restore="newest") as memory:
         assert memory.store.facts() == []
         assert "began empty" in losses(memory).detail
-        assert bool(memory.truth.aside()) == (lose is not delete)
+        assert bool(memory.diagnostics.truth.aside()) == (lose is not delete)
         memory.store.add_fact("tea", "mint")
         memory.idle(10)
         assert memory.recall("tea")[0].value == "mint"
     with opened(home) as memory:
         assert memory.store.get_fact("tea") == "mint"
         assert losses(memory).state == "warn"
-        memory.truth.acknowledge()
+        memory.diagnostics.truth.acknowledge()
         assert losses(memory).state == "ok"
 
 
@@ -287,7 +287,7 @@ def test_a_restore_that_is_cut_off_loses_nothing(home: Path, tmp_path: Path) -> 
             assert run("restore", "--home", copy).exit_code == 0
         with opened(copy) as memory:
             assert memory.store.get_fact("tea") == "black"
-            assert [path.read_bytes() for path in memory.truth.aside()] == [b"\0" * 5000]
+            assert [path.read_bytes() for path in memory.diagnostics.truth.aside()] == [b"\0" * 5000]
 
 
 def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
@@ -296,7 +296,7 @@ def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
         robot(
             f"""
             def run(minutes):
-                memory.database.enqueue(lambda: None).result()  # the turn is accepted
+                memory.diagnostics.database.enqueue(lambda: None).result()  # the turn is accepted
                 print("running", flush=True)
                 sys.stdin.readline()
                 return "set"
@@ -304,7 +304,7 @@ def killed_in_a_turn(home: Path, *, backed_up: bool) -> None:
             loop = loop_of(memory, run=run)
             loop.run("good morning")
             if {backed_up}:
-                memory.backups.make()
+                memory.diagnostics.backups.make()
             loop.run("a timer, zebra")
             """
         ),
@@ -339,7 +339,7 @@ def test_turns_that_wait_are_not_written_into_another_memory(tmp_path: Path, emp
     assert run("restore", "--empty" if empty else other, "--yes", "--home", home).exit_code == 0
     with opened(home) as memory:
         assert turns_of(memory) == []
-        assert any(b"zebra" in path.read_bytes() for path in memory.truth.aside())
+        assert any(b"zebra" in path.read_bytes() for path in memory.diagnostics.truth.aside())
 
 
 def test_what_is_replaced_is_put_aside_and_asked_for(home: Path, tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_what_is_replaced_is_put_aside_and_asked_for(home: Path, tmp_path: Path)
     assert run("restore", older, "--yes", "--home", home).exit_code == 0
     with opened(home) as memory:
         assert memory.store.get_fact("tea") == "green"
-        (aside,) = memory.truth.aside()
+        (aside,) = memory.diagnostics.truth.aside()
     with SQLiteMemoryStore(shutil.copy(aside, tmp_path / "seen.db")) as store:
         assert store.get_fact("tea") == "white"
 

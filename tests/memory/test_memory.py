@@ -134,7 +134,7 @@ def test_a_failing_memory_never_stops_a_reply(memory: Memory, caplog: pytest.Log
     hooks = HookRegistry(memory.hooks(session_id="kitchen", speaker="alice"))
     model = ScriptedModel()
     loop = AgentLoop(model, hooks=hooks, tools=[Tool("t", "", {}, lambda: 1)])
-    memory.database.close()
+    memory.diagnostics.database.close()
     model.expect(say("hello", "still here"))
     assert loop.run("hello").reply == "still here"
     assert hooks.failures()
@@ -144,7 +144,7 @@ def test_a_failing_recall_shows_nothing_private(memory: Memory, monkeypatch: pyt
     """When the hook that recalls fails, the listener's own view is sent, not the loop's raw list."""
     player = Player(memory)
     player.turn(say("The tickets are in the flour tin.", speaker="alice", private=True))
-    memory.index.close()
+    memory.diagnostics.index.close()
     monkeypatch.setattr("edgemem.recall.search.search.Search.run", None)
     played = player.turn(say("What did she say?", speaker="bob", must_not=("flour tin",)))
     assert [failure.hook for failure in player.failures] == ["MemoryInjectionHook"]
@@ -157,7 +157,7 @@ def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) ->
     with edgemem.open(tmp_path, profile=BY_WORDS, clock=clock, worker=False) as memory:
         loop = loop_of(memory)
         loop.prepare("remember the milk")
-        memory.database.flush()
+        memory.diagnostics.database.flush()
     with edgemem.open(tmp_path, profile=BY_WORDS, clock=clock, worker=False) as memory:
         loop = loop_of(memory)
         result = loop.run("what did I say?")

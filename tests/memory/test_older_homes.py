@@ -1,8 +1,8 @@
 """Homes that older versions of edgemem left behind: what stands in them is here, in every file that they wrote.
 
 `tests/data/homes/NAME.tar.xz` is the home that `robot.py` beside it makes with the edgemem of commit NAME: killed while one
-turn waits for a database that another program holds, and while the next turn is open. 85f6da4 has its index, too,
-which is made anew.
+turn waits for a database that another program holds, and while the next turn is open. 85f6da4 and f418996 have their index, too,
+which is made anew; in the hall of f418996, blocks tell of a fact and of what was said in the kitchen.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from commands import run
-from talkers import told, turns_of
+from talkers import files_with, told, turns_of
 
 import edgemem
 
@@ -25,7 +25,7 @@ SPOKEN = [
 ]
 
 
-@pytest.fixture(params=["fa64537", "199636e", "85f6da4"])
+@pytest.fixture(params=["fa64537", "199636e", "85f6da4", "f418996"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return a copy of a home that an older edgemem left."""
     with tarfile.open(HOMES / f"{request.param}.tar.xz") as packed:
@@ -57,6 +57,19 @@ def test_a_home_of_before_is_taken_over(home: Path) -> None:
         assert memory.idle(seconds=20)
         assert {row.name for row in memory.check() if row.state == "error"} == set()
     assert len(list((home / "backups").iterdir())) > len(before) or home.name != "fa64537"
+
+
+@pytest.mark.parametrize("home", ["f418996"], indirect=True)
+def test_what_was_shown_before_is_forgotten(home: Path) -> None:
+    """A fact, and a conversation, go out of the blocks that an older edgemem has put before a model."""
+    with edgemem.open(home, worker=False) as memory:
+        assert ["blue" in turn.block for turn in turns_of(memory, "hall")] == [True, False]
+        assert ["boiler" in turn.block for turn in turns_of(memory, "hall")] == [False, True]
+        memory.forget("car.color", scope="household")
+        assert ["boiler" in turn.block for turn in turns_of(memory, "hall")] == [False, True]
+        memory.forget_session("kitchen")
+        assert [(turn.block, turn.shown) for turn in turns_of(memory, "hall")] == [("", ()), ("", ())]
+    assert files_with(home / "db", "boiler") == []
 
 
 def test_the_stores_in_files_of_before_are_read(home: Path) -> None:

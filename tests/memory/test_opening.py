@@ -90,10 +90,10 @@ def test_somebody_who_begins_to_speak_or_silence_lays_it_in(tmp_path: Path, hear
     profile = msgspec.structs.replace(BY_WORDS, idle=idle)
     made: list[str] = []
     # Before the worker looks for what is to be made: it looks again only when something wakes it.
-    preload.later(lambda: made.append("made"))
+    preload.preload_later(lambda: made.append("made"))
     with edgemem.open(tmp_path, profile=profile, watch=False) as memory:
         if hear:
-            memory.prefetch.wake()
+            memory.diagnostics.prefetch.wake()
         until = time.monotonic() + 30
         while not made and time.monotonic() < until:
             time.sleep(0.01)
@@ -109,7 +109,7 @@ def test_what_was_opened_is_closed_where_the_next_cannot_be(
         raise StoreError("no index")
 
     with monkeypatch.context() as patched:
-        patched.setattr("edgemem.memory.files.Index", broken)
+        patched.setattr("edgemem.memory.opened.Index", broken)
         with pytest.raises(StoreError, match="no index"):
             edgemem.open(tmp_path, profile=BY_WORDS, worker=False)
     with truth_alone(tmp_path) as truth:

@@ -217,7 +217,7 @@ with edgemem.open(sys.argv[1], worker=False) as memory:
     except ReadOnlyError as error:
         print(error)
     memory.idle(5)
-    print(memory.diagnostics.idle_failures())
+    print(memory.diagnostics.upkeep.failures())
     print(memory.recall("kettle")[0].value)
 """
     seen = Locked(home, MODES[-1]).program(code, str(home)).splitlines()

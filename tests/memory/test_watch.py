@@ -135,7 +135,7 @@ def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
     """Commits, index, checkpoints and checks of a home's database are 0 events for the watcher."""
     (tmp_path / "edgemem.toml").write_text(PROFILE)
     with edgemem.open(tmp_path, watch=True, worker=False, embedder=HashEmbedder()) as memory:
-        watcher = memory.reload.watcher
+        watcher = memory.diagnostics.reload.watcher
         eventually(lambda: watcher.state == "watching")
         for i in range(50):
             memory.store.add_fact(f"fact {i}", f"value {i}")
@@ -145,7 +145,7 @@ def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
         memory.idle(10.0)
         memory.recall("value 7")
         memory.forget("fact 3")
-        memory.database.checkpoint()
+        memory.diagnostics.database.checkpoint()
         with Database(tmp_path / "db" / "other.db") as other:  # files that are made, not only written
             other.write(lambda tx: tx.execute("create table t (a)"))
         with edgemem.open(tmp_path, worker=False) as second:
@@ -174,11 +174,11 @@ with edgemem.open(home) as memory:
             taken.append(os.dup(taken[0]))
         except OSError:
             break
-    while memory.reload.watcher.state == "waiting":
+    while memory.diagnostics.reload.watcher.state == "waiting":
         time.sleep(0.01)
     for one in taken:
         os.close(one)
-    print(memory.reload.watcher.state)
+    print(memory.diagnostics.reload.watcher.state)
     print(next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "files"))
     file = home / "edgemem.toml"
     file.write_text(file.read_text() + "[recall]\\nk = 7\\n")
@@ -219,7 +219,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
     """Return a memory whose files are watched."""
     (tmp_path / "edgemem.toml").write_text(PROFILE)
     with edgemem.open(tmp_path) as opened:
-        eventually(lambda: opened.reload.watcher.state == "watching")
+        eventually(lambda: opened.diagnostics.reload.watcher.state == "watching")
         yield opened
 
 
@@ -239,7 +239,7 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
     (tmp_path / "edgemem.toml").write_text(PROFILE)
     budgets: list[int] = []
     with edgemem.open(tmp_path) as memory:
-        eventually(lambda: memory.reload.watcher.state == "watching")
+        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         hooks = memory.hooks(session_id="s")
         injection = next(hook for hook in hooks if hasattr(hook, "block_tokens"))
         notes = next(hook for hook in hooks if type(hook).__name__ == "NotesInjectorHook")
@@ -321,7 +321,7 @@ def test_a_broken_profile_keeps_what_held(memory: Memory, text: str | None, says
         (memory.home / "edgemem.toml").unlink()
     else:
         write_profile(memory, text)
-    eventually(lambda: memory.reload.problems)
+    eventually(lambda: memory.diagnostics.reload.problems)
     assert memory.profile.recall.k == 6
     assert says in files_line(memory)
     assert "What held before stays in use." in files_line(memory)
@@ -379,12 +379,12 @@ def test_a_hook_file_is_loaded_again(tmp_path: Path, caplog: pytest.LogCaptureFi
     file = _saved(tmp_path / "hooks" / "greet.py", HOOK.format(priority=50, word="hello"))
     _saved(tmp_path / "edgemem.toml", PROFILE + "[hooks]\nfiles = ['greet.py']\n")
     with edgemem.open(tmp_path) as memory:
-        eventually(lambda: memory.reload.watcher.state == "watching")
-        (hook_file,) = memory.reload.hook_files
+        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
+        (hook_file,) = memory.diagnostics.reload.hook_files
         loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
         loop.run("one")
         _saved(file, "def hook(memory:\n")
-        eventually(lambda: memory.reload.problems)
+        eventually(lambda: memory.diagnostics.reload.problems)
         assert "SyntaxError" in files_line(memory)
         loop.run("two")
         # The same length within the same second: a cache of bytecode would not see it.
@@ -403,26 +403,30 @@ def test_a_model_that_comes_later_is_used_without_a_restart(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", "'mine'"))
     with edgemem.open(tmp_path / "home") as memory:
-        assert memory.embedder is None
+        assert memory.diagnostics.embedder is None
         memory.store.add_fact("alice.allergy", "peanuts")
         loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
         loop.run("hello")
-        eventually(lambda: memory.reload.watcher.state == "watching")
+        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         (memory.home / "models" / "mine.gguf").write_bytes(b"GGUF and then nothing")
-        eventually(lambda: memory.embedder_fault)
-        assert [check for check in memory.check() if (check.name, check.state) == ("embedder", "fail")]
+        eventually(lambda: ("embedder", "fail") in [(row.name, row.state) for row in memory.check()])
         part = memory.home / "models" / "mine.gguf.part"
         shutil.copyfile(minilm, part)
         part.replace(memory.home / "models" / "mine.gguf")
-        eventually(lambda: memory.embedder is not None)
-        assert memory.embedder is not None
-        eventually(lambda: memory.pending()["vectors"] == 0 and memory.pending()["text"] == 0)
-        memory.embedder.embed_query("what is dangerous for her to eat?")
+        eventually(lambda: memory.diagnostics.embedder is not None)
+        assert memory.diagnostics.embedder is not None
+        eventually(
+            lambda: (
+                memory.diagnostics.search.pending()["vectors"] == 0
+                and memory.diagnostics.search.pending()["text"] == 0
+            )
+        )
+        memory.diagnostics.embedder.embed_query("what is dangerous for her to eat?")
         (found, *_) = memory.recall("what is dangerous for her to eat?")
         assert "peanuts" in found.text
         assert "meaning" in found.why
         loop.run("and now?")
-        assert memory.failures.read() == []
+        assert memory.diagnostics.failures.read() == []
 
 
 def test_a_model_that_is_replaced_while_in_use_waits_for_the_next_start(tmp_path: Path, minilm: Path) -> None:
@@ -433,16 +437,16 @@ def test_a_model_that_is_replaced_while_in_use_waits_for_the_next_start(tmp_path
     (home / "models").mkdir()
     shutil.copyfile(minilm, home / "models" / "mine.gguf")
     with edgemem.open(home) as memory:
-        eventually(lambda: memory.reload.watcher.state == "watching")
-        embedder = memory.embedder
+        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
+        embedder = memory.diagnostics.embedder
         shutil.copyfile(minilm, home / "models" / "new.part")
         (home / "models" / "new.part").replace(home / "models" / "mine.gguf")
-        eventually(lambda: memory.reload.replaced)
+        eventually(lambda: memory.diagnostics.reload.replaced)
         assert "mine.gguf was changed and holds from the next start" in files_line(memory)
         _saved(home / "edgemem.toml", profile.replace("mine.gguf", "other.gguf"))
-        eventually(lambda: memory.reload.restart)
+        eventually(lambda: memory.diagnostics.reload.restart)
         assert "llama.embedder and " in files_line(memory)
-        assert memory.embedder is embedder is not None
+        assert memory.diagnostics.embedder is embedder is not None
 
 
 @pytest.mark.parametrize("given", ["file", "object", "name"])
@@ -451,10 +455,10 @@ def test_which_profile_is_followed(tmp_path: Path, given: str) -> None:
     file, home = _saved(tmp_path / "robot.toml", PROFILE), tmp_path / "home"
     profile = {"file": file, "object": load_profile(file), "name": "default"}[given]
     with edgemem.open(home, profile=profile, embedder=HashEmbedder()) as memory:
-        eventually(lambda: memory.reload.watcher.state == "watching")
+        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         _saved(file if given == "file" else home / "edgemem.toml", PROFILE + "[recall]\nk = 3\n")
         (home / "NOTES.md").write_text("a note\n")
-        eventually(lambda: memory.reload.watcher.wakes)
+        eventually(lambda: memory.diagnostics.reload.watcher.wakes)
         if given == "file":
             eventually(lambda: memory.profile.recall.k == 3)
         else:
@@ -485,17 +489,17 @@ def test_a_broken_hook_file_is_named(tmp_path: Path, text: str, says: str) -> No
 def test_a_hook_named_before_it_was_written_is_taken_when_it_comes(memory: Memory) -> None:
     """The profile waits for the file, and is taken whole as soon as it is there."""
     write_profile(memory, "[recall]\nk = 9\n[hooks]\nfiles = ['late.py']\n")
-    eventually(lambda: memory.reload.problems)
+    eventually(lambda: memory.diagnostics.reload.problems)
     assert memory.profile.recall.k == 5
     _saved(memory.home / "hooks" / "late.py", HOOK.format(priority=1, word="late"))
     eventually(lambda: memory.profile.recall.k == 9)
-    assert not memory.reload.problems
+    assert not memory.diagnostics.reload.problems
     assert [hook for hook in memory.hooks() if getattr(hook, "name", "") == "late"]
     _saved(memory.home / "hooks" / "late.py", "def hook(")
-    eventually(lambda: memory.reload.problems)
+    eventually(lambda: memory.diagnostics.reload.problems)
     write_profile(memory, "")  # taking it out is a way to mend it
-    eventually(lambda: not memory.reload.problems)
-    assert memory.reload.hook_files == []
+    eventually(lambda: not memory.diagnostics.reload.problems)
+    assert memory.diagnostics.reload.hook_files == []
 
 
 def test_notes_edited_by_hand_are_indexed(tmp_path: Path) -> None:
@@ -503,7 +507,7 @@ def test_notes_edited_by_hand_are_indexed(tmp_path: Path) -> None:
     _saved(tmp_path / "edgemem.toml", PROFILE)
     embedder = HashEmbedder()
     with edgemem.open(tmp_path, embedder=embedder) as memory:
-        eventually(lambda: memory.reload.watcher.state == "watching")
+        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         _saved(tmp_path / "NOTES.md", "- the spare key hangs behind the clock\n")
         eventually(lambda: any("spare key" in text for text in embedder.embedded))
 

@@ -21,6 +21,7 @@ from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.rank.gate import SLOWLY
 from edgemem.recall.rank.model import LinearModel, shipped_models
 from edgemem.recall.rank.replacing import Messages
+from edgemem.records import Reader
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from lab.recall_cases import LEFT_OUT, weeks_case
 from lab.recall_home import IDLE_S, Filled, filled
@@ -104,7 +105,9 @@ def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> C
         for asked in case.asked:
             here.clock.at = asked.at
             if asked.category not in LEFT_OUT:
-                ids, messages = here.memory.diagnostics.messages_of(asked.text, speaker=asked.asker)
+                ids, messages = here.memory.diagnostics.search.messages_of(
+                    asked.text, reader=None if asked.asker is None else Reader(asked.asker)
+                )
                 right = np.array([here.ids.get(name) in asked.evidence for name in ids], bool)
                 questions.append(Candidates(messages, right, len(asked.evidence)))
         here.clock.at = now

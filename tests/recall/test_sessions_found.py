@@ -28,7 +28,7 @@ def home(tmp_path, clock):
         def say(session, n, text, at, speaker="alice", **more):
             heard = Heard(speaker=speaker, event_time=at)
             turn = Turn(session, n, (StoredMessage("user", text),), heard=heard, **more)
-            memory.database.write(lambda tx: commit_turn(tx, turn))
+            memory.diagnostics.database.write(lambda tx: commit_turn(tx, turn))
 
         yield memory, say
 
@@ -63,7 +63,7 @@ def test_private_talk_is_no_session_for_others(tmp_path, clock):
 
             def say(session, at, text, memory=memory, **more):
                 turn = Turn(session, at, (StoredMessage("user", text),), **more)
-                memory.database.write(lambda tx: commit_turn(tx, turn))
+                memory.diagnostics.database.write(lambda tx: commit_turn(tx, turn))
 
             hers = Heard(speaker="alice", event_time=1e9)
             say("a", 0, "the lighthouse has steps", heard=hers)
@@ -87,7 +87,7 @@ def test_private_talk_is_no_session_for_others(tmp_path, clock):
             if kept:
                 his = memory.recall_sessions("lighthouse", speaker="bob")
                 assert {each.session for each in his} >= {"a", "b", "e", "f"}
-                memory.forget_session("b")
+                memory.forget(session="b")
                 assert "b" not in {each.session for each in memory.recall_sessions("lighthouse")}
     assert seen[0] == seen[1]
     assert {each[0] for each in seen[0]} >= {"a", "c"}

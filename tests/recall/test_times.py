@@ -206,17 +206,17 @@ def test_the_past_is_told_as_past_to_a_model(tmp_path):
     """A turn that asks for what was gets a line with until when it held; forgotten, it is in no turn any more."""
     embedder = HashEmbedder()
     with edgemem.open(tmp_path / "home", embedder=embedder, worker=False, watch=False) as memory:
-        now = memory.clock.now()
+        now = memory.diagnostics.clock.now()
         memory.store.add_fact("mara.drink", "zeppelin tea", scope="household", valid_from=now - 2 * HOUR)
         memory.store.add_fact("mara.drink", "coffee", scope="household", valid_from=now - HOUR)
         memory.idle(5)
         loop = edgemem.AgentLoop(Listener(), hooks=memory.hooks(session_id="s", speaker="alice"))
         loop.run("What did Mara drink before?")
         memory.sessions.journal.settle()
-        ((block,),) = memory.database.query("select block from turns")
+        ((block,),) = memory.diagnostics.database.query("select block from turns")
         assert "before: mara.drink: zeppelin tea (until " in block
         memory.forget("mara.drink", scope="household")
-        assert memory.database.query("select block from turns") == [(None,)]
+        assert memory.diagnostics.database.query("select block from turns") == [(None,)]
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

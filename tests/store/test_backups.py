@@ -122,7 +122,9 @@ def test_where_no_fresh_backup_can_be_made_what_was_forgotten_goes_all_the_same(
     memory.store.add_fact("pin", "4711-zebra")
     memory.idle(10)
     wall.ahead = 2 * DAY
-    memory.settings.now = msgspec.structs.replace(memory.profile, backup=BackupSettings(max_mb=1e-6))
+    memory.diagnostics.settings.now = msgspec.structs.replace(
+        memory.profile, backup=BackupSettings(max_mb=1e-6)
+    )
     memory.store.forget_fact("pin")
     memory.idle(10)
     assert list((memory.home / "backups").iterdir()) == []
@@ -136,9 +138,9 @@ def test_whoever_speaks_keeps_the_older_backups_until_there_is_a_fresh_one(memor
     memory.idle(10)
     (old,) = backups_of(memory)
     memory.store.forget_fact("pin")
-    assert not memory.backups.erase(lambda: True)
+    assert not memory.diagnostics.backups.erase(lambda: True)
     assert backups_of(memory) == [old]
-    assert memory.backups.erase()
+    assert memory.diagnostics.backups.erase()
     (new,) = backups_of(memory)
     assert b"zebra" not in new.read_bytes()
 
@@ -154,10 +156,10 @@ def test_a_truth_begun_anew_never_pushes_out_the_backup_of_the_one_before(
     for n in range(6):
         memory.store.add_fact("tea", f"{n}")
         wall.ahead = n * DAY
-        assert memory.backups.work()
+        assert memory.diagnostics.backups.work()
     assert years in backups_of(memory)
     assert len(backups_of(memory)) == 3
-    assert memory.backups.newest() != years
+    assert memory.diagnostics.backups.newest() != years
     (check,) = [each for each in memory.check() if each.name == "backups"]
     assert "1 of another memory" in check.detail
 
@@ -192,10 +194,10 @@ def test_whoever_speaks_stops_a_backup_without_a_trace(memory: Memory) -> None:
         asked += 1
         return asked > 3
 
-    assert not memory.backups.work(stop)
+    assert not memory.diagnostics.backups.work(stop)
     assert asked == 4
     assert list((memory.home / "backups").iterdir()) == []
-    assert memory.backups.work()
+    assert memory.diagnostics.backups.work()
     assert len(backups_of(memory)) == 1
 
 
@@ -222,7 +224,7 @@ profile = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_
 with edgemem.open(sys.argv[1], profile=profile, worker=False) as memory:
     for n in range(100_000):
         memory.store.add_fact(f"fact.{n}", "x" * 3000)
-        memory.backups.work()
+        memory.diagnostics.backups.work()
         print(n, flush=True)
 """
     process = python(code, tmp_path / "home")

@@ -196,12 +196,12 @@ def test_a_person_is_forgotten_and_exported_under_every_spelling(memory: Memory,
     log.write_text('{"speaker": "zoë"}\n{"speaker": "Ben"}\n', encoding="utf-8")
     lines = [json.loads(line) for line in memory.export(speaker=" zOË ")]
     assert [line["record"] for line in lines].count("turn") == 2
-    forgotten = memory.forget_person("zoë", logs=[log])
+    forgotten = memory.forget(person="zoë", logs=[log])
     assert forgotten.erased == {"facts": 1, "turns": 2, "log lines": 1}
     assert [mention.text for mention in forgotten.mentions.quoted] == ["cake: for ZOË"]
     assert [fact.key for fact in memory.store.facts()] == ["cake"]
     assert memory.sessions.journal.read_turns("hall") == []
-    assert memory.database.query("select * from names") == []
+    assert memory.diagnostics.database.query("select * from names") == []
 
 
 def test_an_erased_fact_leaves_no_name(memory: Memory) -> None:
@@ -210,10 +210,14 @@ def test_an_erased_fact_leaves_no_name(memory: Memory) -> None:
     memory.store.add_fact("key", "2", scope="user:zoë")
     memory.store.add_fact("door", "open", scope="household", heard=Heard("Ann"))
     memory.forget("key", scope="user:ZOË")
-    assert {name for (name,) in memory.database.query("select name from names")} == {"Zoë", "Ben", "Ann"}
-    memory.forget_person("ZOË")  # nor does whoever told only what another owned leave one
-    assert memory.database.query("select name from names") == [("Ann",)]
-    assert "Zoë".encode() not in memory.database.path.read_bytes()
+    assert {name for (name,) in memory.diagnostics.database.query("select name from names")} == {
+        "Zoë",
+        "Ben",
+        "Ann",
+    }
+    memory.forget(person="ZOË")  # nor does whoever told only what another owned leave one
+    assert memory.diagnostics.database.query("select name from names") == [("Ann",)]
+    assert "Zoë".encode() not in memory.diagnostics.database.path.read_bytes()
 
 
 def test_an_import_takes_names_as_they_are_written_here(tmp_path: Path) -> None:
@@ -256,7 +260,7 @@ def test_a_name_is_looked_up_by_its_key_in_an_index(memory: Memory) -> None:
     """The reading rule, a scope and a new turn find a spelling by one step in an index, and scan no table of names."""
     rule, bound = reading_rule(Reader("Zoë"), "f.")
     for sql in (f"select * from facts f where {rule}", f"select {SPELLED.format(key=':speaker_key')}"):
-        plan = [row[3] for row in memory.database.query(f"explain query plan {sql}", bound)]
+        plan = [row[3] for row in memory.diagnostics.database.query(f"explain query plan {sql}", bound)]
         assert any(line.startswith("SEARCH names USING") and "key=?" in line for line in plan)
         assert not any(line.startswith("SCAN names") for line in plan)
 

@@ -26,7 +26,7 @@ from edgemem.store.turn_steps import Accept
 
 IN_A_TOOL = """
 def run(minutes):
-    memory.database.enqueue(lambda: None).result()  # the turn is accepted
+    memory.diagnostics.database.enqueue(lambda: None).result()  # the turn is accepted
     print("running", flush=True)
     sys.stdin.readline()
     return "set"
@@ -213,8 +213,8 @@ def test_what_a_tool_forgets_is_not_in_the_file_either(memory: Memory) -> None:
     seen: list[bool] = []
 
     def run(minutes: int) -> str:
-        memory.database.enqueue(lambda: None).result(30)
-        seen.append(any(b"zebra" in text for text in waiting(memory.database.path)))
+        memory.diagnostics.database.enqueue(lambda: None).result(30)
+        seen.append(any(b"zebra" in text for text in waiting(memory.diagnostics.database.path)))
         memory.forget("timer.code", scope="user:alice")
         seen.append(b"zebra" in held(folder))
         return "set"
@@ -238,8 +238,8 @@ def test_a_person_is_forgotten_in_the_turn_of_a_dead_process_too(
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert b"zebra" in held(home / "db")
-        assert memory.forget_person("alice").erased["turns"] == 2
-        assert waiting(memory.database.path) == []
+        assert memory.forget(person="alice").erased["turns"] == 2
+        assert waiting(memory.diagnostics.database.path) == []
         assert b"zebra" not in held(home / "db")
 
 
@@ -254,7 +254,7 @@ def test_forgetting_beside_a_turn_of_another_process(
     home = home_with(tmp_path / "home", wait=60)
     process = talking(home)
     with edgemem.open(home, worker=False) as memory:
-        assert memory.forget_person("alice").erased["turns"] == 1
+        assert memory.forget(person="alice").erased["turns"] == 1
     if killed:
         process.send_signal(signal.SIGKILL)
     process.communicate("go\ngo\n")

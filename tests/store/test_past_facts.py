@@ -62,7 +62,9 @@ def test_recall_knows_at_that_tick_too(memory: Memory, hand: HandClock) -> None:
     memory.store.add_fact("lamp", "green")
     hand.advance(1)
     memory.store.add_fact("lamp", "red")
-    ticks = memory.database.query("select recorded, id from facts where id = origin and value is not null")
+    ticks = memory.diagnostics.database.query(
+        "select recorded, id from facts where id = origin and value is not null"
+    )
     (green, green_id), (red, red_id) = ticks
 
     def known(tick: int) -> list[str | None]:

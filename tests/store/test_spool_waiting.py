@@ -43,7 +43,7 @@ def said(memory: Memory, session: str = "kitchen") -> list[str | None]:
 
 def pending(memory: Memory) -> list[Path]:
     """Return the files beside a memory in which something waits."""
-    return [path for path in spool_paths(memory.database.path) if look_into(path)[0]]
+    return [path for path in spool_paths(memory.diagnostics.database.path) if look_into(path)[0]]
 
 
 def check_of(memory: Memory, name: str) -> Any:
@@ -56,7 +56,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
     """Each is told and kept; the next turn that can be written brings them all, once and in order."""
     loop = loop_of(memory)
     loop.run("zero")
-    with held(SQLITE, memory.database.path):
+    with held(SQLITE, memory.diagnostics.database.path):
         for text in ("one", "a timer", "three"):
             assert loop.run(text).reply
         loop.interrupt("You said")
@@ -71,7 +71,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
         assert memory.sessions.journal.backlog().turns == 3
         assert check_of(memory, "turns").state == "warn"
     loop.run("four")
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     assert said(memory) == ["zero", "one", "a timer", "three", "four"]
     assert [turn.n for turn in turns_of(memory)] == [0, 1, 2, 3, 4]
     assert [turn.state for turn in turns_of(memory)] == [*["complete"] * 3, "interrupted", "complete"]
@@ -89,7 +89,7 @@ def test_a_session_is_taken_up_while_nothing_can_be_written(memory: Memory) -> N
     journal.commit(Turn("kitchen", 0, said_)).result(30)
     journal.accept(Turn("kitchen", 1, (StoredMessage("user", "cut off"),), "open")).result(30)
     loop = loop_of(memory)
-    with held(SQLITE, memory.database.path):
+    with held(SQLITE, memory.diagnostics.database.path):
         (handed,) = loop.run("and now?").handed
         assert [message["content"] for message in handed if message["role"] == "user"] == [
             "before",
@@ -107,10 +107,10 @@ def test_a_session_is_taken_up_while_nothing_can_be_written(memory: Memory) -> N
 def test_idle_time_writes_what_waits(memory: Memory) -> None:
     """No further turn is needed; while it is impossible, upkeep says so."""
     loop = loop_of(memory)
-    with held(SQLITE, memory.database.path):
+    with held(SQLITE, memory.diagnostics.database.path):
         loop.run("one")
         assert not memory.idle(5)
-        assert "waiting turns" in {failure.step for failure in memory.diagnostics.idle_failures()}
+        assert "waiting turns" in {failure.step for failure in memory.diagnostics.upkeep.failures()}
     assert memory.idle(5)
     assert said(memory) == ["one"]
 
@@ -149,14 +149,14 @@ def test_the_bound_is_kept_and_told(tmp_path: Path) -> None:
     with edgemem.open(home_in(tmp_path), worker=False) as memory:
         memory.sessions.journal.most = 2
         loop = loop_of(memory)
-        with held(SQLITE, memory.database.path):
+        with held(SQLITE, memory.diagnostics.database.path):
             for n in range(3):
                 loop.run(f"number {n}")
                 with pytest.raises(BusyError):
                     memory.sessions.journal.settle()
             assert any("is lost" in failure.message for failure in loop.hooks.failures())
         loop.run("number 3")
-        memory.database.flush()
+        memory.diagnostics.database.flush()
         assert said(memory) == ["number 0", "number 1", "number 3"]
 
 
@@ -191,7 +191,7 @@ def test_half_a_line_and_a_damaged_file_do_not_stop_the_opening(tmp_path: Path, 
     broken.write_bytes(b"\x00\xff garbage\n")
     with edgemem.open(home, worker=False) as memory:
         assert pending(memory) == []
-        assert memory.database.quick_check() == []
+        assert memory.diagnostics.database.quick_check() == []
     assert not torn.exists()
     (aside,) = (home / "db").glob("memory.db.damaged-*")
     assert aside.read_bytes() == b"\x00\xff garbage\n"
@@ -208,7 +208,7 @@ def test_two_processes_that_wait_leave_each_its_own(tmp_path: Path) -> None:
             assert said(beside) == []
             loop_of(beside, session="hall").run("beside")
             with pytest.raises(BusyError, match="Another program has turns"):
-                beside.forget_person("alice")
+                beside.forget(person="alice")
         assert len(pending(memory)) == 1
         assert memory.idle(5)
         assert (said(memory), said(memory, "hall")) == (["mine"], ["beside"])
@@ -217,10 +217,10 @@ def test_two_processes_that_wait_leave_each_its_own(tmp_path: Path) -> None:
 def test_forgetting_comes_after_what_waits(memory: Memory) -> None:
     """A person is not forgotten while words of theirs still wait; once they are written, they are erased as well."""
     loop = loop_of(memory)
-    with held(SQLITE, memory.database.path):
+    with held(SQLITE, memory.diagnostics.database.path):
         loop.run("my zebra")
         with pytest.raises(StoreError):
-            memory.forget_person("alice")
-    memory.forget_person("alice")
+            memory.forget(person="alice")
+    memory.forget(person="alice")
     assert said(memory) == []
     assert b"zebra" not in b"".join(path.read_bytes() for path in (memory.home / "db").iterdir())

@@ -33,7 +33,7 @@ class SlowDisk:
 
     def __init__(self, memory: Memory) -> None:
         self._written = threading.Event()
-        self._future = memory.database.submit(lambda tx: self._written.wait(60))
+        self._future = memory.diagnostics.database.submit(lambda tx: self._written.wait(60))
 
     def goes_on(self) -> None:
         """Let the writes run."""
@@ -68,14 +68,14 @@ def test_a_write_that_fails_is_told(hurried: Memory) -> None:
     """A commit that fails behind the talk is counted as a failure of its hook, and the talk goes on."""
     loop = loop_of(hurried)
     loop.run("one")
-    hurried.database.flush()
+    hurried.diagnostics.database.flush()
     stuck = "create trigger stuck before insert on turns begin select raise(abort, 'worn out'); end"
-    hurried.database.write(lambda tx: tx.execute(stuck))
+    hurried.diagnostics.database.write(lambda tx: tx.execute(stuck))
     for text in ("two", "three"):
         assert loop.run(text).reply == f"You said: {text}"
-    hurried.database.write(lambda tx: tx.execute("drop trigger stuck"))
+    hurried.diagnostics.database.write(lambda tx: tx.execute("drop trigger stuck"))
     assert loop.run("four").reply == "You said: four"
-    hurried.database.flush()
+    hurried.diagnostics.database.flush()
     assert [told(turn)[0][1] for turn in turns_of(hurried)] == ["one", "four"]
     assert {(f.hook, "worn out" in f.message) for f in loop.hooks.failures()} == {
         ("PersistSessionHook", True)
@@ -113,7 +113,7 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
             talk_.stdin.flush()
     assert [talk_.communicate(timeout=60)[0] for talk_ in talks] == ["[]\n"] * 2
     with edgemem.open(home, worker=False) as memory:
-        assert memory.database.quick_check() == []
+        assert memory.diagnostics.database.quick_check() == []
         turns = turns_of(memory)
         assert len(turns) == 62
         assert all(a.n < b.n for a, b in itertools.pairwise(turns))
@@ -134,7 +134,7 @@ def test_two_processes_in_one_session_lose_nothing(tmp_path: Path) -> None:
                     assert reply.unheard == (": set" if n % 2 else f": {name} {n}")
         names = [str(turn.messages[0].content)[:4] for turn in turns]
         assert sum(a != b for a, b in itertools.pairwise(names)) > 4, "they did not talk at the same time"
-        assert memory.database.query("select count(*) from messages") == [(2 * 62 + 2 * 30,)]
+        assert memory.diagnostics.database.query("select count(*) from messages") == [(2 * 62 + 2 * 30,)]
 
 
 def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
@@ -149,7 +149,7 @@ def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
     first.interrupt("You")
     second.run("second again")
     third.run("third again")
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     turns = turns_of(memory)
     assert [(told(turn)[0][1], turn.state, len(turn.messages)) for turn in turns] == [
         ("third", "complete", 2),
@@ -161,7 +161,7 @@ def test_loops_that_cross_keep_their_turns_apart(memory: Memory) -> None:
     assert turns[1].messages[-1].unheard == " said: set"
     for loop in (first, second, third):
         assert loop.hooks.failures() == []
-    assert memory.database.query("select count(*) from messages") == [(14,)]
+    assert memory.diagnostics.database.query("select count(*) from messages") == [(14,)]
 
 
 def test_an_abort_takes_back_only_its_own_turn(memory: Memory) -> None:
@@ -174,6 +174,6 @@ def test_an_abort_takes_back_only_its_own_turn(memory: Memory) -> None:
     first.prepare("first timer")
     second.run("second again")
     first.abort()
-    memory.database.flush()
+    memory.diagnostics.database.flush()
     assert [told(turn)[0][1] for turn in turns_of(memory)] == ["second timer", "second again"]
-    assert memory.database.query("select count(*) from messages") == [(6,)]
+    assert memory.diagnostics.database.query("select count(*) from messages") == [(6,)]

@@ -100,7 +100,7 @@ def memory(tmp_path):
 
 def take(memory, path):
     """Import, and return the report."""
-    return import_edgevox(memory.database, memory.sessions, memory.notes, EdgevoxMemory(path))
+    return import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, EdgevoxMemory(path))
 
 
 @pytest.mark.parametrize("write", [write_json, write_sqlite])
@@ -168,7 +168,7 @@ def test_a_whole_home_is_taken_over_once(memory, tmp_path):
     assert sum(each.get("facts", 0) for each in report.files.values()) == 1000
     now = {f.key: f.value for f in memory.store.facts()}
     assert now == {f["key"]: f["value"] for f in facts}
-    said = memory.database.query(
+    said = memory.diagnostics.database.query(
         "select value from facts where id = origin and value is not null order by id"
     )
     assert [value for (value,) in said] == [f["value"] for f in facts]
@@ -259,7 +259,7 @@ def test_what_cannot_be_taken_is_skipped_and_named(memory, tmp_path):
     report = take(memory, old)
     now = {f.key: f.value for f in memory.store.facts()}
     assert now.items() >= {"n": "5", "nan": "x", "boot": "1970", "nul": "ab"}.items()
-    assert memory.clock.now() < START + 2e8
+    assert memory.diagnostics.clock.now() < START + 2e8
     told = "\n".join(report.remarks)
     words = "empty|20,000 bytes|no value|b.json|c.bin|d.json|'e'|f.db|g.db|episode ''"
     assert not [word for word in words.split("|") if word not in told], told

@@ -42,7 +42,7 @@ def stores(memory: edgemem.Memory) -> None:
     assert_type(memory.store.recent_episodes(3), list[edgemem.Episode])
     assert_type(memory.sessions.load("kitchen"), edgemem.Session | None)
     assert_type(memory.notes.tail(), str)
-    store: edgemem.MemoryStore = edgemem.SQLiteMemoryStore(memory.database)
+    store: edgemem.MemoryStore = edgemem.SQLiteMemoryStore(memory.diagnostics.database)
     sessions: edgemem.SessionStore = edgemem.SQLiteSessionStore("x.db")
     written: edgemem.MemoryStore = edgemem.JSONMemoryStore("x.json")
     files: edgemem.SessionStore = edgemem.JSONSessionStore("sessions")

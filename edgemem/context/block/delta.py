@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -22,11 +21,7 @@ import msgspec
 from edgemem.context.block.render import (
     LINE_CHARS,
     MOST_CHARS,
-    PART,
-    PAST,
     RANK,
-    About,
-    BlockLine,
     VisibleLines,
     asked_for,
     day_of,
@@ -35,7 +30,7 @@ from edgemem.context.block.render import (
 from edgemem.context.size import estimate
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.text.analyse import NOTHING, Analysis, terms
-from edgemem.records import Epoch, Fact, Held, Preference, Recalled
+from edgemem.records import PART, PAST, About, BlockLine, Epoch, Fact, Held, Preference, Recalled
 from edgemem.scopes import Level, level_of_scope
 
 ERASED = "something private above is no longer known"
@@ -251,12 +246,7 @@ def head_of(epoch: Epoch) -> str:
 
 def carried_by(epoch: Epoch) -> tuple[BlockLine, ...]:
     """Return what of memory stands in an epoch's head."""
-    items = []
-    for text in epoch.carried:
-        # What cannot be read is from an export that somebody wrote by hand; a talk goes on without it.
-        with suppress(msgspec.MsgspecError):
-            items.append(msgspec.json.decode(text, type=BlockLine))
-    return tuple(filter(_is_carried, items))
+    return tuple(filter(_is_carried, map(BlockLine.of, epoch.carried)))
 
 
 def _is_carried(item: BlockLine) -> bool:
@@ -265,8 +255,7 @@ def _is_carried(item: BlockLine) -> bool:
 
 def carrying(epoch: Epoch, items: Iterable[BlockLine]) -> Epoch:
     """Return an epoch with other values in its head."""
-    carried = tuple(msgspec.json.encode(item).decode() for item in items)
-    return msgspec.structs.replace(epoch, carried=carried)
+    return msgspec.structs.replace(epoch, carried=tuple(item.entry for item in items))
 
 
 def to_carry(shown: Iterable[BlockLine], stays: Collection[About]) -> list[BlockLine]:

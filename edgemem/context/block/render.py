@@ -13,11 +13,10 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
 from edgemem.recall.text.analyse import Analysis, terms
+from edgemem.records import PART, About, BlockLine
 from edgemem.scopes import Level
 
 if TYPE_CHECKING:
@@ -29,45 +28,8 @@ if TYPE_CHECKING:
 RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
 """How closed a level is."""
 
-About = tuple[str, str, str]
-"""The fact or preference that a line gives a value: `fact` or `preference`, its scope and its key."""
-
 IN_A_LINE_ABOVE = "(in a line above)"
 """How a person is told of an item whose line is empty: what one person said on a day stands in one line."""
-
-PART = "/part"
-"""Ends the id of an excerpt of an item: the rest of it was not shown."""
-PAST = "/past"
-"""Ends the id of the line that tells of a fact that it does not hold any more."""
-
-
-class BlockLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a block: which item it is, and who may read it."""
-
-    id: str
-    line: str
-    level: Level = "household"
-    owner: str | None = None
-    fact: tuple[str, str] | None = None
-    """Scope and key, when the item is of a fact."""
-    value: str = ""
-    preference: tuple[str, str] | None = None
-    """Scope and key, when the item is of a preference."""
-    passing: bool = False
-    """Whether it is said now and stored nowhere: it tells that something was erased."""
-
-    @property
-    def item(self) -> str:
-        """Return the id of the item, also where only an excerpt of it is shown, or that it is past."""
-        return self.id.removesuffix(PART).removesuffix(PAST)
-
-    @property
-    def about(self) -> About | None:
-        """Return what the model takes this for the value of; a doubt only stands beside one, and so does what is past."""
-        if self.fact is None:
-            return None if self.preference is None else ("preference", *self.preference)
-        beside = self.id.startswith("doubt:") or self.id.endswith(PAST)
-        return None if beside else ("fact", *self.fact)
 
 
 class VisibleLines(dict[str, BlockLine]):

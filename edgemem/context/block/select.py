@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from edgemem.config import InjectionSettings
 from edgemem.context.block.delta import VALUES
-from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, BlockLine, fitting
+from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, fitting
 from edgemem.context.level import Closing, is_closer
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
@@ -25,7 +25,7 @@ from edgemem.languages.words import common_words, cues, either
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, plain_words, stem, terms
-from edgemem.records import Recalled
+from edgemem.records import BlockLine, Recalled
 
 NEAR, NEAR_TOLD, BESIDE = 0.4, 0.25, 0.6
 """The least score of a fact, of any other item, and of any other item beside a fact, as a share of the best item's score.

@@ -24,10 +24,9 @@ from edgemem.context.block.delta import (
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.context.size import PromptSize, estimate, texts_of
-from edgemem.records import Epoch, Message, text_of
+from edgemem.records import BlockLine, Epoch, Message, text_of
 
 if TYPE_CHECKING:
-    from edgemem.context.block.render import BlockLine
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
 

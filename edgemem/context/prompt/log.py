@@ -21,13 +21,13 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.block.delta import carried_by, head_of
-from edgemem.context.block.render import BlockLine, VisibleLines
+from edgemem.context.block.render import VisibleLines
 from edgemem.context.level import Closing, Passage, Terms, any_closer, closing_of, joined, passages_of
 from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions
 from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
 from edgemem.fence import fence
-from edgemem.records import Epoch, Heard, Message, Reader, Turn, text_of
+from edgemem.records import BlockLine, Epoch, Heard, Message, Reader, Turn, text_of
 from edgemem.scopes import Level, name_key
 from edgemem.store.rights import readable
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from edgemem.context.block.render import BlockLine
 from edgemem.context.level import Closing, Passage, passages_of
 from edgemem.context.messages import (
     UTTERANCE_BYTES,
@@ -26,7 +25,7 @@ from edgemem.context.messages import (
     tool_calls,
     whole,
 )
-from edgemem.records import REMEMBER_FACT, Heard, Message, Recalled, Turn, text_of
+from edgemem.records import REMEMBER_FACT, BlockLine, Heard, Message, Recalled, Turn, text_of
 from edgemem.scopes import Level
 from edgemem.store.episodes import episode_text
 
@@ -187,10 +186,7 @@ def turn_of(turn: Turn) -> PromptTurn:
         turn.n,
         repaired,
         turn.block,
-        shown=tuple(
-            msgspec.json.decode(entry, type=BlockLine) if entry.startswith("{") else BlockLine(entry, "")
-            for entry in turn.shown
-        ),
+        shown=tuple(map(BlockLine.of, turn.shown)),
         level=turn.level,
         owner=turn.owner,
         heard=turn.heard,

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from edgemem.errors import ModelError
 from edgemem.languages.words import comes_up_with
@@ -35,6 +36,7 @@ from edgemem.recall.index.vectors import (
     find_space,
 )
 from edgemem.recall.text.analyse import terms
+from edgemem.records import BlockLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -125,8 +127,6 @@ _KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for 
 _TOGETHER = 64  # docs whose vectors are in memory and go into the file in one transaction: some 20 ms
 _PROBE = "Hello."
 _NUMBERS = {name: number for number, name in KINDS.items()}
-# What a turn has shown is a list of names of items, or of JSON that holds them.
-_ITEM = re.compile(rf"\b({'|'.join(_NUMBERS)}):(-?\d{{1,19}})\b")
 
 
 class _Row(NamedTuple):
@@ -404,5 +404,6 @@ def _most_shown(truth: Database, limit: int) -> list[tuple[int, int]]:
             (session, _TURNS),
         )
         for (shown,) in rows:
-            counts.update({(_NUMBERS[name], int(ref)) for name, ref in _ITEM.findall(shown)})
+            records = {BlockLine.of(entry).record for entry in msgspec.json.decode(shown)}
+            counts.update((_NUMBERS[kind], number) for kind, number in filter(None, records))
     return [item for item, _ in counts.most_common(limit)]

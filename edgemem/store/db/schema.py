@@ -144,7 +144,9 @@ _SESSIONS = (
     )
     """,
     # No secondary index: a turn's row and its messages are appended at the end of two trees, which keeps
-    # a commit at few pages. state: 0 open, 1 complete, 2 interrupted, 3 unfinished.
+    # a commit at few pages. state: 0 open, 1 complete, 2 interrupted, 3 unfinished. shown: the entries of the block's lines
+    # (records.BlockLine), as a list in JSON. They stand in the page that the block spills into, at no cost; a row for each line
+    # would stand in a tree of its own, and each turn write more pages (tests/lab/tuning.md).
     f"""
     create table turns (
       session_id integer not null references sessions (id),

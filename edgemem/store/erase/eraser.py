@@ -282,23 +282,30 @@ class Eraser:
         self._on_forgotten(copies)
         return self._forgotten({kind: 1}, at_once=at_once)
 
-    def session(self, session_id: str, *, logs: Iterable[Path]) -> Forgotten:
-        """Erase a conversation, and the lines of audit logs that it caused."""
-        self._sessions.journal.settle()
+    def session(self, session_id: str, *, logs: Iterable[Path], wait_s: float | None = None) -> Forgotten:
+        """Erase a conversation, and the lines of audit logs that it caused; `wait_s` is that of `fact`."""
+        self._sessions.journal.settle(wait_s=wait_s)
         turns = self._sessions.erase(session_id, logs=logs)
         erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
         return self._forgotten(erased, at_once=bool(erased))
 
     def person(
-        self, name: str, *, called: Collection[str], logs: Iterable[Path], notes: NotesFile
+        self,
+        name: str,
+        *,
+        called: Collection[str],
+        logs: Iterable[Path],
+        notes: NotesFile,
+        wait_s: float | None = None,
     ) -> Forgotten:
         """Erase what a person said or owns, and tell where the name still stands.
 
         Args:
             called: other names of theirs, that are looked for as well.
             logs: audit logs, whose lines of this person are erased too.
+            wait_s: as in `fact`.
         """
-        self._sessions.journal.settle()
+        self._sessions.journal.settle(wait_s=wait_s)
         erased = self._database.write(lambda tx: erase_person(tx, name, logs=logs))
         forgotten = self._forgotten(erased, at_once=True)
         beside = sorted(self._database.path.parent.iterdir())

@@ -7,12 +7,12 @@ stands. A conversation that is taken up again without its blocks is told anew wh
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgemem.fence import storable
+from edgemem.records import BlockLine
 from edgemem.scopes import name_key
 from edgemem.store import facts
 from edgemem.store.episodes import episode_number, episode_text
@@ -21,16 +21,16 @@ from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.erase.erasings import newest_erasing, note_forgotten, note_log_lines
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.rights import drop_unused, scope_in_sql, written_scope
-from edgemem.store.validation import as_text, lookup
+from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
 
-_ITEM = re.compile(r"\b(?:turn|episode):\d+")
+_entries = msgspec.json.Decoder(list[str]).decode
 _THEIRS = "(owner = :name or speaker = :name)"
 _BESIDE = " union ".join(
     f"select {column} from {table} where {_THEIRS}"  # noqa: S608 - our own constants
@@ -59,10 +59,11 @@ def erase_fact(tx: Transaction, key: str, *, scope: str = "global") -> Erased | 
 def erase_preference(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     """Erase a preference, also where it was shown to a model; tell whether there was one."""
     at, values = scope_in_sql(scope)
-    existed = _erase_preferences(tx, f"scope = {at} and key = :key", {**values, "key": lookup(key)}) > 0
-    if existed:
+    keys = erase_preferences(tx, f"scope = {at} and key = :key", {**values, "key": lookup(key)})
+    erase_blocks(tx, keys)
+    if keys:
         note_forgotten(tx)
-    return existed
+    return bool(keys)
 
 
 def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
@@ -79,7 +80,7 @@ def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
     erased = Erased.of("episode", f"episode:{number}", [text])
     note_forgotten(tx)
     erase_tool_copies(tx, [erased])
-    _erase_episodes(tx, "id = :id", {"id": number})
+    erase_blocks(tx, _erase_episodes(tx, "id = :id", {"id": number}))
     drop_unused(tx, people)
     return erased
 
@@ -96,7 +97,8 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     note_forgotten(tx)
     note_log_lines(tx, "session", name, logs)
     session_id = rows[0][0]
-    _erase_messages(tx, "session_id = :id", {"id": session_id})
+    # A session's id is a tick: all of its messages have larger ones.
+    erase_blocks(tx, _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id}))
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
@@ -107,7 +109,7 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
 def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> dict[str, int]:
     """Erase what a person said or owns; return how much of each kind that was.
 
-    Summaries and the loop's state of the conversations that they took part in go with it.
+    Summaries, what was dropped, and the loop's state of the conversations that they took part in go with it.
 
     Args:
         logs: the lines of audit logs that they caused are erased later, by the eraser.
@@ -116,28 +118,33 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     bound = {"name": rows[0][0] if rows else storable(name)}
     people = {bound["name"], *(other for (other,) in tx.execute(_BESIDE, bound))}
     note_log_lines(tx, "speaker", name, logs)
-    erased = {
+    erased: dict[str, list[tuple[Any, ...]]] = {
         "facts": _erase_facts(tx, bound),
-        "doubts": len(tx.execute(f"delete from doubts where {_THEIRS} returning id", bound)),  # noqa: S608 - our own constants
-        "preferences": _erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound),
+        "doubts": tx.execute(f"delete from doubts where {_THEIRS} returning id", bound),  # noqa: S608 - our own constants
+        "preferences": erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound),
         "episodes": _erase_episodes(tx, _THEIRS, bound),
-        "turns": _erase_turns(tx, bound),
     }
-    counts = {kind: number for kind, number in erased.items() if number}
+    counts = {kind: len(rows) for kind, rows in erased.items() if rows}
+    messages, turns = _erase_turns(tx, bound)
+    if turns:
+        counts["turns"] = turns
+    erase_blocks(tx, {*erased["facts"], *erased["preferences"], *erased["episodes"], *messages})
     if counts:
         note_forgotten(tx)
     drop_unused(tx, people)
     return counts
 
 
-def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
-    """Erase a person's facts; of those that others have a part in, leave the place of each version in both times."""
+def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> list[tuple[str, str]]:
+    """Erase a person's facts; return their scopes and keys.
+
+    Of those that others have a part in, the place of each version stays in both times.
+    """
     keys = tx.execute(
         "select k.id, k.scope, k.key, k.scope = 'user:' || :name from fact_keys k"  # noqa: S608 - our own constants
         f" where k.scope = 'user:' || :name or k.id in (select key_id from facts where {_THEIRS})",
         bound,
     )
-    erase_blocks(tx, [(scope, key) for _, scope, key, _ in keys])
     name = bound["name"]
     erase_tool_copies(
         tx,
@@ -154,75 +161,72 @@ def _erase_facts(tx: Transaction, bound: dict[str, Any]) -> int:
         left = tx.execute("select 1 from facts where key_id = ? and value is not null limit 1", (key_id,))
         if whole or not left:
             facts.forget_fact(tx, key, scope=scope)
-    return len(keys)
+    return [(scope, key) for _, scope, key, _ in keys]
 
 
-def _erase_preferences(tx: Transaction, where: str, bound: dict[str, Any]) -> int:
-    erase_blocks(tx, tx.execute(f"select scope, key from preferences where {where}", bound))  # noqa: S608 - ours
-    return erase_preferences(tx, where, bound)
-
-
-def _erase_episodes(tx: Transaction, where: str, bound: dict[str, Any]) -> int:
+def _erase_episodes(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
+    """Erase episodes; return kind and id of each."""
     numbers = [number for (number,) in tx.execute(f"delete from episodes where {where} returning id", bound)]  # noqa: S608 - ours
-    _erase_blocks_quoting(tx, "episode", numbers)
     tx.announce("episode", numbers)
-    return len(numbers)
+    return [("episode", number) for number in numbers]
 
 
-def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> int:
-    turns = tx.execute(f"select session_id, n from turns where {_THEIRS}", bound)  # noqa: S608 - our own constants
-    for session_id in sorted({session_id for session_id, _ in turns}):
-        of_session = {**bound, "id": session_id}
-        theirs = f"(select n from turns where session_id = :id and {_THEIRS})"  # noqa: S608 - our own constants
-        _erase_messages(tx, f"session_id = :id and (turn in {theirs} or dropped is not null)", of_session)
-        tx.execute(f"delete from turns where session_id = :id and {_THEIRS}", of_session)  # noqa: S608 - our own constants
+def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str, int]], int]:
+    """Erase a person's turns; return kind and id of each message, and how many turns these were."""
+    theirs = f"from turns where {_THEIRS}"
+    messages = _erase_messages(
+        tx,
+        f"(session_id, turn) in (select session_id, n {theirs})"
+        f" or dropped is not null and session_id in (select session_id {theirs})",
+        bound,
+    )
+    turns = tx.execute(f"delete {theirs} returning session_id", bound)
+    for (session_id,) in sorted(set(turns)):
         erase_epochs(tx, session_id)
         tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
         tx.execute(
             "delete from sessions where id = ? and not exists (select 1 from turns where session_id = sessions.id)",
             (session_id,),
         )
-    return len(turns)
+    return messages, len(turns)
 
 
-def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> None:
-    """Erase messages of the session `:id`, and the blocks that quoted them."""
-    # A session's id is a tick: all of its messages have larger ones.
-    rows = tx.execute(f"delete from messages where id > :id and {where} returning id", bound)  # noqa: S608 - ours
+def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
+    """Erase messages; return kind and id of each, as blocks quote them."""
+    rows = tx.execute(f"delete from messages where {where} returning id", bound)  # noqa: S608 - ours
     numbers = sorted(number for (number,) in rows)
     tx.announce("message", numbers)
-    _erase_blocks_quoting(tx, "turn", numbers)
+    return [("turn", number) for number in numbers]
 
 
-# Blocks: what memory put before a model
-
-
-def erase_blocks(tx: Transaction, keys: Collection[tuple[Any, ...]]) -> None:
-    """Erase the blocks that showed facts or preferences.
+def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None:
+    """Erase the blocks, and what is carried in heads, that showed any of these.
 
     Args:
-        keys: scope and key of each.
+        gone: scope and key of facts and preferences; kind and id of episodes and messages, whose kind is `turn`.
     """
-    # An entry is JSON within JSON: {"fact":["global","door"],…} as a text in a list.
-    pairs = [as_text(as_text(pair))[1:-1] for pair in keys]
-    if pairs:
-        _erase_shown(tx, lambda shown: any(pair in shown for pair in pairs))
-        for number, carried in tx.execute("select id, carried from epochs where carried is not null"):
-            if any(pair in carried for pair in pairs):
-                tx.execute("update epochs set carried = null where id = ?", (number,))
+    keys = frozenset(gone)
+    records = {key for key in keys if isinstance(key[1], int)}
+
+    def shows(line: BlockLine) -> bool:
+        if line.id.startswith("{"):  # an entry that cannot be read may be of anything
+            return True
+        return line.fact in keys or line.preference in keys or (bool(records) and line.record in records)
+
+    if keys:
+        rows = tx.execute("select session_id, n, shown from turns where shown is not null")
+        blocks = [(session_id, n) for session_id, n, entries in rows if any(map(shows, _lines(entries)))]
+        tx.executemany("update turns set block = null, shown = null where session_id = ? and n = ?", blocks)
+        rows = tx.execute("select id, carried from epochs where carried is not null")
+        heads = [(number,) for number, entries in rows if any(map(shows, _lines(entries)))]
+        tx.executemany("update epochs set carried = null where id = ?", heads)
 
 
-def _erase_blocks_quoting(tx: Transaction, kind: str, ids: Collection[int]) -> None:
-    """Erase the blocks that quoted messages (kind `turn`) or episodes."""
-    names = {f"{kind}:{number}" for number in ids}
-    if names:
-        _erase_shown(tx, lambda shown: not names.isdisjoint(_ITEM.findall(shown)))
-
-
-def _erase_shown(tx: Transaction, meant: Callable[[str], bool]) -> None:
-    rows = tx.execute("select session_id, n, shown from turns where shown is not null")
-    places = [(session_id, n) for session_id, n, shown in rows if meant(shown)]
-    tx.executemany("update turns set block = null, shown = null where session_id = ? and n = ?", places)
+def _lines(entries: str) -> list[BlockLine]:
+    try:
+        return list(map(BlockLine.of, _entries(entries)))
+    except msgspec.MsgspecError:
+        return [BlockLine.of("{")]
 
 
 # Bytes

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.context.block.delta import changes, lines_for
-from edgemem.context.block.render import BlockLine, VisibleLines
+from edgemem.context.block.render import VisibleLines
 from edgemem.context.block.select import BESIDE, NEAR, Floors, Uttered, adds, worth_saying
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import Held, Recalled
+from edgemem.records import BlockLine, Held, Recalled
 
 
 def fact(id_: str, text: str, scope: str = "global") -> Recalled:

@@ -12,13 +12,13 @@ from talking import Model, opened
 from word_tokenizer import WordTokenizer
 
 from edgemem.context.block.delta import lines_for
-from edgemem.context.block.render import GAP, MOST_CHARS, BlockLine, VisibleLines, day_of, excerpt, line_text
+from edgemem.context.block.render import GAP, MOST_CHARS, VisibleLines, day_of, excerpt, line_text
 from edgemem.context.block.select import within
 from edgemem.fence import clean
 from edgemem.hooks.conversation import conversation_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.recall.text.analyse import analyse, terms
-from edgemem.records import Recalled
+from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import Level
 
 MAY_7 = time.mktime((2023, 5, 7, 12, 0, 0, 0, 0, -1))
@@ -158,9 +158,9 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
         assert blocks[1] == ""
         assert "quarry" in blocks[2]
         # As long as the turn is remembered, its blocks stand in the file; with it they go.
-        memory.forget_session("hall")
+        memory.forget(session="hall")
         assert "cherry trees" not in str(
-            memory.database.query("select block from turns where block is not null")
+            memory.diagnostics.database.query("select block from turns where block is not null")
         )
 
 

@@ -15,9 +15,8 @@ from commands import run
 import edgemem
 from edgemem import AgentLoop
 from edgemem.context.block.delta import carried_by, carrying, to_carry, up_to_date
-from edgemem.context.block.render import BlockLine
 from edgemem.memory import Memory
-from edgemem.records import Heard, Held, Message, Reply, ToolCall
+from edgemem.records import BlockLine, Heard, Held, Message, Reply, ToolCall
 from edgemem.store.epochs import latest_epoch
 
 PROFILE = """
@@ -93,7 +92,9 @@ def robot(tmp_path: Path) -> Iterator[Robot]:
 
 def block_of(robot: Robot) -> str:
     """Return what memory put before the newest utterance."""
-    rows = robot.memory.database.query("select coalesce(block, '') from turns order by n desc limit 1")
+    rows = robot.memory.diagnostics.database.query(
+        "select coalesce(block, '') from turns order by n desc limit 1"
+    )
     return str(rows[0][0])
 
 
@@ -108,7 +109,7 @@ def test_what_was_told_stays_in_the_prompt(robot: Robot, idle: bool) -> None:
     for _ in range(15):
         robot.memory.idle(5)
         robot.hear(CHATTER)
-    assert robot.memory.database.query("select count(*) from epochs")[0][0] >= 3
+    assert robot.memory.diagnostics.database.query("select count(*) from epochs")[0][0] >= 3
     assert robot.hear("What is the wifi password?").count("tulip99") == 1
     assert "tulip99" not in block_of(robot)
     before = robot.prompts[-1]
@@ -123,7 +124,7 @@ def test_a_stranger_is_not_shown_it_and_what_is_private_is_not_carried(robot: Ro
     robot.memory.store.add_fact("diary.place", "cellar77", level="private", owner="mara")
     assert "cellar77" in robot.hear("Where is the diary place?")
     robot.chat()
-    assert "cellar77" not in str(robot.memory.database.query("select carried from epochs"))
+    assert "cellar77" not in str(robot.memory.diagnostics.database.query("select carried from epochs"))
     assert "tulip99" not in robot.hear("Hello.", speaker="")
     assert "tulip99" in robot.hear("Hello.")
     assert "cellar77" in robot.hear("Where is the diary place?")
@@ -143,9 +144,14 @@ def test_the_value_that_holds_is_carried(robot: Robot) -> None:
 def test_what_is_forgotten_leaves_the_file(robot: Robot) -> None:
     """At once; the model, which has seen it, is told that it is gone."""
     robot.chat()
-    assert "tulip99" in robot.memory.database.query("select carried from epochs order by id desc")[0][0]
+    assert (
+        "tulip99"
+        in robot.memory.diagnostics.database.query("select carried from epochs order by id desc")[0][0]
+    )
     assert robot.memory.forget("wifi.password")
-    assert robot.memory.database.query("select count(*) from epochs where carried is not null") == [(0,)]
+    assert robot.memory.diagnostics.database.query(
+        "select count(*) from epochs where carried is not null"
+    ) == [(0,)]
     assert "no longer known" in robot.hear("Hello.")
     robot.restart()
     assert "tulip99" not in robot.hear("Hello.")
@@ -157,7 +163,7 @@ def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot
     """An epoch that waits to begin loses its values with any forgetting."""
     robot.memory.store.add_fact("car.key", "hook5", heard=Heard(speaker="mara"))
     robot.hear("Where is the car key?", speaker="tom")
-    (hook,) = robot.memory.diagnostics.compactions()
+    (hook,) = robot.memory.diagnostics.in_use.compactions()
     while not hook.due():
         robot.hear(CHATTER, speaker="tom")
     robot.memory.idle(5)
@@ -166,10 +172,12 @@ def test_what_is_forgotten_before_the_epoch_begins_is_never_written(robot: Robot
     if how == "fact":
         robot.memory.forget("car.key")
     else:
-        robot.memory.forget_person("mara")
+        robot.memory.forget(person="mara")
     robot.hear(CHATTER, speaker="tom")
     assert hook.prepared is None
-    written = robot.memory.database.query("select carried, summary from epochs order by id desc limit 1")
+    written = robot.memory.diagnostics.database.query(
+        "select carried, summary from epochs order by id desc limit 1"
+    )
     assert "hook5" not in str(written)
     assert "hook5" not in str(robot.prompts[-1])
 
@@ -183,7 +191,7 @@ def test_other_instructions_bring_nothing_back(robot: Robot) -> None:
     robot.hear("Hello.")
     robot.loop.instructions = "You are Pop."
     robot.hear("Hello.")
-    written = robot.memory.database.query(
+    written = robot.memory.diagnostics.database.query(
         "select reason, summary, carried from epochs order by id desc limit 1"
     )
     assert written[0][0] == "instructions"
@@ -197,12 +205,12 @@ def test_a_reply_is_as_closed_as_what_is_carried(tmp_path: Path) -> None:
     levels = "select level from turns order by n desc limit 1"
     robot.memory.store.add_fact("wifi.password", "tulip99", level="household")
     robot.hear("Good morning, robot.")
-    assert robot.memory.database.query(levels) == [(0,)]
+    assert robot.memory.diagnostics.database.query(levels) == [(0,)]
     robot.hear("What is the wifi password?")
-    assert robot.memory.database.query(levels) == [(1,)]
+    assert robot.memory.diagnostics.database.query(levels) == [(1,)]
     robot.chat()
     robot.hear("Hello.")
-    assert robot.memory.database.query(levels) == [(1,)]
+    assert robot.memory.diagnostics.database.query(levels) == [(1,)]
     robot.memory.close()
 
 
@@ -213,8 +221,8 @@ def test_an_export_carries_them_too(robot: Robot, tmp_path: Path) -> None:
     assert any('"carried"' in line for line in lines)
     with edgemem.open(tmp_path / "other", profile=BY_WORDS, worker=False) as other:
         other.import_lines(line.encode() for line in lines)
-        taken = latest_epoch(other.database, "k")
-        here = latest_epoch(robot.memory.database, "k")
+        taken = latest_epoch(other.diagnostics.database, "k")
+        here = latest_epoch(robot.memory.diagnostics.database, "k")
         assert taken is not None
         assert here is not None
         assert (taken.carried, taken.summary) == (here.carried, here.summary)
@@ -236,7 +244,7 @@ def forget_elsewhere(robot: Robot) -> None:
 
 def prepare_an_epoch(robot: Robot) -> None:
     """Talk until the next epoch is written and waits to begin."""
-    (hook,) = robot.memory.diagnostics.compactions()
+    (hook,) = robot.memory.diagnostics.in_use.compactions()
     while not hook.due():
         robot.hear(CHATTER)
     robot.memory.idle(5)
@@ -271,8 +279,8 @@ def test_two_epochs_in_one_turn_keep_nothing_that_is_forgotten_meanwhile(robot: 
     robot.loop.prepare("Hello there.", speaker="mara")
     forget_elsewhere(robot)
     robot.loop.commit()
-    robot.memory.database.flush()
-    assert robot.memory.database.query("select reason from epochs order by id") == [
+    robot.memory.diagnostics.database.flush()
+    assert robot.memory.diagnostics.database.query("select reason from epochs order by id") == [
         ("begin",),
         ("high water",),
         ("instructions",),
@@ -295,10 +303,13 @@ def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgot
         pass
     elif when == "prepared":
         prepare_an_epoch(robot)
-        assert "tulip99" in next(iter(robot.memory.diagnostics.compactions())).prepared.summary  # type: ignore[union-attr]
+        assert "tulip99" in next(iter(robot.memory.diagnostics.in_use.compactions())).prepared.summary  # type: ignore[union-attr]
     else:
         robot.chat()
-        assert "tulip99" in robot.memory.database.query("select summary from epochs order by id desc")[0][0]
+        assert (
+            "tulip99"
+            in robot.memory.diagnostics.database.query("select summary from epochs order by id desc")[0][0]
+        )
     forget_elsewhere(robot)
     assert not in_file(robot)
     if when == "instructions":
@@ -317,7 +328,9 @@ def test_a_line_is_as_closed_as_what_holds_now(tmp_path: Path) -> None:
     robot.hear("Where is the diary place?")
     robot.memory.store.add_fact("diary.place", "attic77", level="private", owner="mara")
     assert "attic77" in robot.hear("Where is the diary place?")
-    assert robot.memory.database.query("select level from turns order by n desc limit 1") == [(2,)]
+    assert robot.memory.diagnostics.database.query("select level from turns order by n desc limit 1") == [
+        (2,)
+    ]
     assert "attic77" not in robot.hear("Hello.", speaker="tom")
     robot.memory.close()
 
@@ -328,7 +341,7 @@ def test_no_id_holds_a_value(robot: Robot) -> None:
     for value in values:
         robot.memory.store.add_fact("wifi.password", value)
         assert value in robot.hear(f"Hello, {value[-1]}.")
-    stored = str(robot.memory.database.query("select shown from turns where shown is not null"))
+    stored = str(robot.memory.diagnostics.database.query("select shown from turns where shown is not null"))
     assert not any(f":{value}" in stored for value in values)
     assert stored.count("changed:fact:") == 5
     assert "changed:changed" not in stored
@@ -355,7 +368,7 @@ def test_nonsense_in_an_export_does_not_end_a_conversation(robot: Robot, tmp_pat
 
 def test_what_is_forgotten_in_another_file_than_the_session_s_is_not_shown_once_more(robot: Robot) -> None:
     """Where the facts are kept elsewhere, they are asked once more before an epoch begins."""
-    (hook,) = robot.memory.diagnostics.compactions()
+    (hook,) = robot.memory.diagnostics.in_use.compactions()
     prepare_an_epoch(robot)
     assert hook.prepared is not None
     stale = carrying(hook.prepared, [*carried_by(hook.prepared), fact("gone", "tulip77")])

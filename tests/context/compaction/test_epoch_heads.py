@@ -50,8 +50,11 @@ class Robot:
                     loop.abort()
                 loop.run("hello")
             assert loop.hooks.failures() == []
-            memory.database.flush()
-            reasons = [reason for (reason,) in memory.database.query("select reason from epochs order by id")]
+            memory.diagnostics.database.flush()
+            reasons = [
+                reason
+                for (reason,) in memory.diagnostics.database.query("select reason from epochs order by id")
+            ]
         self.now += MONTH_S
         return reasons
 
@@ -89,7 +92,7 @@ def test_each_of_two_changes_begins_one(robot: Robot) -> None:
 def test_an_epoch_of_an_older_edgemem_is_no_change(robot: Robot) -> None:
     """Nobody noted what stood before it, so it goes on, and is noted now."""
     with edgemem.open(robot.home, worker=False) as memory:
-        memory.database.write(lambda tx: tx.execute("update epochs set head = null"))
+        memory.diagnostics.database.write(lambda tx: tx.execute("update epochs set head = null"))
     assert robot.day("You are Pop.") == ["begin"]
     assert robot.day("You are Pup.") == ["begin", "instructions"]
 
@@ -106,7 +109,7 @@ def test_an_epoch_lasts(tmp_path: Path) -> None:
         for _ in range(40):
             loop.run("A long question. " * 12)
             memory.idle(5)
-            epoch = latest_epoch(memory.database, "k")
+            epoch = latest_epoch(memory.diagnostics.database, "k")
             if epoch is not None and epoch.first_turn not in begun:
                 begun.append(epoch.first_turn)
     assert begun[0] == 0

@@ -219,16 +219,19 @@ def test_a_real_model_never_evicts_the_conversation(file: Path, tmp_path: Path) 
         )
         seen = 0
         for n in range(26):
-            before = memory.database.query("select count(*) from epochs")
+            before = memory.diagnostics.database.query("select count(*) from epochs")
             loop.run(f"Number {n}: the {colour(n)} cup stands in drawer {n}, behind the old kettle.")
-            if n and memory.database.query("select count(*) from epochs") == before:
+            if n and memory.diagnostics.database.query("select count(*) from epochs") == before:
                 assert chat.last.evaluated_tokens <= chat.last.prompt_tokens - seen + 1
             seen = chat.last.prompt_tokens + len(chat.last.ids)
             assert memory.idle(60)
-        assert memory.diagnostics.idle_failures() == []
+        assert memory.diagnostics.upkeep.failures() == []
         assert loop.hooks.failures() == []
         reasons = [
-            reason for (reason,) in memory.database.query("select reason from epochs where reason <> 'begin'")
+            reason
+            for (reason,) in memory.diagnostics.database.query(
+                "select reason from epochs where reason <> 'begin'"
+            )
         ]
         assert reasons
         assert all(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from edgemem.context.block.render import BlockLine
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import Dedupe, PromptTurn
-from edgemem.records import Epoch, Reader, Recalled, text_of
+from edgemem.records import BlockLine, Epoch, Reader, Recalled, text_of
 from edgemem.store.messages import stored_message as stored
 
 SYSTEM = {"role": "system", "content": "You are Pip."}

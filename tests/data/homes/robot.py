@@ -28,12 +28,15 @@ memory.store.forget_fact("doctor", scope="household")
 memory.store.set_preference("language", "German")
 memory.store.add_episode("fetch_cup", {"path": "left"}, "failed", agent="Pip")
 memory.notes.append("The bins go out on Tuesday.")
-hooks = HookRegistry(memory.hooks(session_id="kitchen", speaker="alice"))
-session = Session()
+rooms = {
+    name: (HookRegistry(memory.hooks(session_id=name, speaker="alice")), Session())
+    for name in ("kitchen", "hall")
+}
 
 
-def turn(text: str, *, ends: bool = True) -> None:
+def turn(text: str, *, room: str = "kitchen", ends: bool = True) -> None:
     """Say something to the robot."""
+    hooks, session = rooms[room]
     ctx = TurnContext(session)
     hooks.fire(ON_RUN_START, ctx, {"task": text})
     session.messages.append({"role": "user", "content": text})
@@ -47,6 +50,8 @@ def turn(text: str, *, ends: bool = True) -> None:
 turn("The spare key hangs behind the boiler.")
 turn("Between us: the ring is in the piano.")
 memory.idle(seconds=5)
+turn("What is the car color?", room="hall")
+turn("Where does the spare key hang?", room="hall")
 with edgemem.JSONMemoryStore(home / "facts.json") as store:
     store.add_fact("bike", "green", scope="household")
     store.add_episode("wave", {"hand": "left"}, "ok", agent="Pip")

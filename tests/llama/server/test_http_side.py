@@ -18,7 +18,6 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.memory.health import check
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +88,14 @@ def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, 
         assert isinstance(summarizer, ModelSummarizer)
         assert isinstance(summarizer.model, HttpSide)
         assert summarizer.model.last.prompt_tokens > 0, "the model has written"
-        assert memory.diagnostics.idle_failures() == []
-        epochs = memory.database.query("select count(*) from epochs where reason like 'high water; %'")[0][0]
+        assert memory.diagnostics.upkeep.failures() == []
+        epochs = memory.diagnostics.database.query(
+            "select count(*) from epochs where reason like 'high water; %'"
+        )[0][0]
         assert epochs
         own = [evaluated for new, evaluated in figures[1:] if evaluated == new + 1]
         assert len(own) >= len(figures) - 1 - epochs
-        told = next(each for each in check(memory) if each.name == "compaction")
+        told = next(each for each in memory.check() if each.name == "compaction")
         assert told.detail.startswith("the chat model writes summaries in another slot of its server")
 
 
@@ -158,13 +159,13 @@ def test_with_one_slot_summaries_are_of_sentences(one: RunningServer, tmp_path: 
         loop, _ = talk(model, memory, 1)
         (compaction,) = (hook for hook in loop.hooks if isinstance(hook, ContextCompactionHook))
         assert not isinstance(compaction.planner.summarizer, ModelSummarizer)
-        told = next(each for each in check(memory) if each.name == "compaction")
+        told = next(each for each in memory.check() if each.name == "compaction")
         assert told.state == "warn"
         assert told.detail == (
             "summaries are made of sentences that were said: the server has one slot, the conversation's; start it with"
             " -np 2"
         )
     with opened(tmp_path / "home", f"http://127.0.0.1:{free_port()}") as memory:
-        told = next(each for each in check(memory) if each.name == "compaction")
+        told = next(each for each in memory.check() if each.name == "compaction")
         assert told.state == "warn"
         assert "No server answers" in told.detail

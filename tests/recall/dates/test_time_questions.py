@@ -71,7 +71,7 @@ class Home:
             self.clock.at = at
             heard = Heard(speaker=who, event_time=at)
             turn = Turn(f"day {day}", number, (StoredMessage("user", text),), heard=heard)
-            self.memory.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+            self.memory.diagnostics.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
             self.ids[f"day {day}", number] = name
         self.clock.at = NOW
         self.memory.idle(120.0)

@@ -30,7 +30,7 @@ def memory(tmp_path: Path) -> Any:
         loop.run("The bicycle stands in the shed.", speaker="Ann")
         loop.run("Good night.", speaker="Ann")
         opened.store.flush()
-        opened.database.write(
+        opened.diagnostics.database.write(
             lambda tx: append_epoch(tx, Epoch("hall", 2, summary="They spoke of the bicycle."))
         )
         opened.notes.append("- oil the bicycle")
@@ -62,8 +62,10 @@ def test_what_was_closed_since_it_was_indexed_is_not_recalled(memory: Memory, ki
         for table in ("facts", "preferences", "episodes", "turns"):
             tx.execute(f"update {table} set level = 2, owner = 'Ann'")
 
-    memory.database.write(close)
+    memory.diagnostics.database.write(close)
     level: Any = "shared" if kind != "note" else "private"
-    memory.settings.now = msgspec.structs.replace(memory.profile, notes=NotesSettings(level=level))
+    memory.diagnostics.settings.now = msgspec.structs.replace(
+        memory.profile, notes=NotesSettings(level=level)
+    )
     assert found(memory, kind, "Ben") == set()
     assert found(memory, kind, "Ann") == ({kind} if kind != "note" else set())

@@ -52,7 +52,7 @@ def talk(memory: Memory, turns: int, hand: HandClock) -> None:
         loop.run(f"Lamp {n} stands in room {n}. Its colour is number {n} of the chart.")
         hand.advance(1)
         memory.idle(60, thorough=False)
-    assert loop.hooks.failures() == memory.diagnostics.idle_failures() == []
+    assert loop.hooks.failures() == memory.diagnostics.upkeep.failures() == []
 
 
 def test_vectors_are_written_with_the_rows_that_they_belong_to(
@@ -63,8 +63,8 @@ def test_vectors_are_written_with_the_rows_that_they_belong_to(
     with edgemem.open(tmp_path, embedder=embedder, clock=hand.clock, worker=False) as memory:
         commits.clear()
         talk(memory, 100, hand)
-        assert memory.pending()["text"] < 120
-        assert memory.pending()["vectors"] == 0
+        assert memory.diagnostics.search.pending()["text"] < 120
+        assert memory.diagnostics.search.pending()["vectors"] == 0
         assert commits["index.db"] <= 12
         said = [text for text in embedder.embedded if text.startswith("Lamp") and text.endswith("chart.")]
         assert len(said) == len(set(said)) == 100
@@ -75,10 +75,10 @@ def test_what_was_embedded_is_not_embedded_again_after_a_restart(tmp_path: Path,
     embedder = HashEmbedder()
     with edgemem.open(tmp_path, embedder=embedder, clock=hand.clock, worker=False) as memory:
         talk(memory, 3, hand)
-        assert memory.pending()["text"]
+        assert memory.diagnostics.search.pending()["text"]
     embedder.embedded.clear()
     with edgemem.open(tmp_path, embedder=embedder, clock=hand.clock, worker=False) as memory:
-        assert not any(memory.pending().values())
+        assert not any(memory.diagnostics.search.pending().values())
         memory.idle(60)
         assert embedder.embedded == []
 
@@ -92,7 +92,7 @@ def test_closing_embeds_nothing(tmp_path: Path, hand: HandClock) -> None:
         embedder.embedded.clear()
     assert embedder.embedded == []
     with edgemem.open(tmp_path, embedder=embedder, clock=hand.clock, worker=False) as memory:
-        assert memory.pending()["vectors"] == 1
+        assert memory.diagnostics.search.pending()["vectors"] == 1
         memory.idle(60)
         assert memory.recall("attic", speaker="ben")
         assert any("attic" in text for text in embedder.embedded)
@@ -104,7 +104,7 @@ def test_nothing_forgotten_stays_embedded(tmp_path: Path, hand: HandClock) -> No
     with edgemem.open(tmp_path, embedder=embedder, clock=hand.clock, worker=False) as memory:
         for _ in range(2):
             talk(memory, 1, hand)
-            assert memory.pending()["text"]
-            memory.forget_session("hall")
+            assert memory.diagnostics.search.pending()["text"]
+            memory.forget(session="hall")
             memory.idle(60, thorough=False)
     assert len(embedder.embedded) == 2 * len(set(embedder.embedded))

@@ -12,7 +12,7 @@ from checked_index import bytes_of, check, count, say, work
 from hash_embedder import HashEmbedder
 
 import edgemem
-from edgemem.errors import ModelError
+from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.index import embedding, vectors
 from edgemem.recall.index.docs import replace_doc
@@ -308,8 +308,9 @@ def test_a_model_file_that_vanishes_leaves_words(tmp_path, minilm):
             (line,) = [one for one in memory.check() if one.name == "embedder"]
             assert line.state == ("ok" if there else "warn")
             assert "is gone" in line.detail or there
-            assert memory.index.pending()["vectors"] == (0 if there else 1)
-    assert memory.closed
+            assert memory.diagnostics.index.pending()["vectors"] == (0 if there else 1)
+    with pytest.raises(ClosedError):
+        memory.recall("tea?")
 
 
 @pytest.mark.parametrize("resident", [False, True])
@@ -379,9 +380,9 @@ def test_check_tells_how_far_the_vectors_are(tmp_path):
             if name == "old":
                 for n in range(3):
                     memory.store.add_fact(f"cup.place{n}", f"drawer {n}")
-            memory.index.catch_up()
+            memory.diagnostics.index.catch_up()
             assert "3 texts wait for their vectors" in embedder_line(memory)
-            memory.index.embed_pending(1)
+            memory.diagnostics.index.embed_pending(1)
             assert "2 texts wait for their vectors" in embedder_line(memory)
             assert memory.idle(30)
             assert "wait" not in embedder_line(memory)

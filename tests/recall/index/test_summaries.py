@@ -165,7 +165,7 @@ def test_what_compaction_writes_is_recalled(tmp_path, clock):
             for who in ("alice", "bob", None)
         }
         assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen"}, None: set()}
-        memory.forget_session("kitchen")
+        memory.forget(session="kitchen")
         assert memory.recall("tulips garden", speaker="bob", kinds={"summary"}) == []
 
 

@@ -29,7 +29,9 @@ def test_people_come_first_whatever_they_are_called(memory):
     """Whoever speaks here, has facts or stands in the profile is expected, also under a name that is a common word."""
     memory.store.add_fact("tea", "Lapsang Souchong", scope="user:mark", level="household")
     memory.store.add_fact("doctor", "Oyelaran", heard=Heard("mai"))
-    hits = find_hints(memory.database, reader=SOMEBODY_HERE, now=memory.clock.now(), names=["Joni"])
+    hits = find_hints(
+        memory.diagnostics.database, reader=SOMEBODY_HERE, now=memory.diagnostics.clock.now(), names=["Joni"]
+    )
     assert set(hits[:3]) == {"Joni", "Mark", "Mai"}
     assert {"Lapsang", "Souchong", "Oyelaran"} <= set(hits)
 
@@ -97,7 +99,9 @@ def test_at_most_sixty_of_any_script(memory):
     memory.store.add_fact("user.name", "हिन्दी ทิพย์ 味噌")
     assert set(memory.hints()) == {"हिन्दी", "ทิพย์", "味噌"}
     names = [f"Zz{chr(97 + n % 26) * (n // 26 + 1)}" for n in range(90)]
-    memory.database.write(lambda tx: [facts.assert_fact(tx, f"k{n}", name) for n, name in enumerate(names)])
+    memory.diagnostics.database.write(
+        lambda tx: [facts.assert_fact(tx, f"k{n}", name) for n, name in enumerate(names)]
+    )
     assert (len(memory.hints()), len(memory.hints(limit=70))) == (60, 70)
 
 
@@ -129,7 +133,7 @@ def test_a_database_of_ten_thousand_facts_is_read_by_its_end(memory):
     for reader in (None, SOMEBODY_HERE, Reader("alice"), Reader()):
         for name, (sql, values) in statements(reader).items():
             bound = values if name == "people" else {**values, "now": 0.0, "rows": 2000}
-            plan = [row[3] for row in memory.database.query(f"explain query plan {sql}", bound)]
+            plan = [row[3] for row in memory.diagnostics.database.query(f"explain query plan {sql}", bound)]
             assert not [line for line in plan if "TEMP B-TREE" in line or "AUTOMATIC" in line]
             scanned = {line.split()[1] for line in plan if line.startswith("SCAN")}
             assert scanned <= {"facts", "messages", "f", "k", "m", "p", "people", "CONSTANT"}

@@ -30,7 +30,7 @@ def test_what_is_mine_is_mine(language: str, tmp_path: Path) -> None:
         for number, (who, value) in enumerate(zip(("Anna", "Ben"), values, strict=True)):
             messages = (StoredMessage("user", sentence.format(value)),)
             turn = Turn(f"talk {number}", 0, messages, heard=Heard(speaker=who))
-            memory.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+            memory.diagnostics.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
             memory.store.add_fact(f"{who.lower()}.{thing}", value, scope="household")
         memory.idle(60.0)
         for who, value in zip(("Anna", "Ben"), values, strict=True):

@@ -127,18 +127,18 @@ def test_questions_about_what_is_known_are_taken_as_they_were_said():
 def test_a_forgotten_name_has_no_sound_any_more(memory):
     """What is erased is erased from the sounds as well."""
     memory.idle(5)
-    sounds = memory.index.database.query(
+    sounds = memory.diagnostics.index.database.query(
         "select n.name from names n join sounds s on s.name = n.id where n.name = 'maier'"
     )
     assert sounds
     memory.forget("maier.phone")
     assert (
-        memory.index.database.query(
+        memory.diagnostics.index.database.query(
             "select n.name from names n join sounds s on s.name = n.id where n.name = 'maier'"
         )
         == []
     )
-    assert memory.index.database.query("select 1 from names where name like 'helen%'")
+    assert memory.diagnostics.index.database.query("select 1 from names where name like 'helen%'")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_name_that_fell_stays_as_long_as_some_text_has_it(memory):
     memory.store.add_fact("club.guests", "Zebulon, and Ottoline Brack")
     memory.store.add_fact("club.cook", "Brack")
     memory.idle(5)
-    index = memory.index.database
+    index = memory.diagnostics.index.database
     names = {name for (name,) in index.query("select name from names")}
     assert {"ottoline", "brack"} <= {word for name in names for word in name.split()}
     assert memory.recall("who is zebbulon", k=1)[0].text.startswith("club guests")

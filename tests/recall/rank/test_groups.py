@@ -37,7 +37,7 @@ def test_kinds_apart_compete_only_among_themselves(memory: Memory) -> None:
     memory.store.add_fact("tea.kind", "green")
     memory.store.add_fact("tea.price", "four euro")
     groups = (("turn",), ("fact", "preference"))
-    items = memory.search.recall("Where is the tea?", reader=ANYBODY, k=2, apart=groups)
+    items = memory.diagnostics.search.recall("Where is the tea?", reader=ANYBODY, k=2, apart=groups)
     assert [item.kind for item in items] == ["turn", "turn", "fact", "fact"]
 
 
@@ -46,7 +46,7 @@ def test_what_is_excluded_known_or_too_poor(memory: Memory) -> None:
     for n in range(4):
         memory.store.add_fact(f"tea.tin{n}", f"tea of sort {n}", heard=Heard("alice"))
     memory.store.add_fact("flour.tin", "nearly empty")
-    recall = partial(memory.search.recall, "Which tea is there?", reader=ANYBODY)
+    recall = partial(memory.diagnostics.search.recall, "Which tea is there?", reader=ANYBODY)
     best, second, *_ = recall(k=3)
     assert recall(k=1, exclude=[name_of(best)])[0].id == second.id
     items = recall(k=2, known=[name_of(best)])

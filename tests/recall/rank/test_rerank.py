@@ -116,7 +116,7 @@ def tell(memory: Memory, *texts: str, level: str = "household", owner: str | Non
                 ),
             )
 
-    memory.database.write(write)
+    memory.diagnostics.database.write(write)
     memory.idle(30)
 
 
@@ -141,7 +141,7 @@ def test_recall_reads_the_best_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert found[0].score == first[0].score
         assert found[0].why[0] == "reranker"
         assert len(found) == 2
-        stats = memory.last_recall()
+        stats = memory.diagnostics.search.last
         assert (stats.reranked, stats.rerank_late) == (7, False)
         assert "reranker" in stats.signals
     assert table.closed
@@ -172,11 +172,11 @@ def test_it_has_what_is_left_of_the_deadline(tmp_path: Path) -> None:
     table = Table({})
     with opened(tmp_path, table, rerank_ms=50.0) as memory:
         tell(memory, *SAID)
-        recall = memory.search.recall
+        recall = memory.diagnostics.search.recall
         recall("Where is the tea?", reader=None, deadline_s=60.0)
         recall("Where is the tea?", reader=None, deadline_s=1e-9)
         recall("Where is the tea?", reader=Reader("anna"), stop=lambda: True)
-        assert memory.last_recall().reranked == 0
+        assert memory.diagnostics.search.last.reranked == 0
         assert [timeout for _, _, timeout in table.asked] == [0.05]
 
 
@@ -185,15 +185,15 @@ def test_a_real_model_runs_within_a_home(tmp_path: Path, vocabularies: Path) -> 
     path = write_reranker_gguf(tmp_path / "rank.gguf", vocabularies=vocabularies)
     with opened(tmp_path / "home", None, rerank=str(path), rerank_ms=60_000.0) as memory:
         tell(memory, *SAID)
-        first = memory.search.recall("Where is the tea?", reader=None, k=7, stop=lambda: True)
+        first = memory.diagnostics.search.recall("Where is the tea?", reader=None, k=7, stop=lambda: True)
         found = memory.recall("Where is the tea?", k=7)
         assert sorted(item.text for item in found) == sorted(item.text for item in first)
         assert [item.score for item in found] == [item.score for item in first]
-        assert memory.last_recall().reranked == 7
+        assert memory.diagnostics.search.last.reranked == 7
         (told,) = [each for each in memory.check() if each.name == "reranker"]
         assert told.state == "ok"
         assert "7" in told.detail
-        reranker = memory.reranker
+        reranker = memory.diagnostics.reranker
     assert reranker.closed
 
 

@@ -41,7 +41,7 @@ def tell(request: pytest.FixtureRequest, memory: Memory) -> Tell:
     def say(*texts: str) -> None:
         for text in (*texts, *OTHERS):
             turn = Turn(text, 0, (StoredMessage("user", text),), heard=Heard(speaker="Ben"))
-            memory.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
+            memory.diagnostics.database.write(lambda tx, turn=turn: commit_turn(tx, turn))
         if request.param == "indexed":
             assert memory.idle(10)
 

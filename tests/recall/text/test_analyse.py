@@ -94,7 +94,7 @@ def told(folder: Path, embedder: HashEmbedder | None, **settings: object) -> Mem
         for at, text in enumerate(said):
             commit_turn(tx, Turn("talk", at, (StoredMessage("user", text),), heard=Heard(speaker="anna")))
 
-    memory.database.write(write)
+    memory.diagnostics.database.write(write)
     memory.store.add_fact("user.pet", "Kater Tom")
     memory.idle(30)
     return memory
@@ -140,10 +140,10 @@ def test_what_the_model_cannot_read_is_not_embedded(tmp_path: Path) -> None:
     with told(tmp_path / "home", embedder) as memory:
         assert memory.recall(CHINESE)[0].text == "猫在篮子里睡觉。"
         assert not embedder.asked
-        assert memory.last_recall().signals == ("words",)
+        assert memory.diagnostics.search.last.signals == ("words",)
         memory.recall(GERMAN)
         assert embedder.asked
-        assert "meaning" in memory.last_recall().signals
+        assert "meaning" in memory.diagnostics.search.last.signals
 
 
 @pytest.mark.long

@@ -25,9 +25,9 @@ def files_of(memory):
 
 def say(memory, text, heard, shown=(), block=""):
     """Store one turn."""
-    n = turns.last_number(memory.database, "hall") + 1
+    n = turns.last_number(memory.diagnostics.database, "hall") + 1
     turn = Turn("hall", n, (StoredMessage("user", text),), "complete", block, shown, heard=heard)
-    memory.database.write(lambda tx: turns.commit_turn(tx, turn))
+    memory.diagnostics.database.write(lambda tx: turns.commit_turn(tx, turn))
 
 
 def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
@@ -43,20 +43,20 @@ def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
     say(memory, "the canoe is in the shed", ANN)
     say(memory, "the bicycle is in the hall", BO)
     memory.idle(5)
-    assert memory.forget_person("Ann").erased == {"facts": 3, "preferences": 1, "episodes": 1, "turns": 1}
+    assert memory.forget(person="Ann").erased == {"facts": 3, "preferences": 1, "episodes": 1, "turns": 1}
     data = files_of(memory)
     for word in (b"vermilion", b"Mistigri", b"zebra", b"bagpipes", b"xylophone", b"canoe", b"Ann"):
         assert word not in data, word
-    assert [f.value for f in fact_queries.facts_as_of(memory.database, 150.0)] == ["ochre"]
-    assert fact_queries.facts_as_of(memory.database, 250.0) == []
-    assert [f.value for f in fact_queries.facts_as_of(memory.database, 350.0)] == ["ochre"]
+    assert [f.value for f in fact_queries.facts_as_of(memory.diagnostics.database, 150.0)] == ["ochre"]
+    assert fact_queries.facts_as_of(memory.diagnostics.database, 250.0) == []
+    assert [f.value for f in fact_queries.facts_as_of(memory.diagnostics.database, 350.0)] == ["ochre"]
     store.add_fact("door", "teal", valid_from=250.0)
-    assert [f.value for f in fact_queries.facts_as_of(memory.database, 260.0)] == ["teal"]
+    assert [f.value for f in fact_queries.facts_as_of(memory.diagnostics.database, 260.0)] == ["teal"]
     assert [e.payload["result"] for e in store.recent_episodes()] == ["trombone"]
-    assert [turn.messages[0].content for turn in turns.read_turns(memory.database, "hall")] == [
+    assert [turn.messages[0].content for turn in turns.read_turns(memory.diagnostics.database, "hall")] == [
         "the bicycle is in the hall"
     ]
-    assert memory.forget_person("Ann").erased == {}
+    assert memory.forget(person="Ann").erased == {}
     say(memory, "the bicycle again", BO)
     assert memory.recall("bicycle")
 
@@ -64,7 +64,7 @@ def test_a_forgotten_person_leaves_no_byte_and_others_stay(memory):
 def test_a_forgotten_person_takes_their_last_conversation_along(memory):
     """A conversation in which nobody else spoke is erased as a whole."""
     say(memory, "only me", ANN)
-    assert memory.forget_person("Ann").erased == {"turns": 1}
+    assert memory.forget(person="Ann").erased == {"turns": 1}
     assert memory.sessions.list_ids() == []
 
 
@@ -75,7 +75,7 @@ def test_forgetting_a_person_tells_where_the_name_still_stands(memory):
     memory.notes.append("Ann likes tea")
     say(memory, "did ANN call?", BO)
     say(memory, "I am Ann", ANN)
-    forgotten = memory.forget_person("Ann")
+    forgotten = memory.forget(person="Ann")
     assert forgotten.erased == {"turns": 1}
     assert [(m.kind, m.where, m.by) for m in forgotten.mentions.quoted if m.kind != "note"] == [
         ("fact", "global", "Bo"),
@@ -95,8 +95,17 @@ def test_an_audit_log_loses_the_lines_of_a_person(memory, tmp_path):
         path.write_bytes(line % (b"Ann", n) + line % (b"Bo", n) + b'{"speaker": "Ann"')
     bystander = tmp_path / "audit.jsonl.txt"
     bystander.write_bytes(line % (b"Ann", 9))
-    assert memory.forget_person("Ann", logs=[log, tmp_path / "no.jsonl"]).erased == {"log lines": 2}
+    assert memory.forget(person="Ann", logs=[log, tmp_path / "no.jsonl"]).erased == {"log lines": 2}
     for n, path in enumerate((log, tmp_path / "audit.jsonl.1")):
         assert path.read_bytes() == line % (b"Bo", n) + b'{"speaker": "Ann"'
         assert path.stat().st_mode & 0o777 == 0o600
     assert b"Ann" in bystander.read_bytes()
+
+
+def test_an_audit_log_loses_the_lines_of_a_session(memory, tmp_path):
+    """A log that is named for it is no different from the profile's own."""
+    log = tmp_path / "audit.jsonl"
+    log.write_bytes(b'{"session": "hall"}\n{"session": "attic"}\n')
+    say(memory, "the canoe is in the shed", ANN)
+    assert memory.forget(session="hall", logs=[log])
+    assert log.read_bytes() == b'{"session": "attic"}\n'

@@ -78,7 +78,7 @@ def test_turns_are_written_while_a_forget_waits_for_a_reader(home):
         with reading(home / "db" / "memory.db"):
             forgetting = threading.Thread(target=lambda: memory.forget("gate.code"))
             forgetting.start()
-            while not memory.erasing():
+            while not memory.diagnostics.eraser.pending():
                 time.sleep(0.01)
             with edgemem.open(home, worker=False) as other:
                 other.store.add_fact("door", "green")
@@ -95,9 +95,9 @@ def test_the_index_worker_that_is_quicker_leaves_nothing_in_the_log(home):
 
         def written(database, work, **options):
             result = write(database, work, **options)
-            if database is memory.database and not taken:
+            if database is memory.diagnostics.database and not taken:
                 # Between the commit and all that follows it.
-                taken.append(other.index.catch_up())
+                taken.append(other.diagnostics.index.catch_up())
             return result
 
         with pytest.MonkeyPatch.context() as patch:
@@ -113,12 +113,12 @@ def test_the_tool_answers_at_the_commit_and_nobody_recalls_it_from_then_on(home)
         memory.store.add_fact("gate.code", "quixotry five")
         assert memory.idle(30)
         assert memory.recall("gate code")
-        began = memory.clock.now()
+        began = memory.diagnostics.clock.now()
         (forget,) = memory.tools(include=["forget_fact"])
         with reading(home / "db" / "index.db"):
             answer = after_a_yes(forget, key="gate.code")
             assert answer.startswith("Forgotten; erased from this device within moments.")
-            assert memory.erasing()
+            assert memory.diagnostics.eraser.pending()
             for each in (memory, other):
                 assert each.recall("gate code quixotry") == []
                 assert each.recall("gate code quixotry", include_past=True) == []
@@ -133,7 +133,7 @@ def test_the_tool_answers_at_the_commit_and_nobody_recalls_it_from_then_on(home)
             assert "quixot" not in model.prompt
         assert memory.idle(30)
         assert files_with(home, STEM) == []
-        assert not memory.erasing()
+        assert not memory.diagnostics.eraser.pending()
 
 
 def test_the_worker_erases_what_a_tool_forgot(home):
@@ -158,7 +158,7 @@ def test_a_person_who_stands_in_an_episode_alone_leaves_no_word_in_the_index(hom
         memory.store.add_episode("game", {"won by": "quixotry"}, "ok", heard=Heard(speaker="Ben"))
         assert memory.idle(30)
         assert "index.db-wal" in files_with(home, STEM)
-        assert memory.forget_person("Ben").erased == {"episodes": 1}
+        assert memory.forget(person="Ben").erased == {"episodes": 1}
         assert files_with(home, STEM) == []
 
 

@@ -40,13 +40,13 @@ def test_it_is_erased_from_the_index_blocks_tool_results_and_backups(memory):
     assert "quixotry" in told
     assert f"[episode:{lost.id}]" in told
     assert memory.idle(30)
-    memory.backups.make()
+    memory.diagnostics.backups.make()
     assert len(files_with(memory.home, STEM)) > 2
-    assert memory.forget_episode(lost.id).erased == {"episodes": 1}
+    assert memory.forget(episode=lost.id).erased == {"episodes": 1}
     assert files_with(memory.home, STEM) == []
     assert not any("quixotry" in item.text for item in memory.recall("quixotry game"))
     assert any("marathon" in item.text for item in memory.recall("marathon game"))
-    assert not memory.forget_episode(lost.id)
+    assert not memory.forget(episode=lost.id)
 
 
 def test_the_tool_forgets_an_episode_by_the_name_that_it_was_found_under(memory):

@@ -73,7 +73,7 @@ def test_of_a_forgotten_person_not_even_the_key_is_said(tmp_path: Path) -> None:
             memory.store.add_fact(key, "VEGANX", scope="user:alice")
             agent.run(f"what about my {key}?", speaker="alice")
             assert "VEGANX" in model.newest
-        memory.forget_person("alice")
+        memory.forget(person="alice")
         for speaker, block in (("bob", ""), ("alice", fence([ERASED])), ("alice", ""), ("bob", "")):
             agent.run("hello", speaker=speaker)
             assert model.newest == block + "hello"
@@ -93,10 +93,10 @@ def test_what_somebody_said_goes_from_the_blocks_of_others_too(tmp_path: Path) -
             hall.run("who hid the tickets in the flour tin?", speaker="bob")
             assert "ZEBRA9" in model.newest
             if way == "person":
-                memory.forget_person("alice")
+                memory.forget(person="alice")
             else:
-                memory.forget_session("kitchen")
-            assert memory.database.query("select block, shown from turns") == [(None, None)]
+                memory.forget(session="kitchen")
+            assert memory.diagnostics.database.query("select block, shown from turns") == [(None, None)]
         assert files_with(home, "ZEBRA9") == []
 
 
@@ -147,14 +147,16 @@ def test_what_is_forgotten_while_a_turn_is_written_is_not_written_with_it(tmp_pa
     """The transaction of the turn looks once more, since another process may have been quicker."""
     with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as memory:
         memory.store.add_fact("gate.code", "YETI4711")
-        before = last_forgotten(memory.database)
+        before = last_forgotten(memory.diagnostics.database)
         said = (StoredMessage("user", "the gate code?"), StoredMessage("assistant", "Well."))
         turn = Turn("k", 0, said, block="<memory>YETI4711</memory>", shown=("fact:1",))
         memory.forget("gate.code")
         memory.sessions.journal.commit(turn, [DropErased("k", before)]).result()
         later = msgspec.structs.replace(turn, n=1, block="<memory>tea</memory>")
-        memory.sessions.journal.commit(later, [DropErased("k", last_forgotten(memory.database))]).result()
-        kept = memory.database.query("select block from turns order by n")
+        memory.sessions.journal.commit(
+            later, [DropErased("k", last_forgotten(memory.diagnostics.database))]
+        ).result()
+        kept = memory.diagnostics.database.query("select block from turns order by n")
         assert kept == [(None,), ("<memory>tea</memory>",)]
 
 

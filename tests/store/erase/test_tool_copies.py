@@ -61,7 +61,7 @@ def test_a_forgotten_value_is_in_no_file(tmp_path: Path, way: str) -> None:
             assert SECRET in result.tools[0].result  # whoever asked hears it once
             loop.run("thanks", speaker="alice")
             memory.idle(5)
-            memory.database.checkpoint()
+            memory.diagnostics.database.checkpoint()
             assert files_with(home, SECRET) == []
             said = memory.sessions.load("k")
             assert said is not None
@@ -78,7 +78,9 @@ def test_the_ids_of_an_erased_call_go_with_it(tmp_path: Path) -> None:
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         _remembered(memory)
         memory.forget("pin", scope="household")
-        rows = memory.database.query("select tokens, extra from messages where extra like '%tool_calls%'")
+        rows = memory.diagnostics.database.query(
+            "select tokens, extra from messages where extra like '%tool_calls%'"
+        )
         assert [tokens for tokens, extra in rows if "remember_fact" in extra] == [None, None]
         assert any(tokens for tokens, extra in rows if "list_facts" in extra)
 
@@ -101,9 +103,9 @@ def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
     summary = f"Alice: Good morning.\nremember_fact -> Remembered: pin: {SECRET}.\nlights -> on"
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
         loop, _ = _remembered(memory)
-        memory.database.write(lambda tx: append_epoch(tx, Epoch("k", 1, summary)))
+        memory.diagnostics.database.write(lambda tx: append_epoch(tx, Epoch("k", 1, summary)))
         memory.forget("pin", scope="household")
-        assert memory.database.query("select summary from epochs where first_turn = 1") == [
+        assert memory.diagnostics.database.query("select summary from epochs where first_turn = 1") == [
             ("Alice: Good morning.\nlights -> on",)
         ]
         loop.session.messages.clear()

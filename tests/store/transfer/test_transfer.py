@@ -422,6 +422,6 @@ def test_a_turn_that_was_accepted_first_is_exported(tmp_path: Path) -> None:
     """The newest turn goes with an export, also where its messages are older than its commit."""
     turn = Turn("hall", 0, (StoredMessage("user", "hello"),))
     with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
-        memory.database.write(lambda tx: turns.begin_turn(tx, "hall", 0, turn))
-        memory.database.write(lambda tx: turns.commit_turn(tx, turn))
+        memory.diagnostics.database.write(lambda tx: turns.begin_turn(tx, "hall", 0, turn))
+        memory.diagnostics.database.write(lambda tx: turns.commit_turn(tx, turn))
         assert sum('"record":"turn"' in line for line in memory.export()) == 1

@@ -1,0 +1,86 @@
+"""What `edgemem.open` returns shows what a robot's program needs, and everything else hangs under `diagnostics`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import edgemem
+from edgemem.errors import ClosedError, InvalidInputError
+
+NAMES = {
+    *("home", "profile", "store", "sessions", "notes"),
+    *("recall", "recall_sessions", "hooks", "tools", "hints"),
+    *("forget", "export", "import_lines"),
+    *("idle", "check", "close", "diagnostics"),
+}
+"""What users see (DESIGN section 3); whoever adds a name here adds it to the contract."""
+
+BEHIND = {
+    *("settings", "clock", "tokenizer", "embedder", "reranker"),
+    *("truth", "database", "backups", "index", "search", "eraser"),
+    *("upkeep", "prefetch", "reload", "failures", "figures", "in_use", "budget", "stats"),
+}
+"""What benches, tests and the command line look at."""
+
+
+def public_names(thing: object) -> set[str]:
+    """Return the names of an object that do not begin with an underscore."""
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Any:
+    with edgemem.open(tmp_path, worker=False) as opened:
+        yield opened
+
+
+def test_a_memory_shows_the_names_of_the_contract_and_no_other(memory: edgemem.Memory) -> None:
+    """A name more, or one less, is a change of what users see."""
+    assert public_names(memory) == NAMES
+
+
+def test_everything_else_hangs_under_diagnostics(memory: edgemem.Memory) -> None:
+    """Benches, tests and the command line find there what stands behind a memory."""
+    assert public_names(memory.diagnostics) == BEHIND
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"episode": "1", "session": "hall"}, {"key": "tea", "person": "Ann"}, {"scope": "global"}]
+)
+def test_forget_wants_to_know_one_thing(memory: edgemem.Memory, given: dict[str, str]) -> None:
+    """Nothing is erased where nothing is named, or where two things are."""
+    memory.store.add_fact("tea", "black")
+    with pytest.raises(InvalidInputError, match="exactly one of key, episode, session and person"):
+        memory.forget(**given)  # type: ignore[arg-type]
+    assert memory.store.get_fact("tea") == "black"
+
+
+@pytest.mark.parametrize("kind", ["key", "episode", "session", "person"])
+def test_forget_takes_names_that_are_text(memory: edgemem.Memory, kind: str) -> None:
+    """A number is refused with a sentence that says what it stands for."""
+    with pytest.raises(InvalidInputError, match=f"{kind} must be text"):
+        memory.forget(**{kind: 0})  # type: ignore[arg-type]
+
+
+def test_what_is_asked_of_a_closed_memory_is_refused(memory: edgemem.Memory) -> None:
+    """Whatever is called, the error says that the memory is closed; closing it once more does nothing."""
+    memory.close()
+    for ask in (
+        lambda: memory.recall("tea?"),
+        lambda: memory.recall_sessions("tea?"),
+        memory.hooks,
+        memory.tools,
+        memory.hints,
+        lambda: memory.forget("tea"),
+        memory.export,
+        lambda: memory.import_lines([]),
+        memory.idle,
+        memory.check,
+        memory.diagnostics.stats,
+    ):
+        with pytest.raises(ClosedError):
+            ask()
+    memory.close()
