@@ -26,15 +26,10 @@ from edgemem.store.rights import as_spelled, spellings
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index.index import Index
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.rank.gate import Fit, Utterance
     from edgemem.recall.rank.ranking import Ranking
-    from edgemem.recall.rank.replacing import Messages
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
@@ -207,35 +202,14 @@ class Recall:
         )
         return results
 
-    def messages_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], Messages]:
-        """Return the ids of the messages that were considered for a question, and their features."""
-        ranking = self._ranking(query, reader, kinds={"turn"})
-        return list(map(str, ranking.refs[: ranking.turns].tolist())), ranking.messages
-
-    def best_of(self, query: str, *, reader: Reader | None) -> tuple[Utterance, Fit]:
-        """Return what the gate knows of an utterance: what it says, and how well the best of what was found fits."""
-        ranking = self._ranking(query, reader)
-        return ranking.utterance, ranking.fit
-
-    def fact_features_of(self, query: str, *, reader: Reader | None) -> tuple[list[str], NDArray[np.float32]]:
-        """Return the names of the facts and preferences that were considered for a question, and their features."""
-        ranking = self._ranking(query, reader, past=True)
-        rows = range(ranking.texts, ranking.texts + len(ranking.fact_features))
-        names = [f"{KINDS[int(ranking.kinds[row])]}:{ranking.refs[row]}" for row in rows]
-        return names, ranking.fact_features
-
-    def _ranking(
-        self, query: str, reader: Reader | None, *, kinds: Collection[Kind] | None = None, past: bool = False
+    def ranking_of(
+        self, query: str, *, reader: Reader | None, kinds: Collection[Kind] | None = None
     ) -> Ranking:
-        """Return all that is considered for a question, without a deadline.
-
-        Args:
-            past: also facts that do not hold any more, where the question asks about the past.
-        """
+        """Return all that is considered for a question, without a deadline."""
         reader = as_spelled(self._truth, reader)
         asked = parse_query(query, self._clock.now())
         limits = Limits(candidates=self._settings.now.recall.candidates)
-        allowed = Filter(reader, kinds=kinds, past=past and asked.asks_past)
+        allowed = Filter(reader, kinds=kinds, past=asked.asks_past)
         return self._search(asked, reader, {}, allowed, limits)[1]
 
     def _search(

@@ -10,41 +10,32 @@ from collections import defaultdict
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
 from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.model import LinearModel
-from edgemem.recall.rank.replacing import PAIR_FEATURES, Replacing, compared
+from edgemem.recall.rank.model import LinearModel, Model
+from edgemem.recall.rank.replacing import PAIR_FEATURES, compared, odds_of
 from edgemem.records import Reader
-from lab.fit_facts import asked_of_facts, fact_section, learnt_facts
+from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
 from lab.judged import homes, told_home
-from lab.learning import REPLACED, calibrated, learnt, weights_of
+from lab.learning import REPLACED, Asked, by_words, calibrated, learnt, weights_of
 from lab.recall_cases import ADVERSARIAL, LEFT_OUT, Case, read_cases, weeks_case
 from lab.recall_home import filled
 from lab.weeks import Talk, weeks
 from lab.weeks_world import facts, forms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from edgemem.recall.rank.model import LinearModel
-
-    Lesson = tuple[NDArray[np.float32], NDArray[np.bool_]]
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.rank.replacing import Messages
+
+    Lesson = tuple[NDArray[np.float32], NDArray[np.bool_]]
 
 
 LENGTHS = frozenset({"old_length", "new_length"})
@@ -68,25 +59,29 @@ def versions(seed: int) -> dict[tuple[str, ...], list[str]]:
 
 
 def learnt_replacing(
-    model: LinearModel, at_home: Sequence[Asked], of_weeks: Sequence[Asked], *, without: Collection[str] = ()
-) -> Replacing:
-    """Return the weights of `PAIR_FEATURES` for a model of messages; some features may be left out."""
-    lessons = [*_lessons(model, at_home)] * _HOME + [*_lessons(model, of_weeks)]
+    answers: LinearModel,
+    at_home: Sequence[Asked],
+    of_weeks: Sequence[Asked],
+    *,
+    without: Collection[str] = (),
+) -> LinearModel:
+    """Return the weights of `PAIR_FEATURES` beside those that tell what answers; some features may be left out."""
+    lessons = [*_lessons(answers, at_home)] * _HOME + [*_lessons(answers, of_weeks)]
     rows, right = zip(*lessons, strict=True)
     weights = weights_of(rows, right, [*PAIR_FEATURES, REPLACED], l2=_L2, without=without)
-    return Replacing(weights.pop(REPLACED, 0.0), weights)
+    return LinearModel(weights.pop(REPLACED, 0.0), weights)
 
 
-def _lessons(model: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
+def _lessons(answers: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
     """Yield nobody and the newer messages of each old one, and which of them replaces it."""
     import numpy as np
 
     for one in asked:
-        said = one.messages.contents
-        if said is None:
+        contents = one.candidates.contents
+        if contents is None or one.others is None:
             continue
-        pairs = compared(model.own_odds(one.messages), one.messages, said)
-        now = one.messages.tense == "now"
+        pairs = compared(answers.odds(one.candidates.features), one.candidates, contents)
+        now = one.candidates.tense == "now"
         told, others = one.right[pairs.rows], one.others[pairs.rows]
         old, new = (others, told) if now else (told, others)
         for row in np.flatnonzero(old | new if now else old):
@@ -103,20 +98,6 @@ LEFT_OUT_L2 = 0.1
 """The penalty where weights need not carry over to other talk: the laboratory's."""
 WORDS_L2 = 0.1
 """The penalty where there is no vector: few features, which need none to carry over."""
-MEANING = frozenset({"meaning", "meaning_share", "session_meaning", "about_meaning"})
-"""Features that a question without a vector does not have."""
-
-
-class Asked(NamedTuple):
-    """The candidates of one question."""
-
-    category: str
-    messages: Messages
-    right: NDArray[np.bool_]
-    others: NDArray[np.bool_]
-    """Which of them tell another version of the same."""
-    evidence: int
-    """How many messages answer it, whether they are candidates or not."""
 
 
 def run(
@@ -160,13 +141,10 @@ def run(
             for one in asked_of_facts(seed, folder, embedder, cache)
         ]
     ours = [one for case in own for one in asked[case.name]]
-    by_words = _by_words(ours)
-    alone, alone_by_words = list(map(_alone, ours)), list(map(_alone, by_words))
-    model = _calibrated(_learnt(alone, l2), alone)
-    model = msgspec.structs.replace(model, replacing=learnt_replacing(model, at_home, ours))
-    words_only = _calibrated(_learnt(alone, WORDS_L2, without=MEANING), alone_by_words)
-    replacing = learnt_replacing(words_only, at_home_by_words, by_words, without=LENGTHS)
-    words_only = msgspec.structs.replace(words_only, replacing=replacing)
+    model = _model(ours, at_home, facts, l2=l2, cost=COST)
+    words_only = _model(
+        by_words(ours), at_home_by_words, by_words(facts), l2=WORDS_L2, cost=COST_BY_WORDS, without=LENGTHS
+    )
     models = {"with_meaning": model, "words_only": words_only}
     figures: dict[str, Any] = {"l2": l2, "questions": len(ours), "learnt": _recall(ours, model)}
     if other:
@@ -174,17 +152,32 @@ def run(
         figures["with weights of our own corpus"] = _recall(list(chain(*theirs.values())), model)
         figures["laboratory"] = _left_out(theirs, LEFT_OUT_L2)
     if ablate:
+        alone = list(map(_alone, ours))
         figures["without"] = {
-            name: _recall(ours, LinearModel.bare(_learnt(alone, l2, without={name})))["recall@5"]
+            name: _recall(ours, Model(LinearModel(0.0, learnt(alone, l2=l2, without={name}))))["recall@5"]
             for name in FEATURES
         }
-    fact_models = learnt_facts(facts)
-    figures["weights"] = {name: model.weights for name, model in models.items()} | {
-        "facts": msgspec.to_builtins(fact_models)
-    }
+    figures["weights"] = {name: model.answers.weights for name, model in models.items()}
     if write is not None:
-        write.write_text(_toml(models) + fact_section(fact_models), "utf-8")
+        write.write_text(_toml(models), "utf-8")
     return report("fit", figures, {})
+
+
+def _model(
+    ours: Sequence[Asked],
+    at_home: Sequence[Asked],
+    facts: Sequence[Asked],
+    *,
+    l2: float,
+    cost: float,
+    without: Collection[str] = (),
+) -> Model:
+    """Return the weights of the features of texts, of facts, and of pairs, of which some may be left out."""
+    alone = list(map(_alone, ours))
+    # What is said of it and was not even looked at does not make a question one that nothing answers.
+    some = [one for one in alone if len(one.right) and (one.right.any() or not one.evidence)]
+    answers = calibrated(learnt(alone, l2=l2), some)
+    return Model(with_facts(answers, facts, cost), learnt_replacing(answers, at_home, ours, without=without))
 
 
 def _embedder() -> Embedder:
@@ -211,12 +204,12 @@ def _asked(
         for one in case.asked:
             if one.category != ADVERSARIAL and (one.evidence or one.category in LEFT_OUT):
                 here.clock.at = one.at
-                names, messages = here.memory.diagnostics.search.messages_of(
-                    one.text, reader=None if one.asker is None else Reader(one.asker)
+                ranking = here.memory.diagnostics.search.ranking_of(
+                    one.text, reader=None if one.asker is None else Reader(one.asker), kinds={"turn"}
                 )
-                ids = [here.ids.get(name, "") for name in names]
-                others = np_isin(ids, versions.get(one.evidence, ()))
-                yield Asked(one.category, messages, np_isin(ids, one.evidence), others, len(one.evidence))
+                ids = [here.ids.get(str(ref), "") for ref in ranking.refs]
+                right, others = np_isin(ids, one.evidence), np_isin(ids, versions.get(one.evidence, ()))
+                yield Asked(one.category, ranking.candidates, right, len(one.evidence), others)
 
 
 def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
@@ -234,10 +227,10 @@ def _asked_at_homes(folder: Path, embedder: Embedder | None) -> Iterator[Asked]:
             asked += [(one.asker, one.question, [one.new], one.old) for one in spoken.replaced]
             asked += [(one.asker, one.past, [one.old], one.new) for one in spoken.replaced if one.past]
             for asker, text, evidence, other in asked:
-                names, messages = memory.diagnostics.search.messages_of(text, reader=Reader(asker))
-                ids = [keys.get(name) for name in names]
+                ranking = memory.diagnostics.search.ranking_of(text, reader=Reader(asker), kinds={"turn"})
+                ids = [keys.get(str(ref)) for ref in ranking.refs]
                 right, others = np_isin(ids, evidence), np_isin(ids, [other])
-                yield Asked(language, messages, right, others, len(evidence))
+                yield Asked(language, ranking.candidates, right, len(evidence), others)
 
 
 def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bool_]:
@@ -249,40 +242,20 @@ def np_isin(ids: Sequence[str | None], evidence: Sequence[str]) -> NDArray[np.bo
 
 def _alone(asked: Asked) -> Asked:
     """Return a question without the other versions of what answers it: no feature of a message by itself tells them apart."""
+    if asked.others is None:
+        return asked
     kept = ~asked.others
-    return asked._replace(
-        messages=asked.messages.some(kept), right=asked.right[kept], others=asked.others[kept]
-    )
+    return asked._replace(candidates=asked.candidates.some(kept), right=asked.right[kept], others=None)
 
 
-def _learnt(asked: Sequence[Asked], l2: float, *, without: Collection[str] = ()) -> dict[str, float]:
-    return learnt([one.messages for one in asked], [one.right for one in asked], l2=l2, without=without)
-
-
-def _calibrated(weights: dict[str, float], asked: Sequence[Asked]) -> LinearModel:
-    # What is said of it and was not even looked at does not make a question one that nothing answers.
-    some = [one for one in asked if len(one.right) and (one.right.any() or not one.evidence)]
-    return calibrated(weights, [one.messages for one in some], [one.right for one in some])
-
-
-def _by_words(asked: Sequence[Asked]) -> list[Asked]:
-    """Return the same questions, asked without a vector."""
-    import numpy as np
-
-    words = np.array([name not in MEANING for name in FEATURES], np.float32)
-    return [
-        one._replace(messages=one.messages._replace(features=one.messages.features * words)) for one in asked
-    ]
-
-
-def _recall(asked: Sequence[Asked], model: LinearModel) -> dict[str, float]:
+def _recall(asked: Sequence[Asked], model: Model) -> dict[str, float]:
     """Return the mean share of evidence among the first candidates, and among all of them."""
     import numpy as np
 
     found = []
     for one in asked:
         if one.evidence:
-            best = one.right[np.argsort(-model.odds(one.messages), kind="stable")]
+            best = one.right[np.argsort(-odds_of(one.candidates, model)[0], kind="stable")]
             found.append([best[:k].sum() / one.evidence for k in (5, 10, 20, len(best))])
     means = np.mean(found, axis=0)
     return {name: round(float(mean), 4) for name, mean in zip(CUTS, means, strict=True)}
@@ -293,35 +266,28 @@ def _left_out(asked: dict[str, list[Asked]], l2: float) -> dict[str, float]:
     sums: dict[str, float] = dict.fromkeys(CUTS, 0.0)
     total = sum(1 for some in asked.values() for one in some if one.evidence)
     for name, some in asked.items():
-        weights = _learnt([one for other, rest in asked.items() if other != name for one in rest], l2)
+        weights = learnt([one for other, rest in asked.items() if other != name for one in rest], l2=l2)
         share = sum(1 for one in some if one.evidence) / total
-        for cut, value in _recall(some, LinearModel.bare(weights)).items():
+        for cut, value in _recall(some, Model(LinearModel(0.0, weights))).items():
             sums[cut] += value * share
     return {cut: round(value, 4) for cut, value in sums.items()}
 
 
-def _toml(models: dict[str, LinearModel]) -> str:
+def _toml(models: dict[str, Model]) -> str:
     lines = [
         "# Learnt by `make lab ARGS=fit` on the corpus of `tests/lab/weeks.py`: recall/rank/features.py says what each feature is. The",
-        "# sum of weights times features, times scale, plus bias, is the logarithm of the odds. What tells that a message replaces",
-        "# an older one is in recall/rank/replacing.py, and learnt on tests/lab/home_*.toml as well. The features of facts are in",
-        "# recall/rank/features.py, too.",
+        "# sum of weights times features, plus bias, is the logarithm of the odds. What tells that a message replaces an older one is",
+        "# in recall/rank/replacing.py, and learnt on tests/lab/home_*.toml as well.",
     ]
     for name, model in models.items():
-        lines += [
-            "",
-            f"[{name}]",
-            f"bias = {model.bias:.4f}",
-            f"scale = {model.scale:.4f}",
-            "",
-            f"[{name}.weights]",
-        ]
-        lines += [f"{name} = {model.weights[name]:.4f}" for name in FEATURES if name in model.weights]
-        of_pairs = model.replacing
-        lines += ["", f"[{name}.replacing]", f"bias = {of_pairs.bias:.4f}", "", f"[{name}.replacing.weights]"]
-        lines += [
-            f"{feature} = {of_pairs.weights[feature]:.4f}"
-            for feature in PAIR_FEATURES
-            if feature in of_pairs.weights
-        ]
+        for part, weighed, features in (
+            ("answers", model.answers, FEATURES),
+            ("replaces", model.replaces, PAIR_FEATURES),
+        ):
+            lines += ["", f"[{name}.{part}]", f"bias = {weighed.bias:.4f}", "", f"[{name}.{part}.weights]"]
+            lines += [
+                f"{feature} = {weighed.weights[feature]:.4f}"
+                for feature in features
+                if feature in weighed.weights
+            ]
     return "\n".join(lines) + "\n"

@@ -18,7 +18,8 @@ import msgspec
 from edgemem.bench.ground import scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
-from edgemem.recall.rank.gate import FITS, WANTS, Both, Direction, Gate, Vocabulary, Weighed
+from edgemem.recall.rank.gate import FITS, WANTS, Both, Direction, Gate
+from edgemem.recall.rank.model import LinearModel
 from edgemem.records import Reader
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
@@ -166,11 +167,9 @@ def _of_weeks(seed: int, folder: Path, embedder: Embedder | None, cache: Path | 
 def _asked(memory: Memory, home: str, said: Sequence[tuple[str, str | None, str]]) -> Iterator[Sample]:
     of_kind = {"unanswerable": OF_UNANSWERED, "helped": OF_HELPED}
     for kind, who, text in said:
-        utterance, found = memory.diagnostics.search.best_of(
-            text, reader=None if who is None else Reader(who)
-        )
+        ranking = memory.diagnostics.search.ranking_of(text, reader=None if who is None else Reader(who))
         weight = of_kind.get(kind, 1.0) * (OF_WEEKS if home == "en_weeks" else 1.0)
-        yield Sample(home, kind, weight, utterance, found)
+        yield Sample(home, kind, weight, ranking.utterance, ranking.fit)
 
 
 # Learning
@@ -207,17 +206,17 @@ def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate
     }
 
 
-_NOTHING = Both(Weighed(0.0, {}), Weighed(0.0, {}))
+_NOTHING = Both(LinearModel(0.0, {}), LinearModel(0.0, {}))
 
 
-def _vocabularies(samples: Sequence[Sample]) -> dict[str, Vocabulary]:
+def _vocabularies(samples: Sequence[Sample]) -> dict[str, LinearModel]:
     languages = sorted({one.home.split("_")[0] for one in samples})
     return {
         code: _vocabulary([one for one in samples if one.home.split("_")[0] == code]) for code in languages
     }
 
 
-def _vocabulary(samples: Sequence[Sample]) -> Vocabulary:
+def _vocabulary(samples: Sequence[Sample]) -> LinearModel:
     """Return the words of a language that tell what wants something of a memory."""
     import numpy as np
 
@@ -225,7 +224,7 @@ def _vocabulary(samples: Sequence[Sample]) -> Vocabulary:
     words = [word for word, _ in Counter(sorted(chain.from_iterable(said))).most_common(WORDS)]
     there = np.array([[word in each for word in words] for each in said]) / _SPREAD
     bias, weights = _wants(samples, there)
-    return Vocabulary(bias, tuple(zip(words, (weights / _SPREAD).round(2).tolist(), strict=True)))
+    return LinearModel(bias, dict(zip(words, (weights / _SPREAD).round(2).tolist(), strict=True)))
 
 
 def _direction(samples: Sequence[Sample]) -> Direction:
@@ -284,7 +283,7 @@ def _weighed(
     names: Sequence[str],
     likely: NDArray[np.float64],
     each: NDArray[np.float64],
-) -> Weighed:
+) -> LinearModel:
     """Return the weights of some features, given how likely each row is one of those that are told apart."""
     import numpy as np
 
@@ -295,7 +294,7 @@ def _weighed(
     )
     weights = found / spread
     named = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
-    return Weighed(round(bias - float(middle @ weights), 4), named)
+    return LinearModel(round(bias - float(middle @ weights), 4), named)
 
 
 def file_of(gate: Gate) -> str:
@@ -306,14 +305,14 @@ def file_of(gate: Gate) -> str:
     ]
     for name in ("words_only", "with_meaning", "with_vector"):
         for part in ("wants", "fits"):
-            one: Weighed = getattr(getattr(gate, name), part)
+            one: LinearModel = getattr(getattr(gate, name), part)
             lines += ["", f"[{name}.{part}]", f"bias = {one.bias}", "", f"[{name}.{part}.weights]"]
             lines += [f"{feature} = {weight}" for feature, weight in one.weights.items()]
     lines += ["", "[meant]", f'embedder = "{gate.meant.embedder}"', f"bias = {gate.meant.bias}"]
     lines += ["weights = [", *_wrapped(map(str, gate.meant.weights)), "]"]
     for code, words in gate.vocabularies.items():
-        pairs = (f'["{word}", {weight}]' for word, weight in words.weights)
-        lines += ["", f"[vocabularies.{code}]", f"bias = {words.bias}", "weights = [", *_wrapped(pairs), "]"]
+        pairs = ", ".join(f'"{word}" = {weight}' for word, weight in words.weights.items())
+        lines += ["", f"[vocabularies.{code}]", f"bias = {words.bias}", f"weights = {{ {pairs} }}"]
     return "\n".join(lines) + "\n"
 
 

@@ -9,25 +9,25 @@ support vector machines", 1999).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.model import LinearModel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.rank.replacing import Messages
+    from edgemem.recall.rank.replacing import Candidates
 
     Matrix = NDArray[np.float32]
     Truth = NDArray[np.bool_]
     Wide = NDArray[np.float64]
 
+MEANING = frozenset({"meaning", "meaning_share", "session_meaning", "about_meaning", "fact_meaning"})
+"""Features that a question without a vector does not have."""
 REPLACED = "replaced"
 """That a message was replaced at all, by whichever; it may speak for that or against it."""
 AGAINST = frozenset({"asks", "old_length", "new_length"})
@@ -39,18 +39,39 @@ _WEAK = 1e-6
 _ENOUGH = {"maxiter": 10_000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-8}
 
 
-def learnt(
-    asked: Sequence[Messages], right: Sequence[NDArray[Any]], *, l2: float, without: Collection[str] = ()
-) -> dict[str, float]:
+class Asked(NamedTuple):
+    """What was considered for one question."""
+
+    category: str
+    candidates: Candidates
+    right: Truth
+    evidence: int
+    """How many answer it, whether they are candidates or not."""
+    others: Truth | None = None
+    """Which of them tell another version of the same; None: none."""
+
+
+def by_words(asked: Iterable[Asked]) -> list[Asked]:
+    """Return the same questions, asked without a vector."""
+    import numpy as np
+
+    words = np.array([name not in MEANING for name in FEATURES], np.float32)
+    return [
+        one._replace(candidates=one.candidates._replace(features=one.candidates.features * words))
+        for one in asked
+    ]
+
+
+def learnt(asked: Sequence[Asked], *, l2: float, without: Collection[str] = ()) -> dict[str, float]:
     """Return weights by feature; those that are 0 are left out.
 
     Args:
-        asked: the candidates of each question.
-        right: which of them answer it; questions without any teach nothing.
+        asked: questions that nothing answers teach nothing.
         l2: half of it times the square of each weight, by the feature's standard deviation, is the penalty.
         without: features that are not used.
     """
-    return weights_of([one.features for one in asked], right, list(FEATURES), l2=l2, without=without)
+    features, right = [one.candidates.features for one in asked], [one.right for one in asked]
+    return weights_of(features, right, list(FEATURES), l2=l2, without=without)
 
 
 def weights_of(
@@ -105,23 +126,22 @@ def weights_of(
     return {name: float(weight) for name, weight in zip(names, weights / spread, strict=True) if weight != 0}
 
 
-def calibrated(weights: dict[str, float], asked: Sequence[Messages], right: Sequence[Truth]) -> LinearModel:
-    """Return the model that knows how likely its first messages are right.
+def calibrated(weights: dict[str, float], asked: Sequence[Asked]) -> LinearModel:
+    """Return the model that knows how likely its first candidates are right.
 
     Args:
-        asked: the candidates of each question, at least one.
-        right: which of them answer it; none where nothing does.
+        asked: at least one candidate each.
     """
     import numpy as np
 
-    bare = LinearModel.bare(weights)
-    sums = [bare.odds(one) for one in asked]
+    bare = LinearModel(0.0, weights)
+    sums = [bare.odds(one.candidates.features) for one in asked]
     first = [np.argsort(-own, kind="stable")[:FIRST] for own in sums]
     of = np.concatenate([own[best] for own, best in zip(sums, first, strict=True)])
-    good = np.concatenate([y[best] for y, best in zip(right, first, strict=True)])
+    good = np.concatenate([one.right[best] for one, best in zip(asked, first, strict=True)])
     # A weak prior at 1 keeps the scale finite where a line parts right from wrong.
-    bias, scale = logistic(of[:, None], good, np.ones(len(of)), penalty=_WEAK, prior=1.0)
-    return msgspec.structs.replace(bare, bias=bias, scale=float(scale[0]))
+    bias, (scale,) = logistic(of[:, None], good, np.ones(len(of)), penalty=_WEAK, prior=1.0)
+    return LinearModel(bias, {name: float(scale * weight) for name, weight in weights.items()})
 
 
 def logistic(

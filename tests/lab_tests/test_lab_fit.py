@@ -12,12 +12,12 @@ import pytest
 
 from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.gate import Fit, Gate, Utterance
-from edgemem.recall.rank.replacing import Messages
+from edgemem.recall.rank.replacing import Candidates
 from edgemem.recall.text.analyse import plain_words
 from lab import gate
 from lab.bootstrap import interval
 from lab.gate import Sample
-from lab.learning import learnt
+from lab.learning import Asked, learnt
 
 NAMES = list(FEATURES)
 TRUE = {"words": 6.0, "meaning": 4.0, "window": 2.0, "asks": -3.0, "when": 2.0}
@@ -36,14 +36,10 @@ def asked(n, weights, *, seed=1, candidates=12, noise=1.0):
     return features, right
 
 
-def messages(features, *, tense=""):
-    """Return the candidates of each question, each said later than the one before it."""
-    return [Messages(x, np.arange(len(x), dtype=float), tense) for x in features]
-
-
 def learnt_of(features, right, **options):
     """Return the weights that are learnt of questions which ask neither for what holds nor for what was."""
-    return learnt(messages(features), right, **options)
+    rows = [Candidates(x, np.arange(len(x), dtype=float), "") for x in features]
+    return learnt([Asked("", x, y, 1) for x, y in zip(rows, right, strict=True)], **options)
 
 
 def test_weights_are_found_again():

@@ -19,8 +19,8 @@ import pytest
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.rank.gate import SLOWLY
-from edgemem.recall.rank.model import LinearModel, shipped_models
-from edgemem.recall.rank.replacing import Messages
+from edgemem.recall.rank.model import Model, shipped_models
+from edgemem.recall.rank.replacing import Candidates, odds_of
 from edgemem.records import Reader
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
 from lab.recall_cases import LEFT_OUT, weeks_case
@@ -28,8 +28,6 @@ from lab.recall_home import IDLE_S, Filled, filled
 from lab.weeks import weeks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from edgemem.records import Kind
 
 FROZEN = Path(__file__).parents[1] / "data" / "recall_floors.json"
@@ -48,10 +46,10 @@ FIRST = 5
 VALUES: frozenset[Kind] = frozenset(("fact", "preference"))
 
 
-class Candidates(NamedTuple):
+class Asked(NamedTuple):
     """What was considered for one question, and which of it answers."""
 
-    messages: Messages
+    candidates: Candidates
     right: np.ndarray[Any, np.dtype[np.bool_]]
     evidence: int
 
@@ -60,20 +58,20 @@ class Corpus(NamedTuple):
     """The weeks as a robot would remember them, and what it finds there."""
 
     name: str
-    model: LinearModel
-    questions: list[Candidates]
+    model: Model
+    questions: list[Asked]
+    of_facts: list[Candidates]
+    """What was considered for the questions for a value, messages and facts."""
     facts: float
     """Share of the questions for a value of which it is among the first five facts."""
     scores: dict[str, list[float]]
     """By question, of the first that were found, of all kinds."""
 
-    def shares(self, without: Collection[str] = ()) -> dict[str, float]:
-        """Return the mean share of the evidence among the first messages, and what it scores, with some weights at 0."""
-        weights = {name: weight for name, weight in self.model.weights.items() if name not in without}
-        model = msgspec.structs.replace(self.model, weights=weights)
+    def shares(self) -> dict[str, float]:
+        """Return the mean share of the evidence among the first messages, and what it scores."""
         found: dict[str, list[float]] = {"recall@1": [], "recall@5": [], "recall@10": [], "score": []}
         for one in self.questions:
-            scores = shares_of(model, one.messages)
+            scores = shares_of(self.model, one.candidates)
             right = one.right[np.argsort(-scores, kind="stable")]
             for k in (1, 5, 10):
                 found[f"recall@{k}"].append(right[:k].sum() / one.evidence)
@@ -81,9 +79,9 @@ class Corpus(NamedTuple):
         return {name: round(float(np.mean(values)), 4) for name, values in found.items()}
 
 
-def shares_of(model: LinearModel, messages: Messages) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Return what each message scores beside the best, whatever the chance is that any of them helps."""
-    odds = model.odds(messages)
+def shares_of(model: Model, candidates: Candidates) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Return what each candidate scores beside the best, whatever the chance is that any of them helps."""
+    odds, _ = odds_of(candidates, model)
     return np.exp((odds - odds.max(initial=0.0)) / SLOWLY)
 
 
@@ -98,25 +96,29 @@ def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> C
     case = weeks_case(made, "weeks 1")
     told = FactsTold(made, seed=1, forms="unseen")
     models = shipped_models()
-    questions, hits, scores = [], [], {}
+    questions, of_facts, hits, scores = [], [], [], {}
     left = dict.fromkeys([one.category for one in case.asked], EACH)
     with filled(case, folder, embedder=embedder, profile=Profile()) as here:
         now = here.clock.at
         for asked in case.asked:
             here.clock.at = asked.at
             if asked.category not in LEFT_OUT:
-                ids, messages = here.memory.diagnostics.search.messages_of(
-                    asked.text, reader=None if asked.asker is None else Reader(asked.asker)
+                ranking = here.memory.diagnostics.search.ranking_of(
+                    asked.text, reader=None if asked.asker is None else Reader(asked.asker), kinds={"turn"}
                 )
-                right = np.array([here.ids.get(name) in asked.evidence for name in ids], bool)
-                questions.append(Candidates(messages, right, len(asked.evidence)))
+                right = np.array([here.ids.get(str(ref)) in asked.evidence for ref in ranking.refs], bool)
+                questions.append(Asked(ranking.candidates, right, len(asked.evidence)))
         here.clock.at = now
         told.store(here.memory)
         here.memory.idle(IDLE_S)
         for one in told.asked():
             if one.category in (*ASKED_FOR, PREFERENCE):
                 here.clock.at = max(now, float(one.question.at))
-                found = ask(here, one.question.text, one.question.asker, VALUES)
+                text, asker = one.question.text, one.question.asker
+                of_facts.append(
+                    here.memory.diagnostics.search.ranking_of(text, reader=Reader(asker)).candidates
+                )
+                found = ask(here, text, asker, VALUES)
                 hits.append(any((item.key, item.value) == one.right for item in found))
         for asked in case.asked:
             if left[asked.category]:
@@ -124,7 +126,7 @@ def asked_of_weeks(name: str, folder: Path, embedder: LlamaEmbedder | None) -> C
                 here.clock.at = max(now, asked.at)
                 scores[asked.text] = [round(item.score, 3) for item in ask(here, asked.text, asked.asker)]
     model = models.words_only if embedder is None else models.with_meaning
-    return Corpus(name, model, questions, round(float(np.mean(hits)), 4), scores)
+    return Corpus(name, model, questions, of_facts, round(float(np.mean(hits)), 4), scores)
 
 
 @pytest.fixture(scope="module")
@@ -166,13 +168,17 @@ def test_as_much_is_found_as_was_frozen(corpora: list[Corpus], frozen: dict[str,
 
 
 def test_a_weight_that_is_lost_is_noticed(corpora: list[Corpus]) -> None:
-    """Without any single weight, one of the messages that are asked for has another score."""
+    """Without any single weight, a message or a fact that is asked for has another score."""
     for corpus in corpora:
-        for name, weight in corpus.model.weights.items():
-            model = msgspec.structs.replace(corpus.model, weights={**corpus.model.weights, name: 0.0})
+        asked = [*(one.candidates for one in corpus.questions), *corpus.of_facts]
+        before = [shares_of(corpus.model, candidates) for candidates in asked]
+        answers = corpus.model.answers
+        for name, weight in answers.weights.items():
+            lost = msgspec.structs.replace(answers, weights={**answers.weights, name: 0.0})
+            model = msgspec.structs.replace(corpus.model, answers=lost)
             moved = max(
-                float(np.abs(shares_of(model, one.messages) - shares_of(corpus.model, one.messages)).max())
-                for one in corpus.questions
+                float(np.abs(shares_of(model, candidates) - scores).max())
+                for candidates, scores in zip(asked, before, strict=True)
             )
             assert moved > SCORE, (corpus.name, name, weight)
 

@@ -1,20 +1,22 @@
-"""The features of texts, and of facts and preferences, one column each: numbers by which a linear model tells what answers.
+"""The features of candidates, one column each: numbers by which a linear model tells what answers.
 
-BM25 is a share of the best in the memory; a cosine is given as it is, and as a share of the best. So a weight means the same
-for every question.
+Texts have some, facts and preferences others, and what a kind does not have is 0. BM25 of a text is a share of the best in the
+memory; a cosine is given as it is, and as a share of the best. So a weight means the same for every question.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.annotations import ASKS
+from edgemem.recall.index.sources import FACT, PREFERENCE
 from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import date_scores, spoken_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]
+    Columns = Mapping[str, NDArray[Any]]
 
 
 FEATURES: dict[str, str] = {
@@ -31,21 +34,18 @@ FEATURES: dict[str, str] = {
     "meaning": "meaning", "meaning_share": "meaning", "session_meaning": "session", "mentioned": "person",
     "about": "person", "about_meaning": "person", "date": "date", "date_said": "date", "when": "date", "asks": "form",
     "words_led": "neighbour", "window_rank": "neighbour",
+    "fact": "form", "fact_words": "words", "fact_meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
 }  # fmt: skip
-"""The features in the order of the columns, each with its reason in `Recalled.why`."""
+"""The features in the order of the columns, each with its reason in `Recalled.why`. Those of facts and preferences are:
 
-FACT_FEATURES: dict[str, str] = {
-    "words": "words", "meaning": "meaning", "named": "subject", "theirs": "person", "past": "past",
-}  # fmt: skip
-"""The features in the order of the columns, each with its reason in `Recalled.why`. None can speak against a fact.
-
-words: the share of the idf of the question's words that the fact has.
-meaning: the cosine, times `ELSEWHERE` where the question names the subject of another fact.
+fact: 1, so that its weight is what a fact is likelier, or less likely, to answer than a text.
+fact_words: the share of the idf of the question's words that the fact has.
+fact_meaning: the cosine, times `ELSEWHERE` where the question names the subject of another fact.
 named: whether the question names the subject of the fact.
 theirs: whether it is about the asker ("my"), or belongs to somebody whom the question names, and has no other subject.
-past: whether it held before the present value, where the question asks for that.
+past: where the question asks for what was, how well it is that, see `_pasts`.
 """
-MEANING = "meaning"
+PLACES = {name: place for place, name in enumerate(FEATURES)}
 ELSEWHERE = 0.75
 """The factor of a cosine, where the question names a subject and the fact has another one.
 
@@ -56,7 +56,27 @@ _LEAST_BEST = 0.25  # of cosines: a share is of at least this, where nothing is 
 
 
 def features_of(view: QueryView, slots: Slots, question: ParsedQuery) -> Numbers:
-    """Return the features of some messages, `float32[n, len(FEATURES)]`."""
+    """Return the features of some candidates, `float32[n, len(FEATURES)]`."""
+    import numpy as np
+
+    features = np.zeros((len(slots), len(FEATURES)), np.float32)
+    values = are_values(view.table.rows["kind"][slots])
+    for some, columns_of in ((~values, _of_texts), (values, _of_facts)):
+        rows = np.flatnonzero(some)
+        if len(rows):
+            columns = columns_of(view, slots[rows], question)
+            places = [PLACES[name] for name in columns]
+            features[rows[:, None], places] = np.stack(list(columns.values()), axis=1)
+    return features
+
+
+def are_values(kinds: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """Tell which candidates are facts or preferences, by their kinds."""
+    values: NDArray[np.bool_] = (kinds == FACT) | (kinds == PREFERENCE)
+    return values
+
+
+def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
     import numpy as np
 
     table, rows = view.table, view.table.rows
@@ -70,27 +90,24 @@ def features_of(view: QueryView, slots: Slots, question: ParsedQuery) -> Numbers
     about = view.concerned(question.people, slots)
     nearest_about = cosines[view.concerned(question.people, known)].max(initial=0.0)
     own, own_rank = _share(view.words, slots), rank(view.words, slots)
-    return _matrix(
-        FEATURES,
-        {
-            "words": own,
-            "words_led": _share(view.words, _led(view, slots)),
-            "window": np.where(alone, own, _share(view.window, slots)),
-            "window_rank": np.where(alone, own_rank, rank(view.window, slots)),
-            "session_words": np.where(alone, own, _share(view.session, session)),
-            "session_rank": np.where(alone, own_rank, rank(view.session, session)),
-            "meaning": own_meaning,
-            "meaning_share": own_meaning / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
-            "session_meaning": np.where(alone, own_meaning, in_session[session]),
-            "about_meaning": own_meaning * about / max(float(nearest_about), _LEAST_BEST),
-            "mentioned": view.mentioned[slots],
-            "about": about,
-            "date": spoken_of(table, question)[slots] if question.times else none,
-            "date_said": date_scores(rows["at"][slots], question) if question.times else none,
-            "when": rows["dated"][slots] if question.asks_when else none,
-            "asks": (rows["flags"][slots] & ASKS) > 0,
-        },
-    )
+    return {
+        "words": own,
+        "words_led": _share(view.words, _led(view, slots)),
+        "window": np.where(alone, own, _share(view.window, slots)),
+        "window_rank": np.where(alone, own_rank, rank(view.window, slots)),
+        "session_words": np.where(alone, own, _share(view.session, session)),
+        "session_rank": np.where(alone, own_rank, rank(view.session, session)),
+        "meaning": own_meaning,
+        "meaning_share": own_meaning / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
+        "session_meaning": np.where(alone, own_meaning, in_session[session]),
+        "about_meaning": own_meaning * about / max(float(nearest_about), _LEAST_BEST),
+        "mentioned": view.mentioned[slots],
+        "about": about,
+        "date": spoken_of(table, question)[slots] if question.times else none,
+        "date_said": date_scores(rows["at"][slots], question) if question.times else none,
+        "when": rows["dated"][slots] if question.asks_when else none,
+        "asks": (rows["flags"][slots] & ASKS) > 0,
+    }
 
 
 def _led(view: QueryView, slots: Slots) -> Slots:
@@ -122,35 +139,21 @@ def _share(values: Numbers, slots: Slots) -> Numbers:
     return some / np.float32(best) if best > 0 else some
 
 
-def _matrix(names: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> Numbers:
-    """Return columns beside one another, in the order of their names."""
-    import numpy as np
-
-    return np.stack([columns[name].astype(np.float32) for name in names], axis=1)
-
-
-def fact_features_of(
-    view: QueryView, slots: Slots, question: ParsedQuery, past: NDArray[np.float64]
-) -> Numbers:
-    """Return the features of some facts, `float32[n, len(FACT_FEATURES)]`.
-
-    Args:
-        past: 0 to 1, how well each is the earlier value that is asked for; 0 where the question asks for none.
-    """
+def _of_facts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
     import numpy as np
 
     named, theirs, elsewhere = _about(view, slots, question)
     cosines = np.clip(view.cosines[slots], 0.0, 1.0) * np.where(elsewhere & named.any(), ELSEWHERE, 1.0)
-    return _matrix(
-        FACT_FEATURES,
-        {
-            "words": np.minimum(view.words[slots], 1.0),
-            MEANING: np.where(view.near[slots], cosines, np.float32("nan")),
-            "named": named,
-            "theirs": theirs,
-            "past": past,
-        },
-    )
+    return {
+        "fact": np.ones(len(slots)),
+        "fact_words": np.minimum(view.words[slots], 1.0),
+        "fact_meaning": np.where(view.near[slots], cosines, 0.0),
+        "named": named,
+        "theirs": theirs,
+        "past": _pasts(view, slots, first=question.asks_first)
+        if question.asks_past
+        else np.zeros(len(slots)),
+    }
 
 
 def _about(
@@ -172,3 +175,23 @@ def _about(
         else:
             theirs[place], elsewhere[place] = subject in people, True
     return named, theirs, elsewhere
+
+
+def _pasts(view: QueryView, slots: Slots, *, first: bool) -> NDArray[np.float64]:
+    """Return how well each fact is what was before: of one thing the last value that does not hold, or the first, is 1.
+
+    The one before it is a half, then a third, and so on.
+    """
+    import numpy as np
+
+    rows, facts = view.table.rows, view.table.facts
+    places = np.flatnonzero(rows["past"][slots])
+    places = places[np.argsort(rows["at"][slots[places]], kind="stable")]
+    shares, seen = np.zeros(len(slots)), Counter[object]()
+    for place in (places if first else places[::-1]).tolist():
+        slot = int(slots[place])
+        about = facts.get(slot)
+        thing = slot if about is None else (about, int(rows["owner"][slot]))
+        seen[thing] += 1
+        shares[place] = 1 / seen[thing]
+    return shares

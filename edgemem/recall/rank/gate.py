@@ -9,17 +9,16 @@ invented households and on the weeks, and writes `gate.toml`.
 
 from __future__ import annotations
 
-from functools import cached_property
-from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from edgemem.preload import preloaded
+from edgemem.recall.rank.model import LinearModel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -45,7 +44,6 @@ NOTHING = -4.0
 MOST_TERMS = 8
 SLOWLY = 2.0
 """A share is this root of the odds of a candidate relative to those of the best, so that scores fall slowly."""
-_SURE = 30.0
 
 
 class Utterance(NamedTuple):
@@ -69,21 +67,6 @@ class Fit(NamedTuple):
     best: float
     known: float
     terms: int
-
-
-class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """Weights of the words of one language, by which it tells whether an utterance wants a memory."""
-
-    bias: float
-    weights: tuple[tuple[str, float], ...]
-
-    @cached_property
-    def _by_word(self) -> dict[str, float]:
-        return dict(self.weights)
-
-    def odds(self, words: Collection[str]) -> float:
-        """Return the log odds that an utterance with these words wants a memory; a word counts once."""
-        return self.bias + sum(self._by_word.get(word, 0.0) for word in words)
 
 
 class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,25 +93,13 @@ class Direction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.bias + float((vector * np.array(self.weights, np.float32)).sum())
 
 
-class Weighed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A logistic model: a bias and weights of features; a feature without one weighs 0."""
-
-    bias: float
-    weights: dict[str, float]
-
-    def chance(self, features: dict[str, float]) -> float:
-        """Return the probability, 0 to 1."""
-        odds = self.bias + sum(weight * features[name] for name, weight in self.weights.items())
-        return 1 / (1 + exp(-max(-_SURE, min(_SURE, odds))))
-
-
 class Both(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Both models: whether a memory is wanted, and whether the candidates fit."""
 
-    wants: Weighed
-    fits: Weighed
+    wants: LinearModel
+    fits: LinearModel
 
-    def chance(self, features: dict[str, float], *, asked: bool = False) -> float:
+    def chance(self, features: Mapping[str, float], *, asked: bool = False) -> float:
         """Return the probability of both, 0 to 1.
 
         Args:
@@ -147,8 +118,8 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     with_vector: Both
     """For those with a vector of the embedder that `meant` knows."""
     meant: Direction
-    vocabularies: dict[str, Vocabulary]
-    """By the code of a language."""
+    vocabularies: dict[str, LinearModel]
+    """By the code of a language, the weights of words, by which they tell whether an utterance wants a memory; a word counts once."""
 
     def features(self, utterance: Utterance, fit: Fit) -> dict[str, float]:
         """Return the features by name; `meant` is 0 where the embedder is another."""
@@ -163,7 +134,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "best_15": min(best, -1.5),
             "known": fit.known,
             "terms": float(min(fit.terms, MOST_TERMS)),
-            "said": words.odds(utterance.words) if words is not None else 0.0,
+            "said": words.odds_of(dict.fromkeys(utterance.words, 1.0)) if words is not None else 0.0,
             "meant": self.meant.odds(vector) if vector is not None else 0.0,
         }
 

@@ -1,25 +1,17 @@
-"""The ranking: candidates in the order of their scores, which two models give to texts and to facts, and one gate to both."""
+"""The ranking: candidates of all kinds in the order of their scores, which one linear model and one gate give."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from math import exp, inf, isfinite, log, nextafter
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.recall.annotations import COUNTS
-from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, SUMMARY, TURN
-from edgemem.recall.rank.features import (
-    FACT_FEATURES,
-    FEATURES,
-    MEANING,
-    fact_features_of,
-    features_of,
-    rank,
-)
+from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
+from edgemem.recall.rank.features import PLACES, are_values, features_of, rank
 from edgemem.recall.rank.gate import NOTHING, SLOWLY, Fit
-from edgemem.recall.rank.model import reasons
 from edgemem.recall.rank.period import period_candidates
-from edgemem.recall.rank.replacing import COMPARED, Contents, Messages
+from edgemem.recall.rank.replacing import COMPARED, Candidates, Contents, odds_of
 from edgemem.store.fact_queries import held_within, keys_of
 
 if TYPE_CHECKING:
@@ -30,7 +22,7 @@ if TYPE_CHECKING:
 
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.gate import Gate, Utterance
-    from edgemem.recall.rank.model import LinearModel, Models
+    from edgemem.recall.rank.model import Model, Models
     from edgemem.recall.search.query_view import QueryView
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
@@ -41,11 +33,8 @@ if TYPE_CHECKING:
     WordsOf = Callable[[Sequence[int]], Mapping[int, tuple[frozenset[str], frozenset[str]]]]
 
 
-_PLACES = {name: place for place, name in enumerate(FEATURES)}
-_FACT_MEANING = list(FACT_FEATURES).index(MEANING)
 _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
 """The features that are a share of the best message's."""
-_VALUES = (FACT, PREFERENCE)
 _OF_A_SUMMARY = 2 * log(0.5)
 """Is added to the log odds of a summary, which halves its score: the turns that it was made from say the same."""
 
@@ -53,16 +42,15 @@ _OF_A_SUMMARY = 2 * log(0.5)
 class Hit(NamedTuple):
     """A candidate with its score."""
 
+    name: str
+    """`kind:id`, under which a turn notes what it was shown."""
     score: float
+    likely: float
+    """How likely a fact or a preference answers, 0 to 1, whether anything is wanted or not; 0 for all else."""
     kind: int
     ref: int
     row: int
     """Its place among all candidates."""
-
-    @property
-    def name(self) -> str:
-        """Return `kind:id`, the name under which a turn notes what it was shown."""
-        return f"{KINDS[self.kind]}:{self.ref}"
 
 
 class Ranking:
@@ -91,8 +79,8 @@ class Ranking:
         import numpy as np
 
         rows = view.table.rows
-        self._model: LinearModel = models.at(meaning)
-        self._by_words, self._fact_models = models.words_only, models.facts
+        self._model: Model = models.at(meaning)
+        self._by_words = models.words_only
         self._gate, self.utterance, self._meaning = gate, utterance, meaning
         self._known, self._terms = view.known, len(question.terms)
         period = None if question.alone is None else period_candidates(view, question, now)
@@ -101,56 +89,39 @@ class Ranking:
         slots = np.flatnonzero(view.chosen) if period is None else period[0]
         kept = view.may[slots]
         slots = slots[kept]
-        kind = rows["kind"][slots]
-        turn, value = kind == TURN, np.isin(kind, _VALUES)
-        order = np.concatenate([np.flatnonzero(some) for some in (turn, ~turn & ~value, value)])
-        slots = slots[order]
-        self.turns = int(turn.sum())
-        """The number of messages, which come first."""
-        self.texts = len(slots) - int(value.sum())
-        """The number of candidates that are no facts or preferences; these two come last."""
-        texts, values = slots[: self.texts], slots[self.texts :]
-        self._messages = Messages(features_of(view, texts, question), rows["at"][texts], question.tense)
-        self._less = np.where(rows["kind"][texts] == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
-        self._sessions = rows["session"][texts]
-        self._waits = ~view.near[texts] & bool(meaning)
-        """The texts that have no vector yet, though the question has one: the model of words alone scores them."""
-        if question.tense and period is None and self.turns > 1:
-            self._messages = self._messages._replace(contents=self._contents(view, texts, question, words_of))
-        self._left = np.arange(self.texts)
-        """The rows of the texts that were not left out."""
-        past = (
-            _pasts(view, values, first=question.asks_first) if question.asks_past else np.zeros(len(values))
-        )
-        self.fact_features = fact_features_of(view, values, question, past)
-        """The features of facts and preferences, one row each."""
-        self._odds = np.concatenate([self._odds_of_texts(), models.facts.odds(self.fact_features, meaning)])
+        self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
+        self._text = ~are_values(self.kinds)
+        """Which of them are no facts or preferences."""
+        self.candidates = Candidates(features_of(view, slots, question), self._at, question.tense)
+        """All of them with their features."""
+        self._less = np.where(self.kinds == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
+        self._sessions = rows["session"][slots]
+        self._waits = ~view.near[slots] & bool(meaning)
+        """Those that have no vector yet, though the question has one: the model of words alone scores them."""
+        turns = np.flatnonzero(self.kinds == TURN)
+        if question.tense and period is None and len(turns) > 1:
+            contents = self._contents(view, slots, turns, question, words_of)
+            self.candidates = self.candidates._replace(contents=contents)
+        self._left = np.arange(len(slots))
+        """The rows that were not left out."""
+        self._odds, self._lifts = np.zeros((2, len(slots)), np.float32)
+        """The log odds of each, and what it has of them for being newer."""
+        self._weigh()
         self._level = self._level_of_scores()
         self._likely = 1 / (1 + np.exp(-self._odds))
-        self._likely[: self.texts] = 0.0
-        self.scores = self._scores() if period is None else period[1][kept][order]
-        self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
+        self._likely[self._text] = 0.0
+        self.scores = self._scores() if period is None else period[1][kept]
         self._like = np.arange(len(slots))
         """The row whose reasons each has: of what joined later that of a candidate."""
 
     @property
-    def messages(self) -> Messages:
-        """Return the candidate messages with their features."""
-        return self._messages.some(slice(self.turns))
-
-    @property
     def fit(self) -> Fit:
         """Return how well the best candidates that are left fit, for the gate."""
-        import numpy as np
-
-        features = self._messages.features[self._left]
-        statements = self._odds[self._left[features[:, _PLACES["asks"]] <= 0]]
+        features, odds = self.candidates.features[self._left], self._odds[self._left]
+        statements = odds[features[:, PLACES["asks"]] <= 0]
         return Fit(
-            max(
-                float(features[:, _PLACES["meaning"]].max(initial=0.0)),
-                float(np.nan_to_num(self.fact_features[:, _FACT_MEANING]).max(initial=0.0)),
-            ),
-            float(np.concatenate([statements, self._odds[self.texts :]]).max(initial=NOTHING)),
+            float(features[:, [PLACES["meaning"], PLACES["fact_meaning"]]].max(initial=0.0)),
+            float(statements.max(initial=NOTHING)),
             self._known,
             self._terms,
         )
@@ -158,18 +129,23 @@ class Ranking:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def _contents(self, view: QueryView, slots: Slots, question: ParsedQuery, words_of: WordsOf) -> Contents:
-        """Return the contents of the messages, with words for twice as many as are compared: echoes are left out later."""
+    def _contents(
+        self, view: QueryView, slots: Slots, turns: Slots, question: ParsedQuery, words_of: WordsOf
+    ) -> Contents:
+        """Return the contents of the candidates, with words for twice as many as are compared: echoes are left out later.
+
+        Args:
+            turns: the rows of the messages, since notes and episodes replace none.
+        """
         import numpy as np
 
+        rows, features = view.table.rows, self.candidates.features[turns]
         models = (self._model, self._by_words) if self._waits.any() else (self._model,)
-        order = [np.argsort(-model.sums(self._messages), kind="stable")[: 2 * COMPARED] for model in models]
-        rows = view.table.rows
-        docs: list[int] = rows["id"][slots].tolist()
-        # Notes and episodes replace no message.
-        known = words_of([docs[row] for row in np.unique(np.concatenate(order)).tolist() if row < self.turns])
-        stems, words = np.full((2, len(docs)), frozenset(), object)
-        for row, doc in enumerate(docs):
+        order = [np.argsort(-model.answers.odds(features), kind="stable")[: 2 * COMPARED] for model in models]
+        docs = {row: int(rows["id"][slots[row]]) for row in turns[np.unique(np.concatenate(order))].tolist()}
+        known = words_of(list(docs.values()))
+        stems, words = np.full((2, len(slots)), frozenset(), object)
+        for row, doc in docs.items():
             if doc in known:
                 stems[row], words[row] = known[doc]
         return Contents(
@@ -177,20 +153,19 @@ class Ranking:
         )
 
     def best(self, kinds: Collection[int], *, least: float = 0.0) -> Iterator[Hit]:
-        """Yield the candidates of some kinds that reach a score, by themselves or among all, the best first."""
+        """Return the candidates of some kinds that reach a score, by themselves or among all, the best first."""
         import numpy as np
 
         chosen = np.zeros(256, bool)
         chosen[list(kinds)] = True
         reached = (self.scores >= 0) & (np.maximum(self.scores, self._likely) >= least)
         rows = np.flatnonzero(chosen[self.kinds] & reached)
-        order = np.lexsort((-self.refs[rows], -self._at[rows], -self.scores[rows]))
-        for row in rows[order].tolist():
-            yield Hit(float(self.scores[row]), int(self.kinds[row]), int(self.refs[row]), row)
-
-    def likely(self, hit: Hit) -> float:
-        """Return how likely a fact or a preference answers, 0 to 1, whether anything is wanted or not; 0 for all else."""
-        return float(self._likely[hit.row])
+        rows = rows[np.lexsort((-self.refs[rows], -self._at[rows], -self.scores[rows]))]
+        columns = (self.scores, self._likely, self.kinds, self.refs)
+        scores, likely, numbers, refs = (column[rows].tolist() for column in columns)
+        # Most of them are never looked at.
+        names = map("{}:{}".format, map(KINDS.__getitem__, numbers), refs)
+        return map(Hit, names, scores, likely, numbers, refs, rows.tolist())
 
     def leave_out(self, echoes: Sequence[int], copies: Sequence[int] = ()) -> None:
         """Score messages as if some rows had not been found; of these, echoes score 0, and copies are no candidates any more.
@@ -203,23 +178,23 @@ class Ranking:
         repeats = np.array(echoes, np.intp)
         self.scores[repeats] = 0.0
         self.scores[np.array(copies, np.intp)] = -1.0
-        kept = np.flatnonzero(self.scores[: self.texts] > 0)
-        if not self.by_period:
-            features = self._messages.features
-            if len(repeats):
-                self._weigh_sessions(kept[kept < self.turns], np.unique(self._sessions[repeats]))
-            for name in _OF_THE_BEST:
-                column = features[kept, _PLACES[name]]
-                if column.max(initial=0.0) > 0:
-                    features[kept, _PLACES[name]] = column / column.max()
-            self._left = kept
-            self._odds[kept] = self._odds_of_texts()
-            level, self._level = self._level, self._level_of_scores()
-            self.scores[kept] = self._scores()[kept]
-            known, alone = self.scores[self.texts :], self._meaning * self._likely[self.texts :] ** 2
-            known[known > 0] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))[
-                known > 0
-            ]
+        if self.by_period:
+            return
+        features, text = self.candidates.features, self._text
+        self._left = np.flatnonzero(~text | (self.scores[: len(text)] > 0))
+        kept = self._left[text[self._left]]
+        if len(repeats):
+            self._weigh_sessions(kept[self.kinds[kept] == TURN], np.unique(self._sessions[repeats]))
+        for name in _OF_THE_BEST:
+            column = features[kept, PLACES[name]]
+            if column.max(initial=0.0) > 0:
+                features[kept, PLACES[name]] = column / column.max()
+        self._weigh()
+        level, self._level = self._level, self._level_of_scores()
+        self.scores[kept] = self._scores()[kept]
+        values = are_values(self.kinds) & (self.scores > 0)
+        known, alone = self.scores[values], self._meaning * self._likely[values] ** 2
+        self.scores[values] = np.maximum(known * exp(self._level - level), np.minimum(known, alone))
 
     def _weigh_sessions(self, kept: Slots, echoing: Slots) -> None:
         """Set the scores of the sessions with echoes to those of the best message that is kept there; rank all anew."""
@@ -227,16 +202,16 @@ class Ranking:
 
         if not len(kept):
             return
-        features, sessions = self._messages.features, self._sessions[kept]
+        features, sessions = self.candidates.features, self._sessions[kept]
         for session in echoing:
             mates = kept[sessions == session]
             for name, own in (("session_words", "words"), ("session_meaning", "meaning")):
-                best = features[mates, _PLACES[own]].max(initial=0.0)
-                features[mates, _PLACES[name]] = np.minimum(features[mates, _PLACES[name]], best)
+                best = features[mates, PLACES[own]].max(initial=0.0)
+                features[mates, PLACES[name]] = np.minimum(features[mates, PLACES[name]], best)
         session_words = np.zeros(int(sessions.max()) + 1, np.float32)
-        session_words[sessions] = features[kept, _PLACES["session_words"]]
-        features[kept, _PLACES["session_rank"]] = rank(session_words, sessions)
-        features[kept, _PLACES["window_rank"]] = rank(features[kept, _PLACES["window"]], np.arange(len(kept)))
+        session_words[sessions] = features[kept, PLACES["session_words"]]
+        features[kept, PLACES["session_rank"]] = rank(session_words, sessions)
+        features[kept, PLACES["window_rank"]] = rank(features[kept, PLACES["window"]], np.arange(len(kept)))
 
     def _scores(self) -> NDArray[np.float64]:
         """Return the score of each candidate that is left, by its odds.
@@ -253,8 +228,7 @@ class Ranking:
 
     def _level_of_scores(self) -> float:
         """Return the logarithm of what a candidate with even odds scores: the best of those that are left scores the chance."""
-        left = self._odds[self._left], self._odds[self.texts :]
-        best = max(float(odds.max(initial=-inf)) for odds in left)
+        best = float(self._odds[self._left].max(initial=-inf))
         if not isfinite(best):
             return 0.0
         fit, waits = self.fit, self._waits[self._left].any()
@@ -265,28 +239,21 @@ class Ranking:
         )
         return log(chance) - best / SLOWLY
 
-    def _odds_of_texts(self) -> Numbers:
-        """Return the log odds of the texts that are left, and keep what each has for being newer."""
-        import numpy as np
-
-        messages, waits = self._messages.some(self._left), self._waits[self._left]
-        by_words = self._by_words if waits.any() else self._model
-        own = by_words.own_odds(messages)
-        log_odds = by_words.replacing.lifted(own, messages)
-        lifts = log_odds - own
+    def _weigh(self) -> None:
+        """Set the log odds of the candidates that are left."""
+        candidates, waits = self.candidates.some(self._left), self._waits[self._left]
+        odds, lifts = odds_of(candidates, self._by_words if waits.any() else self._model)
         if waits.any():
-            others = messages.some(~waits)
-            own_rest = self._model.own_odds(others)
-            rest = self._model.replacing.lifted(own_rest, others)
-            # What has words of the question, and no vector yet, is as likely as what has one.
-            worded = messages.features[:, _PLACES["words"]] > 0
-            if len(rest):
-                log_odds[worded] += max(0.0, float(rest.max() - log_odds.max()))
-            log_odds[~waits], lifts[~waits] = rest, rest - own_rest
-        self._lifts = np.zeros(self.texts, np.float32)
+            rest, rest_lifts = odds_of(candidates.some(~waits), self._model)
+            text = self._text[self._left]
+            # A text that has words of the question, and no vector yet, is as likely as one that has a vector.
+            worded = candidates.features[:, PLACES["words"]] > 0
+            if worded.any():
+                best = float(rest[text[~waits]].max(initial=-inf))
+                odds[worded] += max(0.0, best - float(odds[text].max()))
+            odds[~waits], lifts[~waits] = rest, rest_lifts
+        self._odds[self._left] = odds + self._less[self._left]
         self._lifts[self._left] = lifts
-        log_odds += self._less[self._left]
-        return log_odds
 
     def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
         """Take in further things, each with the score and the reasons of a candidate: versions of the same."""
@@ -306,34 +273,10 @@ class Ranking:
         if self.by_period:
             return ("date",)
         row = int(self._like[hit.row])
-        if row >= self.texts:
-            features = self.fact_features[row - self.texts].tolist()
-            return reasons(self._fact_models.parts(features, self._meaning))
         if row not in self._left:
             return ()
         model = self._by_words if self._waits[row] else self._model
-        parts = model.parts(self._messages.features[row].tolist())
-        return reasons({**parts, "recent": float(self._lifts[row])})
-
-
-def _pasts(view: QueryView, slots: Slots, *, first: bool) -> NDArray[np.float64]:
-    """Return how well each fact is what was before: of one thing the last value that does not hold, or the first, is 1.
-
-    The one before it is a half, then a third, and so on.
-    """
-    import numpy as np
-
-    rows, facts = view.table.rows, view.table.facts
-    places = np.flatnonzero(rows["past"][slots])
-    places = places[np.argsort(rows["at"][slots[places]], kind="stable")]
-    shares, seen = np.zeros(len(slots)), Counter[object]()
-    for place in (places if first else places[::-1]).tolist():
-        slot = int(slots[place])
-        about = facts.get(slot)
-        thing = slot if about is None else (about, int(rows["owner"][slot]))
-        seen[thing] += 1
-        shares[place] = 1 / seen[thing]
-    return shares
+        return model.reasons(self.candidates.features[row].tolist(), float(self._lifts[row]))
 
 
 _ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7

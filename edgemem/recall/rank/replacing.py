@@ -13,16 +13,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import msgspec
-
-from edgemem.recall.rank.features import FEATURES
+from edgemem.recall.rank.features import PLACES
 from edgemem.recall.search.table import NOBODY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
+
+    from edgemem.recall.rank.model import Model
 
     Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
 
@@ -42,31 +40,30 @@ _MARGIN, _OWN = 0.2, 0.01  # of the log odds
 _DAY_S = 86400.0
 _SHORT = 6  # stems: a text that has fewer is no likelier to be replaced
 _ALIKE = 0.5  # of the words of two messages, those that both have
-_OF_WHOM = [list(FEATURES).index(name) for name in ("mentioned", "about")]
-_ASKS, _WORDS, _MEANING = map(list(FEATURES).index, ("asks", "words", "meaning"))
+_OF_WHOM = [PLACES[name] for name in ("mentioned", "about")]
 
 
 class Contents(NamedTuple):
-    """What messages hold, as it is compared to tell whether one replaces another; one entry for each."""
+    """What candidates hold, as it is compared to tell whether one replaces another; one entry for each."""
 
     who: NDArray[np.integer]
     """The code of the speaker; `NOBODY` is the robot, or an unknown voice."""
     numbers: NDArray[np.bool_]
     """Whether it holds a number."""
     stems: NDArray[np.object_]
-    """A `frozenset[str]` each; empty for a message that ranks too low to be compared."""
+    """A `frozenset[str]` each; empty for what is no message, or ranks too low to be compared."""
     words: NDArray[np.object_]
     """All its words, "the" and "is" too."""
     asked: frozenset[str]
     """Stems of the question."""
 
     def some(self, rows: Rows) -> Contents:
-        """Return the contents of some messages, by their rows."""
+        """Return the contents of some candidates, by their rows."""
         return Contents(self.who[rows], self.numbers[rows], self.stems[rows], self.words[rows], self.asked)
 
 
-class Messages(NamedTuple):
-    """The candidate messages of a question."""
+class Candidates(NamedTuple):
+    """The candidates of a question."""
 
     features: NDArray[np.float32]
     """One row each, `float32[n, len(FEATURES)]`."""
@@ -76,10 +73,10 @@ class Messages(NamedTuple):
     """`now` or `past`, as the question asks about what holds or what held; empty: about neither, as "what did she say?"."""
 
     contents: Contents | None = None
-    """Their words, to be compared where the question has a tense; None: no message replaces another."""
+    """What they hold, to be compared where the question has a tense; None: none replaces another."""
 
-    def some(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Messages:
-        """Return some of the messages, by their rows."""
+    def some(self, rows: Rows) -> Candidates:
+        """Return some of the candidates, by their rows."""
         contents = None if self.contents is None else self.contents.some(rows)
         return self._replace(features=self.features[rows], at=self.at[rows], contents=contents)
 
@@ -88,7 +85,7 @@ class Pairs(NamedTuple):
     """The first messages of a question, each compared with each."""
 
     rows: NDArray[np.intp]
-    """Their rows among the messages."""
+    """Their rows among the candidates."""
     features: NDArray[np.float32]
     """By old, new and `PAIR_FEATURES`."""
     may: NDArray[np.bool_]
@@ -102,18 +99,20 @@ class Pairs(NamedTuple):
     """
 
 
-def compared(odds: NDArray[np.float32], messages: Messages, contents: Contents) -> Pairs:
+def compared(odds: NDArray[np.float32], candidates: Candidates, contents: Contents) -> Pairs:
     """Compare the messages that come first, each with each.
 
     Args:
-        odds: the log odds that each message is right.
-        contents: what the same messages hold.
+        odds: the log odds that each candidate answers.
+        contents: what the same candidates hold.
     """
     import numpy as np
 
+    rows = np.flatnonzero(contents.stems)
     # Of many that answer alike, what shall come first is among those that are compared.
-    rows = np.lexsort((messages.at if messages.tense == "past" else -messages.at, -odds))[:COMPARED]
-    at, features, contents = messages.at[rows], messages.features[rows], contents.some(rows)
+    at = candidates.at[rows]
+    rows = rows[np.lexsort((at if candidates.tense == "past" else -at, -odds[rows]))[:COMPARED]]
+    at, features, contents = candidates.at[rows], candidates.features[rows], contents.some(rows)
     own = odds[rows].astype(np.float64)
     stands = own - own.max()
     stands -= np.log(np.exp(stands).sum())
@@ -147,7 +146,9 @@ def compared(odds: NDArray[np.float32], messages: Messages, contents: Contents) 
         ],
         axis=-1,
     )
-    tells = ((features[:, _WORDS] > 0) | (features[:, _MEANING] > 0)) & (features[:, _ASKS] <= 0)
+    tells = ((features[:, PLACES["words"]] > 0) | (features[:, PLACES["meaning"]] > 0)) & (
+        features[:, PLACES["asks"]] <= 0
+    )
     of_whom = features[:, _OF_WHOM].max(axis=1)
     may = (at > at[:, None]) & tells & tells[:, None] & (alike > 0)
     may &= same_speaker | (of_whom >= of_whom[:, None])
@@ -161,41 +162,27 @@ def compared(odds: NDArray[np.float32], messages: Messages, contents: Contents) 
     return Pairs(rows, pair_features.astype(np.float32), may)
 
 
-class Replacing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Weights of `PAIR_FEATURES`; without any, nothing is taken for replaced."""
+def odds_of(candidates: Candidates, model: Model) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the log odds that each candidate answers, and what it has of them for replacing an older message."""
+    import numpy as np
 
-    bias: float = 0.0
-    weights: dict[str, float] = {}
-
-    def lifted(self, odds: NDArray[np.float32], messages: Messages) -> NDArray[np.float32]:
-        """Return the log odds of messages, where a message that replaces another is lifted above it."""
-        import numpy as np
-
-        if not self.weights or messages.contents is None or not messages.tense or len(odds) < 2:
-            return odds
-        pairs = compared(odds, messages, messages.contents)
-        weights = np.array([self.weights.get(name, 0.0) for name in PAIR_FEATURES], np.float32)
-        sums = np.where(pairs.may, np.einsum("ijk,k->ij", pairs.features, weights) + self.bias, -np.inf)
-        top = np.maximum(sums.max(axis=1, keepdims=True), 0.0)
-        shares = np.exp(sums - top)
-        likely = shares > _LIKELY * (shares.sum(axis=1, keepdims=True) + np.exp(-top))
-        first = odds[pairs.rows]
-        if messages.tense == "past":
-            # Much may be older: what answers best was there before.
-            fits = np.where(likely, first[:, None], -np.inf)
-            likely = (likely & (fits == fits.max(axis=0))).T
-        above = likely.any(axis=0)
-        own = first[above]
-        best = np.where(likely[:, above], first[:, None], -np.inf).max(axis=0)
-        lifted: NDArray[np.float32] = odds.copy()
-        # Of several that come before the same one, the better is the first.
-        lifted[pairs.rows[above]] = np.maximum(own, best + _MARGIN + _OWN * (own - best))
-        return lifted
-
-
-def mixed(parts: Sequence[tuple[Replacing, float]]) -> Replacing:
-    """Return the mixture of several models, each by its share."""
-    return Replacing(
-        sum(share * model.bias for model, share in parts),
-        {name: sum(share * model.weights.get(name, 0.0) for model, share in parts) for name in PAIR_FEATURES},
-    )
+    odds = model.answers.odds(candidates.features)
+    lifts, contents = np.zeros_like(odds), candidates.contents
+    if not model.replaces.weights or contents is None or np.count_nonzero(contents.stems) < 2:
+        return odds, lifts
+    pairs = compared(odds, candidates, contents)
+    sums = np.where(pairs.may, model.replaces.odds(pairs.features, PAIR_FEATURES), -np.inf)
+    top = np.maximum(sums.max(axis=1, keepdims=True), 0.0)
+    shares = np.exp(sums - top)
+    likely = shares > _LIKELY * (shares.sum(axis=1, keepdims=True) + np.exp(-top))
+    first = odds[pairs.rows]
+    if candidates.tense == "past":
+        # Much may be older: what answers best was there before.
+        fits = np.where(likely, first[:, None], -np.inf)
+        likely = (likely & (fits == fits.max(axis=0))).T
+    above = likely.any(axis=0)
+    own = first[above]
+    best = np.where(likely[:, above], first[:, None], -np.inf).max(axis=0)
+    # Of several that come before the same one, the better is the first.
+    lifts[pairs.rows[above]] = np.maximum(best + _MARGIN + _OWN * (own - best) - own, 0.0)
+    return odds + lifts, lifts

@@ -228,7 +228,9 @@ def _best_of_group(
     echoes = selection.echoes if "turn" in chosen else None
     far = selection.k if echoes is None else max(selection.k, _LEAST)
     while True:
-        pairs = _read(_hits(ranking, numbers, selection), rows, far, selection.known, echoes)
+        hits = ranking.best(numbers, least=selection.least)
+        others = (hit for hit in hits if hit.name not in selection.exclude)
+        pairs = _read(others, rows, far, selection.known, echoes)
         if echoes is not None:
             repeats = [hit.row for hit, item in pairs if hit.score > 0 and echoes.is_echo(item)]
             copies = [hit.row for hit in echoes.copies(pairs)]
@@ -241,12 +243,6 @@ def _best_of_group(
         far *= _MORE
 
 
-def _hits(ranking: Ranking, numbers: Collection[int], selection: Selection) -> Iterator[Hit]:
-    for hit in ranking.best(numbers, least=selection.least):
-        if hit.name not in selection.exclude:
-            yield hit
-
-
 def _select(ranking: Ranking, pairs: Iterable[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:
     """Return the first k items that score enough, with their scores and reasons."""
     selected: list[Recalled] = []
@@ -256,7 +252,7 @@ def _select(ranking: Ranking, pairs: Iterable[tuple[Hit, Recalled]], selection: 
             break
         safety = selection.concerns_safety(item)
         # A person who orders a curry asks nothing of the memory, and must hear of an allergy all the same.
-        score = max(hit.score, ranking.likely(hit)) if safety else hit.score
+        score = max(hit.score, hit.likely) if safety else hit.score
         if score < selection.least:
             continue
         why = ranking.why(hit)

@@ -15,12 +15,7 @@ import edgemem
 from edgemem.config import LlamaSettings, Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.recall.rank.gate import (
-    FITS,
-    WANTS,
-    Weighed,
-    shipped_gate,
-)
+from edgemem.recall.rank.gate import FITS, WANTS, Gate, shipped_gate
 from lab.languages import LANGUAGES
 
 
@@ -36,9 +31,9 @@ def test_the_shipped_file_names_what_there_is() -> None:
     assert not [feature for feature in gate.words_only.fits.weights if feature.startswith("nearest")]
     assert "meant" not in gate.with_meaning.wants.weights
     for words in gate.vocabularies.values():
-        assert np.isfinite([words.bias, *(weight for _, weight in words.weights)]).all()
+        assert np.isfinite([words.bias, *words.weights.values()]).all()
     with pytest.raises(msgspec.ValidationError, match="bais"):  # a mistake of whoever edits the file
-        msgspec.convert({"bias": 0.0, "weights": {}, "bais": 1.0}, Weighed)
+        msgspec.convert({**msgspec.to_builtins(gate), "bais": 1.0}, Gate)
 
 
 # Through the front door

@@ -1,64 +1,55 @@
-"""The linear models: odds that can be explained, and weights in a form that can be trusted."""
+"""The linear model: odds that can be explained, and weights in a form that can be trusted."""
 
 from __future__ import annotations
-
-import math
 
 import msgspec
 import numpy as np
 import pytest
 
-from edgemem.recall.rank.features import FACT_FEATURES, FEATURES, MEANING
-from edgemem.recall.rank.model import FactModel, FactModels, LinearModel, Models, reasons, shipped_models
-from edgemem.recall.rank.replacing import Messages
-from lab.learning import AGAINST
+from edgemem.recall.rank.features import FEATURES
+from edgemem.recall.rank.model import LinearModel, Model, Models, shipped_models
+from edgemem.recall.rank.replacing import PAIR_FEATURES
+from lab.learning import AGAINST, MEANING
 
-FACTS = FactModels(
-    FactModel(-4.0, {"words": 4.0, "meaning": 6.0, "named": 1.0}), FactModel(-3.0, {"words": 9.0})
-)
 both_models = pytest.mark.parametrize("name", ["with_meaning", "words_only"])
 
 
-def matrix(names, *rows):
+def matrix(*rows):
     """Return features by name as the rows of a matrix."""
-    values = np.array([[row.get(name, 0.0) for name in names] for row in rows], np.float32)
-    return values.reshape(len(rows), len(names))
-
-
-def messages(*rows, at=None, tense=""):
-    """Return messages by their features, each said later than the one before it where nothing else is said."""
-    times = np.array(range(len(rows)) if at is None else at, float)
-    return Messages(matrix(FEATURES, *rows), times, tense)
+    return np.array([[row.get(name, 0.0) for name in FEATURES] for row in rows], np.float32)
 
 
 @both_models
 def test_shipped_weights_are_of_signals_and_keep_their_signs(name):
     """Each weight is a finite number of a feature that there is; what shows nothing is hardly an answer, what shows all may be."""
     model = getattr(shipped_models(), name)
-    assert model.weights
-    assert model.weights.keys() <= FEATURES.keys()
-    assert all(math.isfinite(weight) for weight in (model.bias, model.scale, *model.weights.values()))
-    assert model.scale > 0 > model.bias
+    answers, replaces = model.answers, model.replaces
+    assert answers.weights
+    assert answers.weights.keys() <= FEATURES.keys()
+    assert replaces.weights.keys() <= set(PAIR_FEATURES)
+    assert np.isfinite(
+        [answers.bias, *answers.weights.values(), replaces.bias, *replaces.weights.values()]
+    ).all()
+    weights = {feature: weight for feature, weight in answers.weights.items() if feature != "fact"}
     assert all(
-        (weight <= 0) if feature in AGAINST else (weight >= 0) for feature, weight in model.weights.items()
+        (weight <= 0) if feature in AGAINST else (0 <= weight < 50) for feature, weight in weights.items()
     )
+    assert MEANING.isdisjoint(weights) == (name == "words_only")
     showing = {"words", "meaning", "neighbour", "session"}
-    best = {feature: 1.0 for feature, reason in FEATURES.items() if reason in showing}
-    nothing, everything = model.odds(messages({}, best)).tolist()
-    assert nothing < -2 < -1 < everything
-    facts = getattr(shipped_models().facts, name)
-    assert facts.weights.keys() <= FACT_FEATURES.keys()
-    assert all(0 < weight < 50 for weight in facts.weights.values())
-    assert facts.odds(matrix(FACT_FEATURES, {}))[0] < -2
-    assert (MEANING in facts.weights) == (name == "with_meaning")
+    of_texts = {
+        feature: 1.0 for feature, reason in FEATURES.items() if reason in showing and "fact" not in feature
+    }
+    of_facts = {"fact": 1.0, "fact_words": 1.0, "fact_meaning": 1.0}
+    for nothing, everything in (({}, of_texts), ({"fact": 1.0}, of_facts)):
+        least, most = answers.odds(matrix(nothing, everything)).tolist()
+        assert least < -2 < -1 < most
 
 
 @pytest.mark.parametrize(
     ("kind", "content"),
     [
-        (LinearModel, {"bias": 0.0, "scale": 1.0, "weights": {}, "bais": 1.0}),
-        (FactModel, {"bias": 0.0, "weights": {}, "bais": 1.0}),
-        (Models, {"with_meaning": {"bias": 0.0, "scale": 1.0, "weights": {}}}),
+        (LinearModel, {"bias": 0.0, "weights": {}, "bais": 1.0}),
+        (Models, {"with_meaning": {"answers": {"bias": 0.0, "weights": {}}}}),
     ],
 )
 def test_a_wrong_name_in_the_file_is_refused(kind, content):
@@ -67,17 +58,24 @@ def test_a_wrong_name_in_the_file_is_refused(kind, content):
         msgspec.convert(content, kind)
 
 
-# Facts and preferences
+def test_a_mixture_gives_odds_between_those_of_both_models():
+    """A question in a language that the embedder hardly knows is ranked mostly by words."""
+    words, meaning = LinearModel(-3.0, {"words": 9.0}), LinearModel(-4.0, {"words": 4.0, "meaning": 6.0})
+    row = matrix({"words": 0.5, "meaning": 0.5})
+    assert words.odds(row)[0] == 1.5
+    assert meaning.odds(row)[0] == 1.0
+    assert words.mixed(meaning, 0.2).odds(row)[0] == pytest.approx(1.4)
 
 
-def test_what_waits_for_its_vector_is_scored_by_its_words():
-    """Its odds are those of a question without a vector, beside facts that have theirs; its reasons too."""
-    late, known = {"words": 0.5, MEANING: math.nan}, {"words": 0.5, MEANING: 0.5}
-    odds = FACTS.odds(matrix(FACT_FEATURES, late, known), 1.0).tolist()
-    assert odds == pytest.approx([1.5, 1.0])
+def test_reasons_are_what_adds_to_the_odds():
+    """The strongest comes first; what adds next to nothing, or speaks against it, is no reason."""
+    weights = {"fact": 1.0, "fact_words": 4.0, "fact_meaning": 6.0, "named": 1.0, "asks": -1.0}
+    model = Model(LinearModel(-4.0, weights))
     for row, names in (
-        (late, ("words",)),
-        ({"words": 0.2, "meaning": 0.5, "named": 1.0, "past": 1.0}, ("meaning", "subject", "words")),
-        ({"words": 0.01}, ()),
+        (
+            {"fact": 1.0, "fact_words": 0.2, "fact_meaning": 0.5, "named": 1.0, "past": 1.0},
+            ("meaning", "subject", "words"),
+        ),
+        ({"fact_words": 0.01, "asks": 1.0}, ()),
     ):
-        assert reasons(FACTS.parts(matrix(FACT_FEATURES, row)[0].tolist(), 1.0)) == names
+        assert model.reasons(matrix(row)[0].tolist()) == names

@@ -7,7 +7,7 @@ import pytest
 
 from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.model import shipped_models
-from edgemem.recall.rank.replacing import Contents, Messages
+from edgemem.recall.rank.replacing import Candidates, Contents, odds_of
 from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import plain_words, terms
 
@@ -32,12 +32,12 @@ def messages_of(*rows, tense="now", texts=TEXTS[:3], at=(0, 20, 10), who=(1, 1, 
     )
     asked = frozenset(terms("where is the spare key"))
     spoken = Contents(np.array(who), np.zeros(len(rows), bool), stems, words, asked)
-    return Messages(features, np.array(at, float) * DAY, tense, spoken)
+    return Candidates(features, np.array(at, float) * DAY, tense, spoken)
 
 
 def order(model, messages):
     """Return the messages, the best first."""
-    return np.argsort(-model.odds(messages), kind="stable").tolist()
+    return np.argsort(-odds_of(messages, model)[0], kind="stable").tolist()
 
 
 PLUMBER, NUMBER = "the number of the plumber is oh one two", "what is the number of the plumber"

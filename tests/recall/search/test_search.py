@@ -67,3 +67,24 @@ def test_a_private_text_that_is_the_nearest_of_all_changes_nothing_for_others(tm
     query = "where is the kettle"
     found = scores(tmp_path / "a", "kettle kettle kettle", query, idle=True)
     assert found == scores(tmp_path / "b", "xylophones sound odd", query, idle=True)
+
+
+def test_a_fact_that_waits_for_its_vector_is_found_by_its_words(tmp_path):
+    """It comes before facts that have theirs; once it has one, meaning is a reason too."""
+    robot = Robot(tmp_path, Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 1.0), HashEmbedder())
+    try:
+        for n, text in enumerate(FILLER):
+            robot.store.add_fact(f"thing {n}", text)
+        robot.idle()
+        robot.store.add_fact("kettle.place", "behind the blue curtain")
+        query = "where is the kettle"
+        waiting = robot.recall(query, k=1)[0]
+        robot.idle()
+        embedded = robot.recall(query, k=1)[0]
+        assert waiting.id == embedded.id
+        assert waiting.key == "kettle.place"
+        assert "words" in waiting.why
+        assert "meaning" not in waiting.why
+        assert "meaning" in embedded.why
+    finally:
+        robot.close()
