@@ -11,6 +11,7 @@ from __future__ import annotations
 import numbers
 import re
 import time
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
@@ -27,6 +28,19 @@ EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0
 
 Message = dict[str, Any]
 """One chat message as llama.cpp and OpenAI spell it: role, content, tool_calls, tool_call_id, name."""
+
+
+def text_of(message: Message, image: Callable[[dict[str, Any]], str] = lambda _: "") -> str:
+    """Return the text of a message; `image` gives images and other parts the words that stand for them."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, (list, tuple)) else ()
+    return "\n".join(
+        str(part.get("text") or image(part)) if isinstance(part, dict) else str(part)
+        for part in parts
+        if part is not None
+    )
 
 
 REMEMBER_FACT, FORGET_FACT, RECALL_FACT = "remember_fact", "forget_fact", "recall_fact"
@@ -83,11 +97,9 @@ class Reader(msgspec.Struct, frozen=True, dict=True):
         if self.speaker is not None:
             # Those that tell voices apart call them 0, 1 and so on.
             msgspec.structs.force_setattr(self, "speaker", storable(str(self.speaker)).strip())
-        msgspec.structs.force_setattr(
-            self,
-            "audience",
-            frozenset("" if name is None else storable(str(name)).strip() for name in self.audience),
-        )
+        if self.audience:
+            names = frozenset("" if name is None else storable(str(name)).strip() for name in self.audience)
+            msgspec.structs.force_setattr(self, "audience", names)
 
     @cached_property
     def key(self) -> str:

@@ -55,9 +55,8 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import HookFailure, HookRegistry, traits_of
 from edgemem.hooks.written_calls import ResultsInWords, inward, outward, results_in_words
-from edgemem.llama.template.chat_template import text_of
 from edgemem.loop.toolbox import Tool, ToolTurn
-from edgemem.records import Message, Session
+from edgemem.records import Message, Session, text_of
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

@@ -11,16 +11,12 @@ import math
 import re
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
-from edgemem.llama.template.chat_template import text_of
 from edgemem.preload import Pattern
-
-if TYPE_CHECKING:
-    from edgemem.records import Message
-
+from edgemem.records import Message, text_of
 
 CHARS_A_SECOND = 15.0
 """How fast a voice speaks where nobody has measured it: 150 words of 6 characters a minute, as English is read aloud.

@@ -105,18 +105,18 @@ class Budget:
         settings: Settings,
         tokenizer: Tokenizer,
         *,
-        n_ctx: Callable[[], int | None] = lambda: None,
+        model: Any = None,
     ) -> None:
         """Make the budget.
 
         Args:
             settings: has `[context]` of the profile that holds now.
             tokenizer: counts what the model will see.
-            n_ctx: returns the window of the loaded model in tokens, None where no model is known.
+            model: has the window of the loaded model as `n_ctx`, in tokens; one of the caller's own may have none.
         """
         self.settings = settings
         self.tokenizer = tokenizer
-        self._n_ctx = n_ctx
+        self._model = model
         self._head: tuple[list[Message], list[dict[str, Any]]] = ([], [])
         self._sizes = (0, 0)
         self._plan: tuple[Any, Plan] | None = None
@@ -129,12 +129,12 @@ class Budget:
     @property
     def model_window(self) -> int | None:
         """Return the window of the loaded model, None where no model is known."""
-        return self._n_ctx()
+        return getattr(self._model, "n_ctx", None)
 
     @property
     def window_tokens(self) -> int:
         """Return the window that counts: the profile's, or the model's where that is smaller."""
-        return min(self.context.window_tokens, self._n_ctx() or self.context.window_tokens)
+        return min(self.context.window_tokens, self.model_window or self.context.window_tokens)
 
     @functools.cached_property
     def markers(self) -> Markers:

@@ -17,11 +17,10 @@ from typing import NamedTuple
 
 from edgemem.context.block.render import RANK
 from edgemem.context.messages import call_arguments, tool_calls
-from edgemem.llama.template.chat_template import text_of
 from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import Analysis, analyse, plain_words, stem, stop_words
 from edgemem.recall.text.numbers import with_digits
-from edgemem.records import BlockLine, Message
+from edgemem.records import BlockLine, Message, text_of
 from edgemem.scopes import Level, name_key
 
 Closing = tuple[Level, "str | None"]
@@ -159,19 +158,27 @@ def is_closer(closing: Closing, than: Closing) -> bool:
     """Tell whether somebody who may read the one may not read the other."""
     if RANK[closing[0]] != RANK[than[0]]:
         return RANK[closing[0]] > RANK[than[0]]
-    return closing[0] == "private" and _key(closing[1]) != _key(than[1])
+    return closing[0] == "private" and not _is_same(closing[1], than[1])
+
+
+def any_closer(closings: Iterable[Closing], than: Closing) -> bool:
+    """Tell whether somebody who may read the one may not read one of the others."""
+    return any(is_closer(closing, than) for closing in closings)
 
 
 def joined(closings: Iterable[Closing]) -> Closing:
     """Return who may read all of some texts; what two people keep to themselves is nobody's."""
     closings = list(closings)
     closest = max(closings, key=lambda closing: RANK[closing[0]])
-    owners = {_key(owner) for level, owner in closings if level == "private"}
-    return _NOBODY if len(owners) > 1 else closest
+    owners = {owner for level, owner in closings if level == "private"}
+    return closest if all(_is_same(owner, closest[1]) for owner in owners) else _NOBODY
 
 
-def _key(owner: str | None) -> str | None:
-    return None if owner is None else name_key(owner)
+def _is_same(owner: str | None, other: str | None) -> bool:
+    """Tell whether two spellings are one person's name; None is nobody's."""
+    if owner is None or other is None:
+        return owner is other
+    return owner == other or name_key(owner) == name_key(other)
 
 
 def closing_of(

@@ -10,8 +10,7 @@ from itertools import takewhile
 from typing import Any
 
 from edgemem.fence import storable
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Message
+from edgemem.records import Message, text_of
 
 NO_RESULT = "no result: interrupted"
 """What stands in for the result of a tool that never answered; templates want one for each call."""

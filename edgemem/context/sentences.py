@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from edgemem.context.messages import call_name, repair_orphans, tool_calls
-from edgemem.languages.words import all_words, cues, small
-from edgemem.llama.template.chat_template import text_of
+from edgemem.languages.words import Items, all_words, cues, small
 from edgemem.preload import Pattern
 from edgemem.recall.text.analyse import language_in, stop_words
+from edgemem.records import Message, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from edgemem.languages.words import Items
-    from edgemem.records import Message
 
 
 MAX_CHARS = 240

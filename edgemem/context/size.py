@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgemem.context.messages import split_instructions
 from edgemem.errors import TemplateError
 from edgemem.fence import CLOSE, is_fenced
-from edgemem.llama.template.chat_template import text_of
+from edgemem.records import Message, text_of
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.records import Message
 
     Tools = Sequence[dict[str, Any]] | None
 

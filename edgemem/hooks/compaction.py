@@ -21,7 +21,7 @@ from edgemem.hooks.points import (
     TurnContext,
     attachable,
 )
-from edgemem.records import as_ours
+from edgemem.records import Epoch, Message, as_ours
 from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.context.compaction.planner import EpochPlanner
     from edgemem.hooks.upkeep import Warming
-    from edgemem.records import Epoch, Message
     from edgemem.store.erase.copies import Erased
 
 _log = logging.getLogger("edgemem.hooks")
@@ -96,7 +95,12 @@ class ContextCompactionHook:
             if self._unsettled:
                 self._rests = False
                 self._settle()
-            self._switch(conversation)
+            epoch = self.prepared
+            # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
+            if epoch is None or epoch.first_turn <= conversation.prompt_log.epoch.first_turn:
+                self.prepared = None
+            elif self.warming is None or not self.warming.waits():
+                self._begin(conversation, self._ready(epoch))
         elif point == ON_RUN_END:
             self._unsettled = conversation.prompt_log.running is None
             # A model that reads ahead has the pause to itself: what it read must be what the next turn begins with.
@@ -145,14 +149,6 @@ class ContextCompactionHook:
         if self.planner is not None:
             self.planner.forget()
 
-    def _switch(self, conversation: Conversation) -> None:
-        epoch = self.prepared
-        # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
-        if epoch is None or epoch.first_turn <= conversation.prompt_log.epoch.first_turn:
-            self.prepared = None
-        elif self.warming is None or not self.warming.waits():
-            self._begin(conversation, self._ready(epoch))
-
     def _ready(self, epoch: Epoch) -> Epoch:
         """Return a prepared epoch as it may begin now, without what has been forgotten or closed while it waited."""
         epoch = self._conversation.scrubbed(epoch, self._prepared_as_of)
@@ -175,15 +171,15 @@ class ContextCompactionHook:
         tools = self._tools = payload.get("tools")
         # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
         # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
-        size, messages = planner.prompt_size, payload["messages"]
-        tokens = size.bound(messages, tools=tools, limit=planner.room) if hop == 0 else None
+        size, messages, room = planner.prompt_size, payload["messages"], planner.room
+        tokens = size.bound(messages, tools=tools, limit=room) if hop == 0 else None
         if tokens is None:
-            tokens = size.tokens(messages, tools=tools, limit=planner.room)
+            tokens = size.tokens(messages, tools=tools, limit=room)
         self._tokens = tokens
         running = conversation.prompt_log.running
         if hop == 0 and running is not None and size.exact:
             planner.measured(running.n, tokens)
-        if tokens <= planner.room:
+        if tokens <= room:
             # The budget behind this hook need not count the same list once more.
             return HookResult.replace({**payload, "counted": (messages, tokens)})
         # Within a turn nothing is compacted any more; the budget behind this hook has the last word.
@@ -192,7 +188,7 @@ class ContextCompactionHook:
             return None
         self._begin(conversation, epoch)
         view = conversation.prompt_log.view()
-        tokens = self._tokens = size.tokens(view, tools=tools, limit=planner.room)
+        tokens = self._tokens = size.tokens(view, tools=tools, limit=room)
         if running is not None:
             planner.measured(running.n, tokens)
         return HookResult.replace(

@@ -19,9 +19,27 @@ from edgemem.context.level import Closing
 from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
-from edgemem.hooks.points import ON_ABORT, ON_RUN_END, ON_RUN_START, HookResult, TurnContext, attachable
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Epoch, Heard, Message, Reader, Session, StoredMessage, Turn, TurnState, as_ours
+from edgemem.hooks.points import (
+    BEFORE_LLM,
+    ON_ABORT,
+    ON_RUN_END,
+    ON_RUN_START,
+    HookResult,
+    TurnContext,
+    attachable,
+)
+from edgemem.records import (
+    Epoch,
+    Heard,
+    Message,
+    Reader,
+    Session,
+    StoredMessage,
+    Turn,
+    TurnState,
+    as_ours,
+    text_of,
+)
 from edgemem.store.erase.copies import (
     Erased,
     summary_without,
@@ -32,7 +50,6 @@ from edgemem.store.erase.copies import (
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message
-from edgemem.store.protocols import abilities_of
 from edgemem.store.turn_steps import DropErased
 from edgemem.store.turns import keep_heard
 
@@ -102,9 +119,9 @@ class Conversation:
         """Return the seconds that the end of a turn waits for its commit."""
         return self._settings.now.store.commit_wait_s
 
-    def is_in_file_of(self, store: Any) -> bool:
-        """Tell whether the session stands in the file in which a memory store keeps what it remembers."""
-        return self.journal is not None and abilities_of(store).database is self.journal.database
+    def is_kept_in(self, database: Any) -> bool:
+        """Tell whether the session stands in this file, in which a memory store keeps what it remembers."""
+        return self.journal is not None and self.journal.database is database
 
     # -- how a turn begins ---------------------------------------------------------------------------
 
@@ -126,30 +143,29 @@ class Conversation:
             self.close_left(ctx, payload)
         self.reset()
         self._renumber()
-        reader = reader_of(ctx, payload, speaker=speaker)
-        fields = payload if isinstance(payload, dict) else {}
+        fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
         known = as_ours(ctx, TurnContext)
+        reader = reader_of(known, fields, speaker=speaker)
         heard = fields.get("heard") or known.heard
         if not isinstance(heard, Heard):
             heard = Heard(speaker=reader.speaker) if reader.speaker else None
         private = private or bool(fields.get("private") or known.private)
-        self.prompt_log.begin(reader, heard, level="private" if private else None)
         self._session, self._openers = ctx.session, [by]
-        self._noted = _noted(ctx.session)
+        self._noted, task = _noted(ctx.session), task_of(payload)
+        self.prompt_log.begin(reader, heard, level="private" if private else None)
         if by is None:
             return False
         is_first = not self.prompt_log.turns
-        unknown = self.prompt_log.arrive(ctx.session.messages, task_of(payload))
+        unknown = self.prompt_log.arrive(ctx.session.messages, task)
         for turn in unknown:
             self._write(self.record(turn, "unfinished"), turn, wait_s=0.0)
         return not is_first and any(turn.owner is None for turn in unknown)
 
-    def take(self, ctx: Any, messages: Sequence[Message], *, speaker: str | None) -> PromptLog:
-        """Learn from a loop's list what has been said, in a turn that it may never have begun; return the prompt log."""
+    def take(self, ctx: Any, messages: Sequence[Message], *, speaker: str | None) -> None:
+        """Learn from a loop's list what has been said, in a turn that it may never have begun."""
         if self.prompt_log.running is None:
             self.begin(ctx, {}, speaker=speaker)
         self.prompt_log.take(messages)
-        return self.prompt_log
 
     # -- how it ends ---------------------------------------------------------------------------------
 
@@ -239,37 +255,52 @@ class Conversation:
         for n in turn.uncut:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
         # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
-        messages = without_copies(messages, self._erased_now)
+        if self._erased_now:
+            messages = without_copies(messages, self._erased_now)
         level, owner = closing or self.prompt_log.level_of(turn)
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
         # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
         keep = state != "open" and bool(turn.block or turn.shown)
         keep = keep and not any(item.passing for item in turn.shown)
-        keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         if self.kept is not None:
             keep = keep and all(self.kept(item) for item in turn.shown if item.value)
+        shown = tuple(msgspec.structs.replace(item, line="").entry for item in turn.shown) if keep else ()
+        keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         return Turn(
             self.prompt_log.session,
             turn.n,
             tuple(messages),
             state,
             turn.block if keep else "",
-            tuple(msgspec.structs.replace(item, line="").entry for item in turn.shown) if keep else (),
+            shown if keep else (),
             level=level,
             owner=owner,
             heard=turn.heard,
         )
 
-    def accept(self, turn: Turn) -> None:
-        """Keep the open turn as it is now, off the hot path; what was kept of it before is replaced."""
+    def accept(self) -> None:
+        """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
+
+        A robot that crashes while it speaks has said what it said; the turn comes back unfinished. What was kept of it before
+        is replaced.
+        """
+        running, reply = self.prompt_log.running, self.answered
+        if running is None or not running.messages or self.journal is None:
+            return
+        messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
+        closing: Closing | None = None
+        if self.called_tools or any(message.get("tool_calls") for message in messages):
+            # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
+            closing = "private", self.prompt_log.level_shown(running)[1]
+        turn = self.record(msgspec.structs.replace(running, messages=messages), "open", closing)
         with self._accepting:
             before = self.accepted
-            if self.journal is None or turn == self._accepted_as:
+            if turn == self._accepted_as:
                 return
             self.accepted = self.journal.accept(turn, replaces=before)
             self._accepted_as = turn
-            # Why the one before could not be kept, this one will say again.
-            self._writes = [future for future in self._writes if future is not before]
+            if before is not None:  # why that could not be kept, this one will say again
+                self._writes.remove(before)
             self._writes.append(self.accepted)
 
     def _write(self, turn: Turn, prompt_turn: PromptTurn, *, wait_s: float) -> None:
@@ -413,7 +444,7 @@ class SharedHook:
         self._conversation = conversation
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Open the turn, act, or make the turn history, as the point demands."""
+        """Open the turn, act on what has been said in it, or make the turn history, as the point demands."""
         conversation = conversation_of(ctx, self._conversation)
         if point == ON_RUN_START:
             conversation.begin(ctx, payload, speaker=self.speaker, by=self)
@@ -421,6 +452,8 @@ class SharedHook:
             conversation.end(point, ctx)
             self.ended(conversation)
         else:
+            if point == BEFORE_LLM:
+                conversation.take(ctx, payload["messages"], speaker=self.speaker)
             return self.act(conversation, ctx, payload)
         return None
 
@@ -456,8 +489,7 @@ def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
     names = (fields.get("speaker"), known.speaker, speaker)
     # A voice may be called 0.
     name = next((candidate for candidate in names if candidate is not None and candidate != ""), None)
-    audience = fields.get("audience") or known.audience or ()
-    return Reader(name, frozenset(audience))
+    return Reader(name, frozenset(fields.get("audience") or known.audience or ()))
 
 
 def task_of(payload: Any) -> str | None:

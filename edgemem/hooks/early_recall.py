@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import EdgememError
-from edgemem.hooks.conversation import reader_of
+from edgemem.hooks.conversation import Conversation, reader_of
 from edgemem.hooks.points import (
     ON_ABORT,
     ON_IDLE,
@@ -16,16 +16,12 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
     HookResult,
 )
-from edgemem.recall.prefetch import MAX_CHARS, read_utterance, with_ending
+from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch, read_utterance, with_ending
 from edgemem.recall.rank.selection import asks
-from edgemem.records import Reader
+from edgemem.records import Reader, Recalled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from edgemem.hooks.conversation import Conversation
-    from edgemem.recall.prefetch import Outcome, Prefetch
-    from edgemem.records import Recalled
 
 
 _LEAST = 0.3
@@ -103,7 +99,8 @@ class EarlyRecallHook:
     def recall(self, utterance: str, reader: Reader | None) -> list[Recalled]:
         """Return what matters for an utterance: what was found while it was spoken, if that is what would be found now."""
         begun = perf_counter()
-        self._learn(utterance)
+        if self._newest:
+            self._learn(utterance)
         arguments = self._arguments(reader)
         taken = self._prefetch.take(self, utterance, arguments)
         recalled = taken.items

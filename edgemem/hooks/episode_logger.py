@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgemem.context.level import values_in
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.hooks.points import AFTER_TOOL, TurnContext, given_store, needs, short_text
 from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.store.memory_store import TableMemoryStore
-from edgemem.store.protocols import abilities_of
-from edgemem.store.spool import Later, settled
+from edgemem.store.protocols import MemoryStore, abilities_of
+from edgemem.store.spool import Later
 from edgemem.store.turn_steps import AddEpisode
-
-if TYPE_CHECKING:
-    from edgemem.store.protocols import MemoryStore
 
 RESULT_CHARS = 500
 """A longer result or argument is cut in the episode; the session keeps the whole of it."""
@@ -50,13 +47,14 @@ class EpisodeLoggerHook(SharedHook):
         needs(self, store, "add_episode", what="a memory store")
         self.store: MemoryStore = store
         self.agent_name = agent_name
+        self._database = abilities_of(store).database
         self._later = Later(store)
 
     def ended(self, conversation: Conversation) -> None:
         """Have all written that the store has not written yet."""
-        if not conversation.is_in_file_of(self.store):
+        if not conversation.is_kept_in(self._database):
             self._later.retry()
-            settled(self._later.flush(), conversation.commit_wait_s)
+            self._later.settle(conversation.commit_wait_s)
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> None:
         """Keep the outcome of one call."""
@@ -83,7 +81,7 @@ class EpisodeLoggerHook(SharedHook):
             "level": level,
             "owner": owner,
         }
-        if conversation.is_in_file_of(self.store):
+        if conversation.is_kept_in(self._database):
             keep = abilities_of(self.store).max_episodes
             conversation.also.append(
                 AddEpisode(

@@ -16,7 +16,7 @@ import msgspec
 
 from edgemem.config import InjectionSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
-from edgemem.context.block.render import LINE_CHARS, VisibleLines
+from edgemem.context.block.render import LINE_CHARS
 from edgemem.context.block.select import FittingLines, Floors, floors_of, within, worth_saying
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
@@ -28,15 +28,15 @@ from edgemem.recall.text.analyse import analyse
 from edgemem.records import About, BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, as_ours
 from edgemem.scopes import level_of_scope
 from edgemem.store.erase.erasings import last_forgotten
-from edgemem.store.protocols import abilities_of
+from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
-from edgemem.store.spool import Later, settled
+from edgemem.store.spool import Later
 from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
+    from edgemem.context.prompt.log import Committed
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.store.protocols import MemoryStore
 
 
 Pair = tuple[str, str]
@@ -127,7 +127,7 @@ class MemoryInjectionHook(SharedHook):
     def ended(self, conversation: Conversation) -> None:
         """Have what tools of this turn added written, and do while the reply is spoken what by hand nobody else does."""
         # In a store that writes later it is durable now, or as soon as it can be.
-        settled(self._later.flush(), conversation.commit_wait_s)
+        self._later.settle(conversation.commit_wait_s)
         if self._recall == self._listed and self._listing.version() is not None:
             self._listing.follow()
         if self._can.embed_pending is not None:
@@ -136,9 +136,9 @@ class MemoryInjectionHook(SharedHook):
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
         """Fill the block before the first call of the model."""
-        prompt_log = conversation.take(ctx, payload["messages"], speaker=self.speaker)
+        prompt_log = conversation.prompt_log
         if payload.get("hop", 0) == 0:
-            conversation.lay_out(None if conversation.is_in_file_of(self.store) else self._kept)
+            conversation.lay_out(None if conversation.is_kept_in(self._can.database) else self._kept)
             chosen = self._lines(conversation)
             block = prompt_log.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
             if block and len(prompt_log.sections) == 1:
@@ -148,46 +148,47 @@ class MemoryInjectionHook(SharedHook):
 
     def _lines(self, conversation: Conversation) -> FittingLines:
         prompt_log = conversation.prompt_log
-        visible = prompt_log.visible()
+        committed, closing = prompt_log.committed(), prompt_log.closing
+        visible, cut_off, utterance = committed.visible, committed.cut_off, prompt_log.utterance
         lines = []
-        cut_off = prompt_log.cut_off
         # The line quotes the turn that was cut off, so it is shown to nobody else, and is as private as that turn.
         if cut_off is not None:
             heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
             text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
             lines.append(BlockLine(interruption(cut_off), text, cut_off.level, cut_off.owner))
-        lines += self._changed(prompt_log.reader, visible, conversation)
-        self.last = list(self._recall(prompt_log.utterance, prompt_log.reader))
-        utterance = analyse(prompt_log.utterance)
-        worth = worth_saying(self.last, self.floors, utterance=utterance, closing=prompt_log.closing)
+        lines += self._changed(prompt_log.reader, committed, conversation)
+        self.last = list(self._recall(utterance, prompt_log.reader))
+        question = analyse(utterance)
+        worth = worth_saying(self.last, self.floors, utterance=question, closing=closing)
         considered = self.considered(worth)
         now = None if self._now is None else self._now()
         header = f"{self.header}\n" if self.header else ""
         candidates = lines_for(
             considered,
             visible=visible,
-            visible_turns=prompt_log.visible_turns(),
+            visible_turns=committed.numbers,
             session=prompt_log.session,
             kept=self._kept,
-            stands=prompt_log.seen().holds,
-            question=utterance,
+            stands=committed.seen.holds,
+            question=question,
             now=now,
         )
         abouts = {line.about for line in lines if line.about is not None}
         lines += [line for line in candidates if line.about is None or line.about not in abouts]
+        tokens = self.block_tokens
         return within(
             lines,
-            tokens=math.inf if self.block_tokens is None else self.block_tokens,
+            tokens=math.inf if tokens is None else tokens,
             count=self._sizes.of,
             spent=self._sizes.of(f"{OPEN}\n") + self._sizes.of(f"{header}{CLOSE}"),
             alone=not self.header,
             recalled=considered,
-            question=utterance,
+            question=question,
             now=now,
         )
 
     def _changed(
-        self, reader: Reader | None, visible: VisibleLines, conversation: Conversation
+        self, reader: Reader | None, committed: Committed, conversation: Conversation
     ) -> list[BlockLine]:
         """Return a line for each shown fact that is not true any more."""
         gone: list[BlockLine] = []
@@ -197,15 +198,13 @@ class MemoryInjectionHook(SharedHook):
             gone.extend([] if holds else [item])
             return holds
 
-        changed = changes(visible, lambda abouts: self.current(abouts, reader), kept=kept)
+        changed = changes(committed.visible, lambda abouts: self.current(abouts, reader), kept=kept)
         if gone and conversation.kept is not None and conversation.journal is not None:
             # The store could not reach the blocks of this file when it erased.
             pairs = {item.fact or item.preference or ("", "") for item in gone}
             conversation.opening.append(EraseBlocks(tuple(sorted(pairs))))
-        seen = conversation.prompt_log.seen()
-        return [
-            line for line in changed if line.fact is None or not seen.holds_fact(line.fact[1], line.value)
-        ]
+        holds = committed.seen.holds_fact
+        return [line for line in changed if line.fact is None or not holds(line.fact[1], line.value)]
 
     def current(self, abouts: Collection[About], reader: Reader | None) -> dict[About, Held]:
         """Return for several facts and preferences whether a reader may know what holds now, and if so, the value."""

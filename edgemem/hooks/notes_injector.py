@@ -89,13 +89,12 @@ class NotesInjectorHook(SharedHook):
         tail = self._tail()
         if not tail:
             return None
-        prompt_log = conversation.take(ctx, payload["messages"], speaker=self.speaker)
-        visible, seen = prompt_log.visible(), prompt_log.seen()
+        committed = prompt_log.committed()
         lines = []
         for text in tail:
             line = shown_line(text)
             item = BlockLine(f"note:{line}", f"- {line}", level)
-            if line and item.id not in visible and not seen.holds_note(text):
+            if line and item.id not in committed.visible and not committed.seen.holds_note(text):
                 lines.append(item)
         if not lines:
             return None

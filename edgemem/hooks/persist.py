@@ -11,7 +11,7 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.level import joined
-from edgemem.context.messages import split_turns, tool_calls
+from edgemem.context.messages import split_turns
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import check_session_id
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of, reader_of, task_of
@@ -31,19 +31,17 @@ from edgemem.hooks.points import (
     SecondPlace,
     needs,
 )
-from edgemem.records import Session, Turn, as_ours
+from edgemem.records import Message, Session, Turn, as_ours
 from edgemem.scopes import Level
 from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
-from edgemem.store.spool import Later, settled
+from edgemem.store.spool import Later
 from edgemem.store.turn_steps import BeginEpoch, KeepState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgemem.context.level import Closing
     from edgemem.context.prompt.log import PromptLog
-    from edgemem.records import Message
     from edgemem.store.protocols import SessionStore
 
 
@@ -117,13 +115,13 @@ class PersistSessionHook(SharedHook):
         return SecondPlace(frozenset({BEFORE_LLM}), -999, self._accept)
 
     def _accept(self, point: str, ctx: Any, payload: Any) -> None:
-        accept(conversation_of(ctx, self._conversation))
+        conversation_of(ctx, self._conversation).accept()
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Resume, collect, accept, commit or amend, as the point demands."""
         if point == ON_IDLE:
             # A store of files makes them whole; one of rows has nothing to do.
-            settled(self._later.flush(), float(payload.get("seconds", 0.0)))
+            self._later.settle(float(payload.get("seconds", 0.0)))
             return None
         if self._tools and not self._is_own(ctx.session) and self._is_within(point):
             return None  # an agent that runs within a tool: its few messages are not this conversation
@@ -139,7 +137,7 @@ class PersistSessionHook(SharedHook):
             conversation.generated.append(tuple(payload.get("tokens") or ()))
             if not payload.get("tool_calls"):
                 conversation.answered = payload.get("content") or None
-                accept(conversation)
+                conversation.accept()
         elif point == BEFORE_TOOL:
             self._tools += 1
             self._within = 0
@@ -147,7 +145,7 @@ class PersistSessionHook(SharedHook):
             conversation.called_tools = True
             if conversation.prompt_log.running is not None:
                 conversation.prompt_log.take(ctx.session.messages)
-            accept(conversation)
+            conversation.accept()
         elif point == AFTER_TOOL:
             self._tools = max(0, self._tools - 1)
             conversation.caller = ctx.session if self._tools else None
@@ -293,24 +291,6 @@ class PersistSessionHook(SharedHook):
         elif changed is not None:
             conversation.amend(changed)
         return heard
-
-
-def accept(conversation: Conversation) -> None:
-    """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
-
-    A robot that crashes while it speaks has said what it said; the turn comes back unfinished.
-    """
-    running, reply = conversation.prompt_log.running, conversation.answered
-    if running is None or not running.messages or conversation.journal is None:
-        return
-    messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
-    closing: Closing | None = None
-    if conversation.called_tools or any(map(tool_calls, messages)):
-        # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
-        closing = "private", conversation.prompt_log.level_shown(running)[1]
-    conversation.accept(
-        conversation.record(msgspec.structs.replace(running, messages=messages), "open", closing)
-    )
 
 
 STATE_KEY = "edgemem_turns"

@@ -72,6 +72,31 @@ class HookResult(msgspec.Struct, frozen=True):
         """End the turn with this reply."""
         return cls("end", reply, reason)
 
+    @classmethod
+    def of(cls, answer: Any, payload: Any) -> HookResult:
+        """Return what a hook answered, in our words whatever its framework: a loop relies on the payload's kind.
+
+        Raises:
+            InvalidInputError: the answer is no result of a hook, or its payload is of another kind than the point's.
+        """
+        try:
+            reason = str(answer.reason or "")
+            if answer.is_end:
+                return cls("end", answer.payload, reason)
+            if not answer.is_modify:
+                return cls()
+            changed = answer.payload
+        except AttributeError as error:
+            raise InvalidInputError(f"it answered {type(answer).__name__}, which is no HookResult") from error
+        if isinstance(payload, dict):
+            if not isinstance(changed, dict):
+                raise InvalidInputError(
+                    f"it put {type(changed).__name__} in place of a payload that is a dict"
+                )
+            # Hooks of EdgeVox hand back what they changed; the loop needs the rest as well.
+            changed = {**payload, **changed} if payload.keys() - changed.keys() else changed
+        return cls("modify", changed, reason)
+
     is_continue = property(lambda self: self.action == "continue", doc="Tell whether nothing changes.")
     is_modify = property(lambda self: self.action == "modify", doc="Tell whether the payload was replaced.")
     is_end = property(lambda self: self.action == "end", doc="Tell whether the turn ends here.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.context.budget import fit
+from edgemem.context.budget import Budget, fit
 from edgemem.context.messages import split_instructions
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of
 from edgemem.hooks.points import (
@@ -29,7 +29,6 @@ from edgemem.store.turn_steps import BeginEpoch, KeepHead
 from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
-    from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
 
 
@@ -69,18 +68,19 @@ class PromptLogHook(SharedHook):
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
         """Lay the prompt out."""
-        prompt_log = conversation.take(ctx, payload["messages"], speaker=self.speaker)
+        prompt_log = conversation.prompt_log
         if payload.get("hop", 0) == 0 and conversation is (self._conversation or conversation):
-            self._look_at_head(conversation, payload)
+            self._look_at_head(conversation, payload.get("tools"))
         shown = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}
         return HookResult.replace({**payload, **shown}, reason="prompt_log")
 
-    def _look_at_head(self, conversation: Conversation, payload: dict[str, Any]) -> None:
-        head = (split_instructions(payload["messages"])[0], payload.get("tools"))
+    def _look_at_head(self, conversation: Conversation, tools: Any) -> None:
+        prompt_log = conversation.prompt_log
+        head = (prompt_log.system, tools)
         if head != self._head[0]:
             encoded = msgspec.json.encode(head, enc_hook=repr)
             self._head = (head, hashlib.sha256(encoded).hexdigest()[:32])
-        prompt_log, noted = conversation.prompt_log, self._head[1]
+        noted = self._head[1]
         before = prompt_log.epoch.head
         if before and before != noted and prompt_log.turns:
             changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
@@ -166,8 +166,8 @@ class TokenBudgetHook:
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Cut the messages to the budget; at the end, listen whether the model had no room for them."""
         if point == ON_RUN_END:
-            error = as_ours(payload, AgentResult).error or ""
-            if not self.note and any(sign in error for sign in _SIGNS) and self._is_own(ctx):
+            error = as_ours(payload, AgentResult).error
+            if error and not self.note and any(sign in error for sign in _SIGNS) and self._is_own(ctx):
                 self._overflows += 1
                 message = error.removeprefix("ContextOverflowError: ")
                 self._note_overflow(HookFailure(WINDOW, ON_RUN_END, self._overflows, message))

@@ -154,7 +154,7 @@ class HookRegistry:
                 answer = entry.act(point, ctx, payload)
                 if answer is None:  # as most do
                     continue
-                result = _checked(answer, payload)
+                result = HookResult.of(answer, payload)
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
                 self._failed(entry.hook, point, error)
                 if entry.fail_closed and point != ON_RUN_END:
@@ -189,29 +189,6 @@ class HookRegistry:
             log.warning(
                 "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error
             )
-
-
-def _checked(answer: Any, payload: Any) -> HookResult:
-    """Return what a hook answered, in our words whatever its framework: a loop relies on the payload's kind.
-
-    Raises:
-        InvalidInputError: the answer is no result of a hook, or its payload is of another kind than the point's.
-    """
-    try:
-        reason = str(answer.reason or "")
-        if answer.is_end:
-            return HookResult.end(answer.payload, reason=reason)
-        if not answer.is_modify:
-            return HookResult.cont()
-        changed = answer.payload
-    except AttributeError as error:
-        raise InvalidInputError(f"it answered {type(answer).__name__}, which is no HookResult") from error
-    if isinstance(payload, dict):
-        if not isinstance(changed, dict):
-            raise InvalidInputError(f"it put {type(changed).__name__} in place of a payload that is a dict")
-        # Hooks of EdgeVox hand back what they changed; the loop needs the rest as well.
-        changed = {**payload, **changed} if payload.keys() - changed.keys() else changed
-    return HookResult.replace(changed, reason=reason)
 
 
 def traits_of(hook: Any) -> HookTraits:

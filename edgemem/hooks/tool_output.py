@@ -23,7 +23,7 @@ from edgemem.context.size import MARGIN, upper_bound
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import AFTER_LLM, AFTER_TOOL, BEFORE_LLM, HookResult, as_text
-from edgemem.records import MEMORY_TOOLS, READ_MORE
+from edgemem.records import MEMORY_TOOLS, READ_MORE, Message
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import pointer_to
 from edgemem.store.validation import whole_number
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.records import Message
 
 
 KEPT_BYTES = 8_000_000

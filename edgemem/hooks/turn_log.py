@@ -37,14 +37,15 @@ from edgemem.hooks.points import (
 )
 from edgemem.hooks.registry import replace_file
 from edgemem.llama.protocols import Generation
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import as_ours
+from edgemem.records import Message, as_ours, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from edgemem.config import Settings
+    from edgemem.recall.prefetch import Counts
+    from edgemem.recall.recall import Recall
     from edgemem.recall.search.search import RecallStats
-    from edgemem.records import Message
 
 
 log = logging.getLogger("edgemem.turn")
@@ -139,10 +140,10 @@ class TurnLogHook:
     def __init__(
         self,
         *,
-        write: Callable[[], bool] = lambda: True,
+        settings: Settings | None = None,
         keep: Callable[[TurnFigures], None] = lambda _: None,
-        recalled: Callable[[], RecallStats | None] = lambda: None,
-        early: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        search: Recall | None = None,
+        early: Counts | None = None,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.perf_counter,
         conversation: Conversation | None = None,
@@ -150,16 +151,15 @@ class TurnLogHook:
         """Make the hook.
 
         Args:
-            write: tells whether to log, since settings change while a robot runs; figures go to `keep` either way.
-            recalled: returns how the newest recall went; an object that stays the same says that there was none.
-            early: returns of how many turns the sentence was heard before its end, and for how many of them recall was
-                ready then.
+            settings: `[log]` tells whether to log; figures go to `keep` either way. None: it does.
+            search: tells how the newest recall went; an object that stays the same says that there was none.
+            early: counts of how many turns the sentence was heard before its end, and for how many recall was ready then.
             now: seconds since the epoch.
             clock: seconds since some moment, never running backwards.
         """
-        self._write = write
+        self._settings = settings
         self._keep = keep
-        self._recalled = recalled
+        self._search = search
         self._early = early
         self._now = now
         self._clock = clock
@@ -177,7 +177,8 @@ class TurnLogHook:
     def _begin(self, point: str, ctx: Any, payload: Any) -> None:
         now, talk = self._clock(), self._talk(ctx)
         if point == ON_RUN_START:
-            talk.running = _Running(now, self._recalled(), _generation(ctx))
+            recalled = None if self._search is None else self._search.last
+            talk.running = _Running(now, recalled, _generation(ctx))
         elif talk.running is not None and point == AFTER_LLM:
             talk.running.answered = now
         elif talk.running is not None:
@@ -205,7 +206,7 @@ class TurnLogHook:
         if running.hooks_ms is None:
             running.hooks_ms = (running.called - running.begun) * 1e3
             # Taken now: a tool that searches, or another session, recalls before the turn ends.
-            newest = self._recalled()
+            newest = None if self._search is None else self._search.last
             running.recalled = None if newest is running.recalled else newest
 
     def _answered(self, running: _Running, ctx: Any) -> None:
@@ -226,7 +227,8 @@ class TurnLogHook:
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
             new, reused = _compared(talk, running)
-        ended, (heard, ready) = as_ours(payload, AgentResult), self._early()
+        ended, agent = as_ours(payload, AgentResult), as_ours(ctx, TurnContext).agent_name
+        session, early = conversation_of(ctx, self._conversation).prompt_log.session, self._early
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
@@ -240,10 +242,10 @@ class TurnLogHook:
             block_tokens=running.block_tokens,
             interrupted=ended.interrupted,
             failed=ended.error is not None,
-            session=named(conversation_of(ctx, self._conversation).prompt_log.session),
-            agent=named(str(as_ours(ctx, TurnContext).agent_name or "")),
-            heard_early=heard,
-            ready_early=ready,
+            session=named(session),
+            agent=named(str(agent or "")),
+            heard_early=0 if early is None else early.turns,
+            ready_early=0 if early is None else early.ready,
         )
         if running.hooks_ms is not None and (recall := running.recalled) is not None:
             figures = msgspec.structs.replace(
@@ -254,7 +256,7 @@ class TurnLogHook:
                 late=recall.late,
             )
         self._keep(figures)
-        if self._write() and log.isEnabledFor(logging.INFO):
+        if (self._settings is None or self._settings.now.log.turn) and log.isEnabledFor(logging.INFO):
             log.info("%s", msgspec.json.encode(figures).decode())
 
 
@@ -263,7 +265,8 @@ def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
     before, sizes = talk.seen
     messages = running.messages
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False)))
-    new = [estimate(text_of(message)) for message in messages[same:]]
+    texts = [text_of(message) for message in messages[same:]]
+    new = list(map(estimate, texts))
     talk.seen = (messages, [*sizes[:same], *new])
     return sum(new), sum(sizes[:same])
 
@@ -271,8 +274,11 @@ def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
 def _generation(ctx: Any) -> Generation | None:
     """Return what a chat model tells about its last answer; None if it tells nothing."""
     llm = as_ours(ctx, TurnContext).llm
-    newest = (getattr(model, "last", None) for model in (llm, getattr(llm, "chat", None)))
-    return next((generation for generation in newest if isinstance(generation, Generation)), None)
+    for model in (llm, getattr(llm, "chat", None)):
+        generation = getattr(model, "last", None)
+        if isinstance(generation, Generation):
+            return generation
+    return None
 
 
 class FigureFile:

@@ -17,7 +17,7 @@ from edgemem.hooks.points import (
     SecondPlace,
     attachable,
 )
-from edgemem.records import as_ours
+from edgemem.records import Epoch, as_ours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from edgemem.hooks.registry import HookFailure
     from edgemem.llama.second_context import WarmPrefix
     from edgemem.llama.state import KeptState
-    from edgemem.records import Epoch
 
 
 class Upkeep(Protocol):

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgemem.hooks.points import as_text
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Message
+from edgemem.records import Message, text_of
 
 IN_WORDS = "in-words-"
 """How the ids of such calls begin."""

@@ -31,10 +31,9 @@ from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry, hook_name
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TimingHook, TurnLogHook
-from edgemem.llama.template.chat_template import text_of
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
-from edgemem.records import About, BlockLine, Message, Recalled, Session
+from edgemem.records import About, BlockLine, Message, Recalled, Session, text_of
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
 
@@ -311,7 +310,7 @@ def _notes(
             yield f"{hook_name(hook)} was not asked, because it may store something."
         if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.note:
             yield hook.note
-    closed = sum(not turn.readable(prompt_log.reader) for turn in prompt_log.epoch_turns())
+    closed = len(prompt_log.epoch_turns()) - len(prompt_log.committed().turns)
     if closed:
         turns = (
             "1 turn of this conversation is" if closed == 1 else f"{closed:,} turns of this conversation are"
@@ -330,7 +329,7 @@ def _parts(messages: Sequence[Message], prompt_log: PromptLog, size: Callable[..
     """
     head, turns = split_turns(messages)
     past, newest = turns[:-1], turns[-1]
-    shown_turns = [turn for turn in prompt_log.epoch_turns() if turn.readable(prompt_log.reader)]
+    shown_turns = prompt_log.committed().turns
     shown_turns = shown_turns[len(shown_turns) - len(past) :] if 0 < len(past) <= len(shown_turns) else []
     before = 0
     if head:
@@ -439,13 +438,13 @@ class Judge:
                 return f"private to {item.owner}" if item.owner else "private"
             return "closed to a voice that is not recognised"
         if (standing := self._standing(item)) is not None:
-            turns = (turn for turn in prompt_log.epoch_turns() if turn.readable(prompt_log.reader))
+            turns = prompt_log.committed().turns
             since = next(
                 (turn.n for turn in turns if any(line.item == standing for line in turn.shown)), None
             )
             where = "at the head of the prompt" if since is None else f"since turn {since}"
             return f"before the model already, {where}"
-        if item.session == prompt_log.session and item.turn in prompt_log.visible_turns():
+        if item.session == prompt_log.session and item.turn in prompt_log.committed().numbers:
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
@@ -471,7 +470,7 @@ class Judge:
 
     def _standing(self, item: Recalled) -> str | None:
         """Return under which name it is before the model; a value that changed was told under another one."""
-        name, about, visible = _name(item), _about(item), self._prompt_log.visible()
+        name, about, visible = _name(item), _about(item), self._prompt_log.committed().visible
         if about is None or name in visible:
             return name if any(line.item == name for line in visible.values()) else None
         last = visible.newest.get(about)

@@ -34,9 +34,8 @@ from edgemem.hooks.points import (
     TurnContext,
 )
 from edgemem.hooks.registry import HookRegistry
-from edgemem.llama.template.chat_template import text_of
 from edgemem.loop.toolbox import Tool, Toolbox, ToolTurn, never
-from edgemem.records import Heard, Message, Reply, Session
+from edgemem.records import Heard, Message, Reply, Session, text_of
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""
@@ -229,19 +228,10 @@ class AgentLoop:
         """Return the reply, with what the tools answered before it in the session."""
         started = perf_counter()
         fired = self.hooks.fire(ON_RUN_START, self.ctx, task)
-        self._before = len(self.session.messages)
+        self._before = len(self.ctx.session.messages)
         task = fired.payload if isinstance(fired.payload, dict) else task
         self._turns += 1
-        turn = ToolTurn(
-            text,
-            reader_of(self.ctx, task),
-            task.get("heard"),
-            bool(task.get("private")),
-            self.session,
-            self._turns,
-            self._stopped,
-        )
-        self.session.messages.append({"role": "user", "content": task.get("task", text)})
+        self.ctx.session.messages.append({"role": "user", "content": task.get("task", text)})
         if fired.is_end:
             return str(fired.payload)
         with self._lock:
@@ -253,7 +243,7 @@ class AgentLoop:
                 return ""
             head = [{"role": "system", "content": self.instructions}] if self.instructions else []
             # The tools stand in the prompt's head, so they are the same at every hop (law 2).
-            prompt = {"messages": [*head, *self.session.messages], "tools": self._toolbox.schemas}
+            prompt = {"messages": [*head, *self.ctx.session.messages], "tools": self._toolbox.schemas}
             fired = self.hooks.fire(BEFORE_LLM, self.ctx, {**prompt, "hop": hop})
             if fired.is_end:
                 return str(fired.payload)
@@ -272,6 +262,15 @@ class AgentLoop:
             result.interrupted = reply.interrupted or self._stopped()
             if result.interrupted or not calls or hop == self.max_hops - 1:
                 return content or ("" if result.interrupted else NO_ANSWER)
+            turn = ToolTurn(
+                text,
+                reader_of(self.ctx, task),
+                task.get("heard"),
+                bool(task.get("private")),
+                self.ctx.session,
+                self._turns,
+                self._stopped,
+            )
             self._toolbox.call(content, calls, hop=hop, turn=turn, done=result.tools)
         return NO_ANSWER
 

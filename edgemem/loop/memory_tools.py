@@ -34,9 +34,10 @@ from edgemem.records import (
     Fact,
     Heard,
     Reader,
+    Recalled,
     as_ours,
 )
-from edgemem.scopes import is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
+from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
 from edgemem.store.memory_store import TableMemoryStore
@@ -46,8 +47,6 @@ from edgemem.store.spool import Later, settled
 
 if TYPE_CHECKING:
     from edgemem.hooks.injection import Recaller
-    from edgemem.records import Recalled
-    from edgemem.scopes import Level
 
 MYSELF = "me"
 """The scope of whoever speaks."""
@@ -287,7 +286,9 @@ class _MemoryTools:
         prompt_log = turn.prompt_log
         # The turns of the prompt stand there already, this one among them.
         here = (
-            prompt_log.visible_turns() | {prompt_log.next_n} if prompt_log is not None else frozenset[int]()
+            prompt_log.committed().numbers | {prompt_log.next_n}
+            if prompt_log is not None
+            else frozenset[int]()
         )
         best = sorted(results, key=lambda item: -item.score)
         lines = lines_for(

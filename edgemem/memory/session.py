@@ -117,10 +117,10 @@ def session_hooks(
     )
     home.in_use.hooks.add(compaction)
     turn_log = TurnLogHook(
-        write=lambda: settings.now.log.turn,
+        settings=settings,
         keep=home.figures.note,
-        recalled=lambda: home.search.last,
-        early=lambda: (home.prefetch.counts.turns, home.prefetch.counts.ready),
+        search=home.search,
+        early=home.prefetch.counts,
         now=now,
         conversation=conversation,
     )
@@ -159,8 +159,7 @@ def budget_of(home: OpenHome, *, tokenizer: Tokenizer | None, model: ChatModel |
         tokenizer: the chat model's, if it is not the memory's; one that came with a model knows its window too.
     """
     counting = tokenizer or (model.tokenizer if model is not None else home.tokenizer)
-    holder = model if model is not None else counting
-    budget = Budget(home.settings, counting, n_ctx=lambda: getattr(holder, "n_ctx", None))
+    budget = Budget(home.settings, counting, model=counting if model is None else model)
     home.in_use.windows.add(budget)
     return budget
 
@@ -273,7 +272,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
     # A copy: while somebody speaks, the prompt log is still that of the reader before.
     prompt_log = copy(conversation.prompt_log)
     prompt_log.reader = reader
-    visible, floors = prompt_log.visible(), floors_of(profile.injection)
+    committed, floors = prompt_log.committed(), floors_of(profile.injection)
     return {
         "reader": reader,
         "asked": False,
@@ -282,10 +281,10 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         "apart": SIGHTS,
         "min_score": floors.lowest,
         "deadline_s": profile.recall.deadline_ms / 1e3,
-        "exclude": visible.others,
+        "exclude": committed.visible.others,
         # A fact that the prompt holds is still the best answer: without it, a worse one would be said.
-        "known": visible.valued,
-        "skip_turns": (prompt_log.session, prompt_log.visible_turns()),
+        "known": committed.visible.valued,
+        "skip_turns": (prompt_log.session, committed.numbers),
         "called": profile.called(),
     }
 

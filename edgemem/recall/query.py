@@ -8,15 +8,13 @@ import msgspec
 
 from edgemem.languages.words import all_words, is_english, small
 from edgemem.recall.annotations import zone_at
-from edgemem.recall.dates.phrases import asks_when, times_in
+from edgemem.recall.dates.phrases import Span, asks_when, times_in
 from edgemem.recall.dates.questions import TimeAlone, tense_of, time_alone
-from edgemem.recall.people.names import hear, named_in
-from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse, plain_words, stem, terms
+from edgemem.recall.people.names import People, hear, named_in
+from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse, stem, terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from edgemem.recall.dates.phrases import Span
 
 
 _SURE = 0.9  # a time that is less sure than this may be a word of what is asked for: "Monday" of a fact
@@ -98,22 +96,23 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     def resolved(
         self,
         *,
-        people: Collection[str] = (),
+        people: People | None = None,
         subjects: Collection[str] = (),
         reader: str | None = None,
     ) -> ParsedQuery:
         """Return the query with what to look for and the people it is about.
 
         Args:
-            people: names of known speakers.
+            people: known speakers.
             subjects: those of them that facts are about.
             reader: who asks, if known.
         """
         whole, untimed = self.whole, self._untimed()
         words = frozenset(untimed.words)
         content = untimed.terms()
+        people = people or {}
         named = named_in(words, people)
-        name_words = {word for name in named.difference(subjects) for word in plain_words(name)}
+        name_words = {word for name in named.difference(subjects) for word in people[name]}
         sought = untimed.terms(without=name_words)
         meaning = " ".join(untimed.text.split())
         if sought and name_words:

@@ -94,8 +94,9 @@ def read_values(
     if not keys:
         return {}
     asked = _padded(keys)
+    scopes = {scope: looked_up(scope) for scope in {scope for scope, _ in asked}}
     for n, (scope, key) in enumerate(asked):
-        in_rows, person = looked_up(scope)
+        in_rows, person = scopes[scope]
         values |= {f"scope{n}": in_rows, f"person{n}": person, f"key{n}": lookup(key)}
     bound = ", ".join(f"({n}, :scope{n}, :person{n}, :key{n})" for n in range(len(asked)))
     rows = db.query(

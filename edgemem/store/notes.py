@@ -21,6 +21,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import (
     append,
     locked_beside,
+    meaning_of,
     meaningful,
     name_aside,
     set_aside,
@@ -163,11 +164,12 @@ class NotesFile:
     # Files
 
     def _bytes(self) -> bytes:
-        with meaningful(self.path):
-            try:
-                return self.path.read_bytes()
-            except FileNotFoundError:
-                return b""
+        try:  # not `meaningful`, which costs a context in each turn
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise meaning_of(error, self.path) from error
 
     def _stamp(self) -> _Stamp:
         with meaningful(self.path):

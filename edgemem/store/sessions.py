@@ -379,8 +379,8 @@ def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:
         warned: names of parts that a warning has named; more of them are added.
     """
     kept, odd = {}, []
-    for key, value in state.items():
-        name = storable(_in_words(key))
+    names = [_in_words(key) for key in state]
+    for name, value in zip(map(storable, names), state.values(), strict=True):
         if name.startswith("__"):
             continue
         strange: list[Any] = []

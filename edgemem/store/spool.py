@@ -379,6 +379,10 @@ class Later:
                     threading.Thread(target=run, name="edgemem flush").start()
             return self._flushing
 
+    def settle(self, wait_s: float) -> bool:
+        """Have it write now, and wait at most so many seconds; tell whether it has, or raise why it will not."""
+        return settled(self.flush(), wait_s)
+
     def _drain(self) -> None:
         """Write what waits, on the writer thread."""
         self._queued = False

@@ -15,6 +15,7 @@ from edgemem import AgentLoop, Memory
 from edgemem.context.prompt.log import PromptLog
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reader, Reply, StoredMessage, ToolCall, Turn
+from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -197,8 +198,8 @@ def test_two_owners_are_nobody(clock: edgemem.clock.Clock) -> None:
     turn = prompt_log.commit()
     assert turn is not None
     assert (turn.level, turn.owner) == ("private", None)
-    assert not any(turn.readable(Reader(name)) for name in ("alice", "bob"))
-    assert turn.readable(None)
+    assert not any(readable(Reader(name), turn.level, turn.owner) for name in ("alice", "bob"))
+    assert readable(None, turn.level, turn.owner)
 
 
 # What replaces private turns

@@ -27,10 +27,10 @@ class Listening(HashEmbedder):
 def test_names_of_speakers_are_words_where_facts_are_about_them():
     """Names of speakers are no terms to look for, unless facts are about them."""
     text = "What size of shoes does Mara wear?"
-    speaker = parse_query(text).resolved(people={"mara"})
+    speaker = parse_query(text).resolved(people={"mara": ["mara"]})
     assert "mara" not in speaker.terms
     assert speaker.meaning == "What size of shoes does wear?"
-    subject = parse_query(text).resolved(people={"mara"}, subjects={"mara"})
+    subject = parse_query(text).resolved(people={"mara": ["mara"]}, subjects={"mara"})
     assert "mara" in subject.terms
     assert subject.meaning == text
     assert subject.people == speaker.people == {"mara"}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -30,11 +30,8 @@ from edgemem.context.block.render import (
 from edgemem.context.size import estimate
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.text.analyse import NOTHING, Analysis, terms
-from edgemem.records import PART, PAST, About, BlockLine, Fact, Held, Preference, Recalled
+from edgemem.records import PART, PAST, About, BlockLine, Epoch, Fact, Held, Preference, Recalled
 from edgemem.scopes import Level, level_of_scope
-
-if TYPE_CHECKING:
-    from edgemem.records import Epoch
 
 ERASED = "something private above is no longer known"
 """The line for the owner of a private value that was erased and that the prompt still holds."""
@@ -243,7 +240,8 @@ Current = Callable[[Collection[About]], Mapping[About, Held]]
 def head_of(epoch: Epoch) -> str:
     """Return the block that stands before an epoch's first utterance; empty if nothing came before it."""
     summary = [SUMMARY_HEADER, *epoch.summary.splitlines()] if epoch.summary.strip() else []
-    return fence([*(item.line for item in carried_by(epoch)), *summary])
+    lines = [*(item.line for item in carried_by(epoch)), *summary]
+    return fence(lines) if lines else ""
 
 
 def carried_by(epoch: Epoch) -> tuple[BlockLine, ...]:

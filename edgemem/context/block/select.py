@@ -104,7 +104,7 @@ class Least(NamedTuple):
         least = self.best * self.share(item)
         if item.safety:
             return min(least, self.floors.safety)
-        return max(least, self.floors.any) if self.closes(item) else least
+        return self.floors.any if least < self.floors.any and self.closes(item) else least
 
     def closes(self, item: Recalled) -> bool:
         """Tell whether the turn would be more closed with an item than without."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from edgemem.context.compaction.extractive import ExtractiveSummarizer
+from edgemem.context.compaction.extractive import ExtractiveSummarizer, Summarizer
 from edgemem.context.messages import prefixed, repair_orphans, split_turns
 from edgemem.context.sentences import tool_lines
 from edgemem.errors import InvalidInputError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
-    from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.protocols import Tokenizer
     from edgemem.records import Message
 

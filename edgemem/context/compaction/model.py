@@ -21,7 +21,7 @@ from edgemem.languages.words import common_words, function_words
 from edgemem.recall.dates.phrases import mentions
 from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, without_accents
 from edgemem.recall.text.numbers import with_digits
-from edgemem.records import MEMORY_TOOLS
+from edgemem.records import MEMORY_TOOLS, Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.conversation import SinglePrompts
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.records import Message
 
 
 MODEL, EXTRACTIVE = "model", "extractive"

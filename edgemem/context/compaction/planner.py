@@ -24,8 +24,7 @@ from edgemem.context.block.delta import (
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.context.size import PromptSize, estimate, texts_of
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import BlockLine, Epoch, Message
+from edgemem.records import BlockLine, Epoch, Message, text_of
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget

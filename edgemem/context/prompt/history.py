@@ -18,8 +18,7 @@ from typing import NamedTuple
 from edgemem.context.level import Closing, joined
 from edgemem.context.messages import newest_user
 from edgemem.context.prompt.turn import PromptTurn
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import Message
+from edgemem.records import Message, text_of
 
 
 def unknown_turns(

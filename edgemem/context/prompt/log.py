@@ -22,18 +22,17 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.block.delta import carried_by, head_of
 from edgemem.context.block.render import VisibleLines
-from edgemem.context.level import Closing, Passage, Terms, closing_of, is_closer, joined, passages_of
+from edgemem.context.level import Closing, Passage, Terms, any_closer, closing_of, joined, passages_of
 from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions
 from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
 from edgemem.fence import fence
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import BlockLine, Epoch, Heard, Message, Reader, Turn
+from edgemem.records import BlockLine, Epoch, Heard, Message, Reader, Turn, text_of
 from edgemem.scopes import Level, name_key
 from edgemem.store.rights import readable
 
 _HEAD: Closing = ("household", None)
-"""Who may read the block at an epoch's head."""
+"""Who may read the block at an epoch's head, and so what was said before it: a stranger may not."""
 
 
 class BlockSection(NamedTuple):
@@ -50,7 +49,7 @@ class BlockSection(NamedTuple):
         return [self.header, *lines] if self.header and lines else lines
 
 
-class _Committed(NamedTuple):
+class Committed(NamedTuple):
     """The committed part of the present reader's prompt, made once a turn: at 160 turns that saves a hook 0.3 ms each time."""
 
     of: tuple[Any, ...]
@@ -59,13 +58,25 @@ class _Committed(NamedTuple):
     carried: tuple[BlockLine, ...]
     """What of memory stands in the head that the reader is shown."""
     visible: VisibleLines
+    """What the prompt already holds, by item id, in its head and its turns."""
     numbers: frozenset[int]
+    """The numbers of its turns."""
     seen: Dedupe
+    """What its turns say already."""
     closings: frozenset[Closing]
     """Who may read its parts."""
     messages: list[Message]
     head: str
     """What is left of the block at the epoch's head, which no user message carries yet."""
+
+    @property
+    def cut_off(self) -> PromptTurn | None:
+        """Return the newest of its turns in which somebody cut the robot off; None once a model knows.
+
+        The line that tells the model belongs to the running turn, and is the same each time that turn is prepared.
+        """
+        cut = (turn for turn in reversed(self.turns) if turn.heard_until is not None)
+        return next((turn for turn in cut if not turn.reported), None)
 
 
 class PromptLog:
@@ -85,9 +96,9 @@ class PromptLog:
         """What its block is made of, in the order in which it came in."""
         self._aborted: list[Message] | None = None
         """The messages of a turn that was aborted since the newest one began."""
-        self._newest: _Committed | None = None
-        self._viewed: tuple[list[Message], _Committed, PromptTurn | None] | None = None
-        """The newest view, and what it was made of."""
+        self._newest: Committed | None = None
+        self._known: tuple[list[Message], Committed, PromptTurn | None] | None = None
+        """The newest list that was looked at, or view that was made, and what stood in the prompt then."""
 
     # -- what was said -------------------------------------------------------------------------------
 
@@ -163,20 +174,20 @@ class PromptLog:
         epoch is not looked at as long as the rest has its place: a turn costs what its epoch holds, not all that was said.
         """
         current = self._opened()
-        if self._viewed is not None:
-            viewed, committed, opened = self._viewed
-            if opened is current and committed is self._committed() and viewed == messages:
-                return  # one hook after the other is given the newest view, and says nothing new with it
+        if self._known is not None:
+            listed, committed, opened = self._known
+            if opened is current and committed is self.committed() and listed == messages:
+                return  # one hook after the other is given the same list, or the newest view
         system, listed = split_instructions(messages)
         if system:  # the list that a loop ends a turn with may come without its instructions
             self.system = system
-        current.n = self.next_n
         new = self._history.beyond(listed, current.as_listed())
         if not new and not current.messages:
             new = self._history.asked_again(messages)
         if new:  # a loop that takes back what was said has not aborted the turn
-            current.n = self.next_n
             current.take(new)
+        current.n = self.next_n
+        self._known = list(messages), self.committed(), current
 
     def arrive(self, messages: Sequence[Message], task: str | None) -> list[PromptTurn]:
         """Look at a loop's list as a turn begins; return turns that are made of what no turn had brought.
@@ -289,92 +300,71 @@ class PromptLog:
         self.sections[section] = BlockSection(header, tuple(shown), tokens)
         sections = self.sections.values()
         lines = [line for part in sections for line in part.lines]
-        current.block = fence(lines) if lines else ""
         current.block_tokens = sum(part.tokens for part in sections)
+        current.shown = tuple(item for part in sections for item in part.shown)
+        current.block = fence(lines) if lines else ""
         # A list that was never in the log before may bring its history along as part of this turn.
         if current.at is None:
             current.at = newest_user(current.messages)
-        current.shown = tuple(item for part in sections for item in part.shown)
         return current.block
 
-    def visible(self) -> VisibleLines:
-        """Return what the present reader's prompt already holds, by item id, from its head and the turns before."""
-        return self._committed().visible
-
-    def visible_turns(self) -> frozenset[int]:
-        """Return the numbers of the turns that stand in the present reader's prompt."""
-        return self._committed().numbers
-
-    def seen(self) -> Dedupe:
-        """Return what the present reader's prompt says already, in the turns before."""
-        return self._committed().seen
-
-    def _committed(self) -> _Committed:
+    def committed(self) -> Committed:
+        """Return what the present reader's prompt holds before the open turn."""
         of = self.epoch, self.reader, self._history.changes, len(self._history.turns)
         if self._newest is None or self._newest.of != of:
-            turns = [turn for turn in self.epoch_turns() if turn.readable(self.reader)]
-            carried = carried_by(self.epoch) if self._reads_head() else ()
+            turns = [turn for turn in self.epoch_turns() if readable(self.reader, turn.level, turn.owner)]
+            reads_head = readable(self.reader, *_HEAD)
+            carried, head = (carried_by(self.epoch), head_of(self.epoch)) if reads_head else ((), "")
             shown = [*carried, *(item for turn in turns for item in turn.shown)]
+            visible = VisibleLines({item.id: item for item in shown})
+            numbers = frozenset(turn.n for turn in turns)
             closings = {closing for turn in turns for closing in turn.closings()}
-            head = self._head_now(self.epoch)
             if head:
                 closings.add(_HEAD)
-            self._newest = _Committed(
-                of,
-                turns,
-                carried,
-                VisibleLines({item.id: item for item in shown}),
-                frozenset(turn.n for turn in turns),
-                Dedupe(turns),
-                frozenset(closings),
-                *self._messages_of(turns, head),
-            )
+            seen, closed = Dedupe(turns), frozenset(closings)
+            shown_now = self._messages_of(turns, head)
+            self._newest = Committed(of, turns, carried, visible, numbers, seen, closed, *shown_now)
         return self._newest
 
-    def epoch_turns(self) -> list[PromptTurn]:
-        """Return the committed turns that stand in the prompt word for word, whoever reads it."""
-        return self._turns_in(self.epoch)
-
-    def _turns_in(self, epoch: Epoch) -> list[PromptTurn]:
-        turns = self._history.turns
-        return turns[bisect_left(turns, epoch.first_turn, key=lambda turn: turn.n) :]
+    def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
+        """Return the committed turns that stand word for word in the prompt of an epoch (None: this one), whoever reads it."""
+        turns, first = self._history.turns, (epoch or self.epoch).first_turn
+        return turns[bisect_left(turns, first, key=lambda turn: turn.n) :]
 
     # -- what the model sees -------------------------------------------------------------------------
 
     def view(self) -> list[Message]:
         """Return the messages for the model: the system's, then the visible turns with their blocks."""
-        committed, current = self._committed(), self.running
+        committed, current = self.committed(), self.running
         newest = list(current.messages) if current is not None else []
         running = [current] if current is not None and newest else []
         issued = [*committed.messages, *self._messages_of(running, committed.head)[0]]
         self._history.list.issue(issued, current, len(self._history.messages), newest)
         messages = [*self.system, *issued]
-        self._viewed = list(messages), committed, current
+        self._known = list(messages), committed, current
         return messages
 
     def view_in(self, epoch: Epoch) -> list[Message]:
         """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
         # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
-        turns = [copy(turn) for turn in self._turns_in(epoch) if turn.readable(self.reader)]
+        turns = [
+            copy(turn) for turn in self.epoch_turns(epoch) if readable(self.reader, turn.level, turn.owner)
+        ]
         return [*self.system, *self._messages_of(turns, self._head_now(epoch))[0]]
 
     def _messages_of(self, turns: Iterable[PromptTurn], head: str) -> tuple[list[Message], str]:
         """Return the messages of some turns, and what is left of a block that stands before the first user's."""
+        shown = [pair for turn in turns for pair in turn.as_shown(committed=turn is not self.running)]
         out: list[Message] = []
-        for turn in turns:
-            for message, lead in turn.as_shown(committed=turn is not self.running):
-                if head and message.get("role") == "user":
-                    lead, head = head + lead, ""  # noqa: PLW2901
-                out.append(prefixed(message, lead) if lead else message)
+        for message, lead in shown:
+            if head and message.get("role") == "user":
+                lead, head = head + lead, ""  # noqa: PLW2901
+            out.append(prefixed(message, lead) if lead else message)
         return out, head
 
     def _head_now(self, epoch: Epoch) -> str:
         """Return the block at an epoch's head, as far as the present reader is shown it."""
-        return head_of(epoch) if self._reads_head() else ""
-
-    def _reads_head(self) -> bool:
-        """Tell whether the present reader is shown what was said before the epoch: a stranger is not."""
-        return readable(self.reader, *_HEAD)
+        return head_of(epoch) if readable(self.reader, *_HEAD) else ""
 
     # -- how a turn ends -----------------------------------------------------------------------------
 
@@ -393,7 +383,7 @@ class PromptLog:
         turn.level, turn.owner = closing or self.level_of(turn)
         turn.unfinished = unfinished
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
-        for earlier in reversed(self._committed().turns if ids else ()):
+        for earlier in reversed(self.committed().turns if ids else ()):
             # A model that was told of one turn that was cut off is not told of older ones.
             reported = earlier.reported = earlier.reported or reported or interruption(earlier) in ids
         self._history.add(turn)
@@ -403,7 +393,7 @@ class PromptLog:
 
     def level_shown(self, turn: PromptTurn) -> Closing:
         """Return who may read what was put before the model in the running turn: its utterance, and what memory showed."""
-        shown = ((item.level, item.owner) for item in (*self._committed().carried, *turn.shown))
+        shown = ((item.level, item.owner) for item in (*self.committed().carried, *turn.shown))
         return joined([(turn.level, turn.owner), *shown])
 
     def level_of(self, turn: PromptTurn, *more: str) -> Closing:
@@ -412,8 +402,8 @@ class PromptLog:
         Args:
             more: what the model says in it that is no message yet.
         """
-        closing = self.level_shown(turn)
-        if not any(is_closer(other, closing) for other in self._committed().closings):
+        closings, closing = self.committed().closings, self.level_shown(turn)
+        if not any_closer(closings, closing):
             return closing  # nothing that it could repeat is closer
         return closing_of(turn.as_listed(), closing, self._passages(), more=more)
 
@@ -439,7 +429,7 @@ class PromptLog:
         yield Passage(("shared", None), Terms([*names, *map(text_of, self.system)]))
         if head := self._head_now(self.epoch):
             yield Passage(_HEAD, Terms([head]))
-        for turn in self._committed().turns:
+        for turn in self.committed().turns:
             yield from turn.as_passages()
 
     def discard(self) -> None:
@@ -452,15 +442,6 @@ class PromptLog:
         if self.running is not None:
             self._aborted = self.running.as_listed()
         self.discard()
-
-    @property
-    def cut_off(self) -> PromptTurn | None:
-        """Return the newest turn in the present reader's prompt in which somebody cut the robot off; None once a model knows.
-
-        The line that tells the model belongs to the running turn, and is the same each time that turn is prepared.
-        """
-        cut = (turn for turn in reversed(self._committed().turns) if turn.heard_until is not None)
-        return next((turn for turn in cut if not turn.reported), None)
 
     def hear(self, turn: PromptTurn, heard: Mapping[int, str]) -> PromptTurn | None:
         """Keep of messages of the running or a committed turn only what was heard; return it if it was committed.

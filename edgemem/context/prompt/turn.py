@@ -25,11 +25,9 @@ from edgemem.context.messages import (
     tool_calls,
     whole,
 )
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import REMEMBER_FACT, BlockLine, Heard, Message, Reader, Recalled, Turn
+from edgemem.records import REMEMBER_FACT, BlockLine, Heard, Message, Recalled, Turn, text_of
 from edgemem.scopes import Level
 from edgemem.store.episodes import episode_text
-from edgemem.store.rights import readable
 
 INTERRUPTION = "interrupted"
 
@@ -62,10 +60,6 @@ class PromptTurn(msgspec.Struct):
     """The messages of a committed turn as every template takes them; made anew after a change."""
     passages: list[Passage] | None = None
     """The passages of a committed turn that a later reply may repeat; made anew after a change."""
-
-    def readable(self, reader: Reader | None) -> bool:
-        """Tell whether this reader may be shown the turn."""
-        return readable(reader, self.level, self.owner)
 
     def text(self, n: int) -> str:
         """Return the text of a message, also what nobody heard of it."""
@@ -144,9 +138,10 @@ class PromptTurn(msgspec.Struct):
 
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
         """Yield its messages as every template takes them, with the block before the one that carries it."""
-        messages = self.messages
-        carrier = self.at if self.at is not None else newest_user(messages)
-        carried = messages[carrier] if self.block and carrier is not None else None
+        messages, carried = self.messages, None
+        if self.block:
+            carrier = self.at if self.at is not None else newest_user(messages)
+            carried = None if carrier is None else messages[carrier]
         if committed:  # history is looked through once
             self.whole = messages = self.whole or whole(messages)
         for message in messages:
@@ -164,8 +159,9 @@ class PromptTurn(msgspec.Struct):
 
     def calls(self) -> Iterator[tuple[str, dict[str, Any], Message | None]]:
         """Yield the calls of tools: name, arguments (none where they cannot be read), and the tool's answer."""
+        calling = [message for message in self.messages if message.get("tool_calls")]
         answers = {message["tool_call_id"]: message for message in self.messages if "tool_call_id" in message}
-        for call in (call for message in self.messages for call in tool_calls(message)):
+        for call in (call for message in calling for call in tool_calls(message)):
             arguments = call_arguments(call)
             if isinstance(arguments, str):
                 try:

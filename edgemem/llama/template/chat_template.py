@@ -11,12 +11,11 @@ from edgemem.errors import TemplateError
 from edgemem.llama.template.append_only import AppendOnly, check_append_only
 from edgemem.llama.template.limits import TemplateLimits, find_limits
 from edgemem.llama.template.sandbox import ReadOnlyList, compiled, one_line, read_only, refuse, run, to_json
+from edgemem.records import Message, text_of
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Sequence
-
-    from edgemem.records import Message
 
 
 CHATML = (
@@ -173,30 +172,13 @@ def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
     shown: Message = {
         key: clean(value) if isinstance(value, str) else value for key, value in message.items()
     }
-    shown["content"] = clean(_text(message, _image))
+    shown["content"] = clean(text_of(message, _image))
     calls = message.get("tool_calls")
     if calls:
         shown["tool_calls"] = [_plain_call(call, clean=clean) for call in calls]
     else:
         shown.pop("tool_calls", None)  # templates ask whether the key is there
     return shown
-
-
-def text_of(message: Message) -> str:
-    """Return the text of a message; images and other parts have none."""
-    return _text(message, lambda _: "")
-
-
-def _text(message: Message, image: Callable[[dict[str, Any]], str]) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, (list, tuple)) else ()
-    return "\n".join(
-        str(part.get("text") or image(part)) if isinstance(part, dict) else str(part)
-        for part in parts
-        if part is not None
-    )
 
 
 def _image(part: dict[str, Any]) -> str:

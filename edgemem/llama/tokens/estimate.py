@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from edgemem.errors import InvalidInputError, TemplateError
 from edgemem.llama.protocols import Prompt, Segment, Tokenizer
-from edgemem.llama.template.chat_template import text_of
 from edgemem.preload import Pattern
-from edgemem.records import has_methods
+from edgemem.records import Message, has_methods, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping, Sequence
-
-    from edgemem.records import Message
 
 
 # Tokens a character, or for a pair (c, n): c tokens, and one more for every n characters beyond the first. Set to

@@ -13,10 +13,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from edgemem.languages.words import all_words, common_names, common_words, is_english
+from edgemem.languages.words import Names, all_words, common_names, common_words, is_english
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.index.sources import bound, placeholders
 from edgemem.recall.people.phonetics import (
+    SimilarTerm,
     as_heard,
     distance,
     nearest,
@@ -25,16 +26,16 @@ from edgemem.recall.people.phonetics import (
     sounds_near,
     sounds_of,
 )
-from edgemem.recall.text.analyse import MAX_CHARS, plain_words, stem, stop_words, terms
+from edgemem.recall.text.analyse import MAX_CHARS, Analysis, plain_words, stem, stop_words, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from edgemem.languages.words import Names
-    from edgemem.recall.people.phonetics import SimilarTerm
-    from edgemem.recall.text.analyse import Analysis
     from edgemem.store.db.database import Database
 
+
+People = dict[str, list[str]]
+"""People by their names, each with the words of the name."""
 
 _MOST_CHARS = 120  # nobody calls a name longer than that, and each of its words would be kept with all of it
 _MOST_STRANGE = 6  # words of a question; where more are strange, it is another language, or no speech
@@ -67,10 +68,15 @@ def _lists() -> _Lists:
     )
 
 
-def named_in(words: Iterable[str], people: Collection[str]) -> frozenset[str]:
+def people_of(names: Iterable[str]) -> People:
+    """Return the people who have these names."""
+    return {name: plain_words(name) for name in names}
+
+
+def named_in(words: Iterable[str], people: People) -> frozenset[str]:
     """Return the people whose names have all their words among some plain words."""
     spoken = frozenset(words)
-    return frozenset(name for name in people if (parts := plain_words(name)) and spoken.issuperset(parts))
+    return frozenset(name for name, parts in people.items() if parts and spoken.issuperset(parts))
 
 
 def strange_words(text: str, unknown: Collection[str]) -> list[str]:
@@ -83,7 +89,7 @@ def strange_words(text: str, unknown: Collection[str]) -> list[str]:
     # Where names are written with a capital, as the first letter tells, a small letter says that it is none.
     cased = text.lstrip()[:1].isupper()
     words = [word for word in _WORD.findall(text) if not (cased and word.islower())] if unknown else []
-    return [word for word in map(_bare, words) if word not in common_words() and stem(word) in unknown]
+    return [word for word in _bare(words) if word not in common_words() and stem(word) in unknown]
 
 
 def hear(text: str, names: Mapping[str, str]) -> str:
@@ -92,11 +98,19 @@ def hear(text: str, names: Mapping[str, str]) -> str:
     Args:
         names: by plain word, the name that was said.
     """
-    return _WORD.sub(lambda match: names.get(_bare(match[0]), match[0]), text[-MAX_CHARS:])
+    return _WORD.sub(lambda match: names.get(_bare([match[0]])[0], match[0]), text[-MAX_CHARS:])
 
 
-def _bare(word: str, between: str = " ") -> str:
-    return between.join(plain_words(re.sub(r"['’]s$", "", word)))
+def _bare(words: Iterable[str], between: str = " ") -> list[str]:
+    """Return words in plain letters, without an English genitive."""
+    without_s = [re.sub(r"['’]s$", "", word) for word in words]
+    return [between.join(plain_words(word)) for word in without_s]
+
+
+def _spoken(query: str) -> list[tuple[re.Match[str], str]]:
+    """Return the words of a question where they stand, each with its plain letters."""
+    matches = list(_WORD.finditer(query))
+    return list(zip(matches, _bare((match[0] for match in matches), ""), strict=True))
 
 
 class _Piece(NamedTuple):
@@ -153,7 +167,7 @@ def with_names(
     return _replaced(query, meant)
 
 
-def with_people(asked: Analysis, people: Collection[str], rare: Collection[str] = ()) -> str:
+def with_people(asked: Analysis, people: People, rare: Collection[str] = ()) -> str:
     """Return a question with the names of people who speak here set right.
 
     Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
@@ -167,9 +181,9 @@ def with_people(asked: Analysis, people: Collection[str], rare: Collection[str] 
     parts = _parts_of(tuple(sorted(set(people) - named)))
     if not parts:
         return query
-    spoken = [(match, _bare(match[0], "")) for match in _WORD.finditer(query)]
+    spoken = _spoken(query)
     # Who is called by a name that was understood is not somebody else, however alike the names are.
-    understood = {word for name in named for word in plain_words(name)}
+    understood = {word for name in named for word in people[name]}
     strange = {
         word
         for _, word in spoken
@@ -178,7 +192,7 @@ def with_people(asked: Analysis, people: Collection[str], rare: Collection[str] 
     meant: list[tuple[float, str, _Piece]] = []
     for at, (_, word) in enumerate(spoken):
         for name, place in dict.fromkeys(part for key in _keys_of(word) for part in parts.get(key, ())):
-            name_words = tuple(plain_words(name))
+            name_words = tuple(people[name])
             for size in (len(name_words), len(name_words) + 1):
                 window = tuple(word for _, word in spoken[max(0, at - place) : at - place + size])
                 if at < place or len(window) < size or (len(name_words) == 1 and strange.isdisjoint(window)):
@@ -279,10 +293,7 @@ def called_in(text: str, subject: str) -> str:
 
 def _pieces(query: str, strange: set[str]) -> list[_Piece]:
     """Return the strange words of a question, alone and joined with the word before or after."""
-    words = [
-        _Piece(_bare(match[0], ""), match.start(), match.end(), joined=False)
-        for match in _WORD.finditer(query)
-    ]
+    words = [_Piece(word, match.start(), match.end(), joined=False) for match, word in _spoken(query)]
     alone = [
         word
         for before, word in pairwise([_Piece("", 0, 0, joined=False), *words])
@@ -345,6 +356,7 @@ class NameStems(NamedTuple):
 
 def name_stems(
     name: str,
+    stems: Sequence[str],
     people: Iterable[str],
     near: Mapping[str, Collection[SimilarTerm]],
     is_rare: Callable[[str], bool],
@@ -352,12 +364,12 @@ def name_stems(
     """Return the stems by which a memory speaks of somebody.
 
     Args:
+        stems: those of the name.
         people: everybody whose name is known.
         near: terms of the memory that sound like each stem of the name, with their distances; of one that has `LONG`
             letters or more also those that `SimilarTerms.near` finds if it looks widely.
         is_rare: tells whether a term stands nearly nowhere.
     """
-    stems = terms(name)
     others = {part for other in people if other != name for part in terms(other)}
     parts, alone = [], set[str]()
     for part in stems:
@@ -375,7 +387,7 @@ def name_stems(
     return NameStems(tuple(parts), frozenset(alone))
 
 
-def people_heard(words: Iterable[str], people: Collection[str], named: Collection[str]) -> frozenset[str]:
+def people_heard(words: Iterable[str], people: People, named: Collection[str]) -> frozenset[str]:
     """Return the people of whom a text may speak, though their names do not stand there whole.
 
     Args:
@@ -383,15 +395,14 @@ def people_heard(words: Iterable[str], people: Collection[str], named: Collectio
         named: the people whose whole names do.
     """
     spoken = set(words)
-    parts = {name: plain_words(name) for name in people}
-    spoken -= {word for name in named for word in parts.get(name, ())}
+    spoken -= {word for name in named for word in people.get(name, ())}
     strangers = {
         word for word in spoken & common_names() if not (is_english(word) or word in stop_words("en"))
     }
-    owners = Counter(word for own in parts.values() for word in set(own))
+    owners = Counter(word for own in people.values() for word in set(own))
     heard = set()
-    for name in parts.keys() - set(named):
-        own = parts[name]
+    for name in people.keys() - set(named):
+        own = people[name]
         if len(own) > 1:
             if any(owners[word] == 1 and _is_own(word, ()) for word in spoken.intersection(own)):
                 heard.add(name)

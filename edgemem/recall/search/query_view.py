@@ -148,8 +148,9 @@ class QueryView:
 
         marked = np.zeros(self.n + 1, bool)
         marked[slots] = True
-        for step in steps:
-            marked[self.beside(slots, step)] = True
+        neighbours = [self.table.beside(slots, step) for step in steps]
+        if neighbours:
+            marked[self._or_none(np.concatenate(neighbours))] = True
         return np.flatnonzero(marked[:-1])
 
     def slots_of(self, docs: Collection[int]) -> Slots:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from edgemem.recall.index.docs import read_row
 from edgemem.recall.index.sources import NOTE, SOURCES, TURN, Doc, notes_stamp, read_newest, read_paragraphs
 from edgemem.recall.index.state import State
@@ -38,23 +40,21 @@ class UnindexedDocs:
         self._notes = notes
         self.docs: dict[int, Doc] = {}
         self._of: tuple[object, ...] | None = None
+        self._reached: dict[str, int] = {}
         self._added_to: DocTable | None = None
         self._start(State(), 0)
 
     def refresh(self, state: State | None) -> None:
         """Read what was written since the last question; without an index, the newest of everything."""
         known, state = state is not None, state or State()
-        of = (
-            *(state.reached(source.table) for source in SOURCES),
-            state.last_message,
-            state.last_other,
-            state.notes,
-        )
+        taken = msgspec.structs.asdict(state)
+        reached = {source.table: taken[source.table] for source in SOURCES}
+        of = (reached, state.last_message, state.last_other, state.notes)
         # One look tells which tables have anything new: mostly none, or one.
         queue, *highest = self._truth.query(_HIGHEST)[0]
         if of != self._of or self._changed(queue):
             self._start(state, queue)
-            self._of = of
+            self._reached, self._of = dict(reached), of
         now = self._truth.clock.now()
         for source, last in zip(SOURCES, highest, strict=True):
             if last <= self._reached[source.table]:
@@ -89,7 +89,6 @@ class UnindexedDocs:
         self._rows: dict[int, tuple[Row, str]] = {}
         self._added_docs = 0
         self._notes_of: tuple[object, ...] = ()
-        self._reached = {source.table: state.reached(source.table) for source in SOURCES}
         self._queue = queue
         self._next = {True: state.last_message + 1, False: state.last_other + 1}
 

@@ -24,6 +24,7 @@ from edgemem.recall.people.names import (
     name_stems,
     named_in,
     people_heard,
+    people_of,
     with_names,
     with_people,
 )
@@ -200,7 +201,8 @@ class WordSearch:
         self._candidates = candidates
         self._database = database
         rows = [] if database is None else database.query("select name from people")
-        self._people = {*names, *unindexed.people, *(name for (name,) in rows if isinstance(name, str))}
+        written = (name for (name,) in rows if isinstance(name, str))
+        self._people = people_of({*names, *unindexed.people, *written})
 
     def look_up(self, asked: ParsedQuery) -> ParsedQuery:
         """Find the words of a question, and return it with what the memory tells of it."""
@@ -212,13 +214,10 @@ class WordSearch:
             if heard != question.whole.text:
                 question = self._read(asked.heard_as(heard))
                 statistics = self._statistics(question.terms)
+        about = question.people
         if question.english:
-            question = question.of(
-                question.people | people_heard(question.untimed.words, people, question.people)
-            )
-        question = question.of(
-            question.people.union(self._names[n] for n in question.people if n in self._names)
-        )
+            about |= people_heard(question.untimed.words, people, about)
+        question = question.of(about.union(self._names[name] for name in about if name in self._names))
         question = question.but([term for term in question.dates if not statistics.counts.get(term)])
         if question.alone is not None:
             question = question.settled(alone=self._is_alone(question, question.alone))
@@ -245,7 +244,7 @@ class WordSearch:
         return bool((of_then & view.may[: view.n]).any() and not having.any())
 
     def _read(self, asked: ParsedQuery) -> ParsedQuery:
-        named = named_in(asked.whole.words, self._people)
+        named = {name: self._people[name] for name in named_in(asked.whole.words, self._people)}
         view = self._view
         subjects = {name for name in named if len(view.seen(view.table.about(" ".join(terms(name)))))}
         return asked.resolved(people=named, subjects=subjects, reader=self._reader)
@@ -344,7 +343,7 @@ class WordSearch:
             stems = terms(name)
             if not stems:
                 continue
-            ways = self._ways(name, statistics) if question.english else NameStems.of(stems)
+            ways = self._ways(name, stems, statistics) if question.english else NameStems.of(stems)
             texts = {stem: self._having(stem) for stem in ways.all()}
             named = np.ones(view.n, bool)
             for part in ways.parts:
@@ -354,15 +353,15 @@ class WordSearch:
             slots = view.seen(np.flatnonzero(named))
             view.mentioned[slots[~_addressed(view.table, slots, stems)]] = True
 
-    def _ways(self, name: str, statistics: Statistics) -> NameStems:
-        """Return by which stems the memory speaks of somebody."""
+    def _ways(self, name: str, stems: Sequence[str], statistics: Statistics) -> NameStems:
+        """Return by which stems the memory speaks of somebody, given those of the name."""
         few = max(_FEW, statistics.docs // 100)
 
         def is_rare(term: str) -> bool:
             return self._counts([term])[term] <= few
 
-        near = {stem: self._view.table.similar.near(stem, wide=len(stem) >= LONG) for stem in terms(name)}
-        return name_stems(name, self._people, near, is_rare)
+        near = {stem: self._view.table.similar.near(stem, wide=len(stem) >= LONG) for stem in stems}
+        return name_stems(name, stems, self._people, near, is_rare)
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
         """Tell which of the slots that a question sees hold a stem."""

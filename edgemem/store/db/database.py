@@ -213,11 +213,8 @@ class Database(Closing):
         Args:
             behind: put it behind what waits also when this is the writer thread, which else does it at once.
         """
-        if behind or not self._writer.here:
-            return self._queue(job)
-        future: Future[T] = Future()
-        future.set_result(job())
-        return future
+        self._check_open()
+        return self._writer.submit(job, at_once=not behind)
 
     def flush(self) -> None:
         """Wait until everything that was submitted is durable; not from inside of a write."""

@@ -41,9 +41,12 @@ class Writer:
         """Tell whether the caller runs on this thread."""
         return threading.current_thread() is self._thread
 
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Queue a job."""
+    def submit(self, work: Callable[[], T], *, at_once: bool = False) -> Future[T]:
+        """Queue a job; with `at_once` it is done now where the caller runs on this thread."""
         future: Future[T] = Future()
+        if at_once and self.here:
+            future.set_result(work())
+            return future
         with self._lock:
             if self._stopped:
                 raise ClosedError("The database was closed; open it again.")

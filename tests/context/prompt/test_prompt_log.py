@@ -7,8 +7,7 @@ from typing import Any
 
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import Dedupe, PromptTurn
-from edgemem.llama.template.chat_template import text_of
-from edgemem.records import BlockLine, Epoch, Reader, Recalled
+from edgemem.records import BlockLine, Epoch, Reader, Recalled, text_of
 from edgemem.store.messages import stored_message as stored
 
 SYSTEM = {"role": "system", "content": "You are Pip."}
@@ -99,16 +98,16 @@ def test_what_changes_while_a_turn_is_prepared_is_in_its_next_view() -> None:
     assert [text_of(message) for message in prompt_log.view()][-2:] == ["re", "now"]
     prompt_log.hear(prompt_log.turns[1], {1: "r"})
     assert [text_of(message) for message in prompt_log.view()][-4] == "r"
-    assert len(prompt_log.visible()) == 3
+    assert len(prompt_log.committed().visible) == 3
     prompt_log.switch(Epoch("kitchen", 2, "They asked."))
     view = [text_of(message) for message in prompt_log.view()]
     assert len(view) == 4
     assert "They asked." in view[1]
-    assert set(prompt_log.visible()) == {"fact:2"}
+    assert set(prompt_log.committed().visible) == {"fact:2"}
     prompt_log.begin(STRANGER)
     prompt_log.take([SYSTEM, *said[:-1], robot("re"), user("now")])
     assert [text_of(message) for message in prompt_log.view()][1:] == ["now"]
-    assert not prompt_log.visible()
+    assert not prompt_log.committed().visible
 
 
 def called(

@@ -62,7 +62,7 @@ def words(text: str) -> str:
 
 def alone(text: str) -> str:
     """Return what Ben asks for, who lives with Anna."""
-    named = [name for name in ("Anna",) if name in text]
+    named = {"Anna": ["anna"]} if "Anna" in text else {}
     asked = parse_query(text, NOW).resolved(people=named, reader="ben").alone
     if asked is None or asked.left:
         return "other"

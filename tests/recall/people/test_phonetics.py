@@ -10,7 +10,7 @@ import edgemem
 from edgemem.bench.corpus import known
 from edgemem.bench.prefill import askable
 from edgemem.recall.index.sources import split_key
-from edgemem.recall.people.names import people_heard, with_names, with_people
+from edgemem.recall.people.names import people_heard, people_of, with_names, with_people
 from edgemem.recall.people.phonetics import nearest, sounds_heard, sounds_near, sounds_of
 from edgemem.recall.text.analyse import analyse, plain_words, stem, terms
 from edgemem.store.episodes import spell_out
@@ -167,8 +167,8 @@ def test_any_question_is_taken(text, names):
     """Whatever was heard, and however people are called, a question comes back; the same where nothing is strange or nobody lives."""
     strange = {stem(word) for word in plain_words(text)}
     assert isinstance(with_names(text, strange, names=names, database=None), str)
-    assert isinstance(with_people(analyse(text), names, {text[:5]}), str)
-    assert with_names(text, (), names=names, database=None) == with_people(analyse(text), []) == text
+    assert isinstance(with_people(analyse(text), people_of(names), {text[:5]}), str)
+    assert with_names(text, (), names=names, database=None) == with_people(analyse(text), {}) == text
 
 
 def test_a_name_that_fell_stays_as_long_as_some_text_has_it(memory):
@@ -185,7 +185,7 @@ def test_a_name_that_fell_stays_as_long_as_some_text_has_it(memory):
     assert not {"ottoline", "zebulon"} & {name for (name,) in index.query("select name from names")}
 
 
-LIVING = ["Nana Ruth", "Mrs Achterberg", "Dae-jung", "Jo", "Oleg"]
+LIVING = people_of(["Nana Ruth", "Mrs Achterberg", "Dae-jung", "Jo", "Oleg"])
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,14 @@ def test_a_question_names_somebody_by_the_same(text: str, people: set[str]) -> N
 
 def test_a_part_that_two_people_share_or_a_name_that_was_understood_names_nobody() -> None:
     """Nobody knows which Ruth was meant; and Anna Ruth is not Nana Ruth if she is known herself."""
-    assert people_heard(["what", "does", "ruth", "like"], ["Nana Ruth", "Ruth Wolski"], ()) == set()
-    assert people_heard(["what", "does", "ruth", "like"], [*LIVING, "Ruth"], ["Ruth"]) == set()
-    assert people_heard(["what", "does", "joe", "like"], [*LIVING, "Joe"], ["Joe"]) == set()
+    assert (
+        people_heard(["what", "does", "ruth", "like"], people_of(["Nana Ruth", "Ruth Wolski"]), ()) == set()
+    )
+    assert people_heard(["what", "does", "ruth", "like"], LIVING | {"Ruth": ["ruth"]}, ["Ruth"]) == set()
+    assert people_heard(["what", "does", "joe", "like"], LIVING | {"Joe": ["joe"]}, ["Joe"]) == set()
 
 
-PEOPLE = ["Nana Ruth", "Mrs Achterberg", "Hanna Schmidt", "Dae-jung", "Oleg", "Jo", "X Æ"]
+PEOPLE = people_of(["Nana Ruth", "Mrs Achterberg", "Hanna Schmidt", "Dae-jung", "Oleg", "Jo", "X Æ"])
 
 
 SET_RIGHT = {
