@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import quick
+from counts import LONG
 from hypothesis import settings
 
 from edgemem.clock import Clock
@@ -185,8 +186,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(quick.Watch())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    """Mark what `make quick` runs."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
+    """Leave experiments to `make test-long`, and mark what `make quick` runs."""
+    experiments = [] if LONG else [item for item in items if item.get_closest_marker("experiment")]
+    config.hook.pytest_deselected(items=experiments)
+    items[:] = [item for item in items if item not in experiments]
     for item in items:
         if quick.is_quick(item):
             item.add_marker(pytest.mark.quick)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counts import LONG
 from estimated_texts import LATIN, OTHERS
 
 from edgemem.bench.ground import EMBEDDER
@@ -36,7 +35,7 @@ def test_a_reply_is_right_if_it_holds_most_of_the_answer(reply: str, answer: str
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not LONG, reason="an experiment that takes long: `make test-long`")
+@pytest.mark.experiment
 @pytest.mark.usefixtures("vocabularies")
 def test_bars_hold_on_texts_that_were_not_used() -> None:
     """Against the real vocabularies every language is within its bound, and the worst of 15 is named."""
@@ -87,7 +86,7 @@ def bars_of(figures: dict[str, Any], name: str) -> set[str]:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not LONG, reason="an experiment that takes long: `make test-long`")
+@pytest.mark.experiment
 def test_compaction_reports_both_sides_and_the_fallback(tmp_path: Path) -> None:
     """Turns with and without upkeep are compared, prompts that do not fit are fitted, and what is read again is counted."""
     figures = compaction.run(turns=9, window=2048, home=tmp_path)

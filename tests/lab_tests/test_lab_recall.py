@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from counts import LONG
 from hash_embedder import HashEmbedder
 
 from edgemem.config import Profile
@@ -205,7 +204,7 @@ def test_longmemeval_counts_strictly_and_leaves_abstentions_out(tmp_path: Path) 
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not LONG, reason="an experiment that takes long: `make test-long`")
+@pytest.mark.experiment
 def test_own_corpus_is_asked_by_category_with_off_topic_and_small_talk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
