@@ -48,7 +48,8 @@ def run_suite(session: nox.Session, environment: "dict[str, str]") -> None:
     session.run("python", ".ci/setup_env.py", "server", env={"EDGEMEM_VENV": session.virtualenv.location})
     if environment:
         old_sqlite.prove(inside, {**os.environ, **environment})
-    report = Path(session.create_tmp()) / "report.xml"
+    # No temporary folder of nox: under its long name a socket file cannot be bound.
+    report = Path(session.virtualenv.location) / "report.xml"
     session.run("python", "-m", "pytest", f"--junitxml={report}", *session.posargs, env=environment)
     skipped = sum(int(suite.get("skipped", 0)) for suite in ElementTree.parse(report).iter("testsuite"))
     if skipped:
