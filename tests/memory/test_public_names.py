@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from by_words import BY_WORDS
 
 import edgemem
 from edgemem.errors import ClosedError, InvalidInputError
@@ -33,7 +34,7 @@ def public_names(thing: object) -> set[str]:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Any:
-    with edgemem.open(tmp_path, worker=False) as opened:
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as opened:
         yield opened
 
 
