@@ -279,6 +279,134 @@ _M009_ERASING = (
     "insert into erasings (id) select value from meta where key = 'forgotten'",
 )
 
+_EXPERIENCE = (
+    # topic: the conversation that a fact of a user is about, as `edgemem.aio` has it; null: about all. Its key bears it too.
+    "alter table fact_keys add column topic text",
+    # json: the value as JSON where it is no text; `value` then says it in words. trust: see `facts.trust_of`.
+    "alter table facts add column json text",
+    "alter table doubts add column json text",
+    "alter table facts add column trust integer not null default 3",
+    "alter table doubts add column trust integer not null default 3",
+    "drop trigger facts_only_closed",
+    *(
+        f"""
+        update {table} set trust = case
+          when speaker is null then case when source = 'llm' or coalesce(asr_confidence, device, room) is not null then 0 else 3 end
+          when owner is speaker or (select scope from fact_keys where id = key_id) = 'user:' || speaker then 3 else 2 end
+        """  # noqa: S608 - our own names
+        for table in ("facts", "doubts")
+    ),
+    """
+    create trigger facts_only_closed before update on facts when
+      old.known_to is not null or new.known_to is null or new.key_id is not old.key_id
+      or new.value is not old.value or new.json is not old.json or new.valid_from is not old.valid_from
+      or new.valid_to is not old.valid_to or new.recorded is not old.recorded or new.trust is not old.trust
+      or new.version is not old.version or new.origin is not old.origin
+    begin select raise(abort, 'a version of a fact can be closed or erased, not changed'); end
+    """,
+    # name: the id that a caller gave. summary: what happened, in words; null: kind and payload say it. details: decisions,
+    # tools and tags, as JSON. session and turn: in which it happened.
+    "alter table episodes add column name text",
+    "alter table episodes add column summary text",
+    "alter table episodes add column details text",
+    "alter table episodes add column session text",
+    "alter table episodes add column turn integer",
+    "create unique index episodes_by_name on episodes (name) where name is not null",
+    """
+    create table episode_tags (
+      tag text not null,
+      episode integer not null references episodes (id) on delete cascade,
+      primary key (tag, episode)
+    ) without rowid
+    """,
+    "create index episode_tags_of on episode_tags (episode)",
+    # name: its id for callers. steps, tags and metadata: JSON. It gets a new row id when it is stored again, and keeps its counts.
+    f"""
+    create table procedures (
+      id integer primary key,
+      name text not null unique,
+      title text not null,
+      description text not null,
+      trigger text not null,
+      steps text not null,
+      successes integer not null default 0,
+      failures integer not null default 0,
+      tags text,
+      metadata text,
+      session text,
+      turn integer,
+      level integer not null,
+      owner text,
+      {_HEARD}
+    )
+    """,
+    # latency: milliseconds. input and output: null where an episode of the same turn holds them.
+    """
+    create table tool_events (
+      id integer primary key,
+      session text,
+      turn integer,
+      tool text not null,
+      ok integer not null,
+      latency real,
+      input text,
+      output text,
+      level integer not null,
+      owner text,
+      speaker text
+    )
+    """,
+    # What people are after, by person; data: the rest of its fields, as JSON. A goal that changes gets a new row id.
+    """
+    create table goals (
+      id integer primary key,
+      owner text not null,
+      name text not null,
+      title text not null,
+      data text not null,
+      level integer not null,
+      unique (owner, name)
+    )
+    """,
+    "create table phases (id integer primary key, owner text not null unique, phase text not null, notes text not null)",
+    "create table users (id integer primary key, name text not null unique)",
+    # What an agent keeps of one person in a session, as JSON, and the summary that it wrote of what they said there.
+    """
+    create table session_states (
+      id integer primary key,
+      session_id integer not null references sessions (id) on delete cascade,
+      owner text not null,
+      data text not null,
+      unique (session_id, owner)
+    )
+    """,
+    """
+    create table session_summaries (
+      id integer primary key,
+      session_id integer not null references sessions (id) on delete cascade,
+      owner text not null,
+      summary text not null,
+      covered integer not null,
+      version integer not null,
+      level integer not null,
+      unique (session_id, owner)
+    )
+    """,
+    # Files of the bank, where the profile keeps it in the database; scope: user:…, household or shared.
+    """
+    create table bank_files (
+      id integer primary key,
+      scope text not null,
+      topic text not null,
+      path text not null,
+      content text not null,
+      created real not null,
+      updated real not null,
+      unique (scope, topic, path)
+    )
+    """,
+)
+
 # Where truth and index keep ticks of the clock. meta holds one more once the rows that bore the newest are erased, and
 # which records of each spool are done: what is put there from now on must be newer.
 _TICKS = {
@@ -288,6 +416,14 @@ _TICKS = {
     "messages": "(select max(id) from messages)",
     "epochs": "(select max(id) from epochs)",
     "index_queue": "(select max(id) from index_queue)",
+    "procedures": "(select max(id) from procedures)",
+    "tool_events": "(select max(id) from tool_events)",
+    "goals": "(select max(id) from goals)",
+    "phases": "(select max(id) from phases)",
+    "users": "(select max(id) from users)",
+    "session_states": "(select max(id) from session_states)",
+    "session_summaries": "(select max(id) from session_summaries)",
+    "bank_files": "(select max(id) from bank_files)",
     "preferences": "(select max(recorded) from preferences)",
     "sessions": "(select max(recorded) from sessions)",
     "vectors": "(select max(seq) from vectors)",
@@ -299,6 +435,7 @@ TRUTH: tuple[Migration, ...] = (
     Migration("m007_private_turns", _FACTS + _LIFE + _SESSIONS + _DOUBTS + _TOOL_OUTPUTS),
     Migration(NAMES_STEP, _M008_NAMES, join_spellings),
     Migration("m009_erasing", _M009_ERASING),
+    Migration("m010_experience", _EXPERIENCE),
 )
 """`db/memory.db`."""
 
