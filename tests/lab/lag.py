@@ -68,7 +68,7 @@ def told(late: dict[str, list[float]], done: dict[str, Counter[str]]) -> dict[st
     }
     p99 = sides["late_p99_ms"]
     bars = {
-        f"p99 of {way}, more than without memory, ms": at_most(p99[way] - p99["without"], LIMIT_MS)
+        f"added_p99_{way}_ms": at_most(p99[way] - p99["without"], LIMIT_MS)
         for way in WAYS
         if way != "without"
     }

@@ -12,7 +12,7 @@ from edgemem.bench.ground import EMBEDDER
 from edgemem.bench.model import write_model
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from lab import compaction, edgevox, estimate, import_, languages, warm
+from lab import compaction, edgevox, estimate, import_, lag, languages, warm
 from lab.answers import is_right
 
 
@@ -113,6 +113,18 @@ def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
     sides = figures["side_by_side"]
     # What was said before of the same stands in both.
     assert sides["evaluated_tokens"]["without"] > 4 * sides["evaluated_tokens"]["with"] > 0
+
+
+@pytest.mark.usefixtures("minilm")
+def test_lag_compares_three_loops(tmp_path: Path) -> None:
+    """The same loop talks without memory, with one that finds by words and with one that embeds, and upkeep goes on beside it."""
+    figures = lag.run(seconds=1.5, rounds=1, messages=100, home=tmp_path)
+    assert bars_of(figures, "lag") == {"added_p99_words_ms", "added_p99_embedder_ms"}
+    sides = figures["side_by_side"]
+    assert all(sides["ticks"][way] > 0 for way in ("without", "words", "embedder"))
+    assert all(min(sides["recalls"][way], sides["facts"][way]) > 0 for way in ("words", "embedder"))
+    assert sides["recalls"]["without"] == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("edgevox")
