@@ -79,8 +79,8 @@ class AsyncMemory(Face[Memory]):
     """The memory of one robot, for programs that run on an event loop.
 
     Every method is that of `Memory`, with the same arguments, and is awaited. Nothing is read, written or computed on the
-    loop's thread: hooks, tools and recall have one thread, the stores one, and `export`, `import_lines`, `idle`, `check`
-    and `forget` a third. Tasks of several loops may use one memory.
+    loop's thread: hooks, tools and recall have one thread, the stores one, `export`, `import_lines`, `check` and `forget`
+    a third, and `idle` one of its own. Tasks of several loops may use one memory.
 
     To cancel an `await` is to give up waiting. What had not begun does not begin, what had begun happens whole or not at all:
     a write commits; `idle` stops where it is, and `import_lines` takes nothing in. `HookRegistry.fire` tells of turns.
@@ -155,7 +155,7 @@ class AsyncMemory(Face[Memory]):
             upkeep.release(given_up)
 
         work = partial(upkeep.run_all, seconds, thorough=thorough, yielding=True, stop=stop)
-        return await self._worker.run("long", work, given_up=give_up)
+        return await self._worker.run("idle", work, given_up=give_up)
 
     async def close(self) -> None:
         """Finish what has begun and close everything; a second call does nothing.

@@ -17,8 +17,8 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overl
 from edgemem.errors import ClosedError
 from edgemem.store.db.threads import Writer
 
-Lane = Literal["turn", "store", "long"]
-"""The thread of hooks, tools and recall; that of the stores, whose writes wait for the disk; and that of what takes long."""
+Lane = Literal["turn", "store", "long", "idle"]
+"""The thread of hooks, tools and recall; of the stores, whose writes wait for the disk; of what takes long; and of upkeep."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -104,7 +104,7 @@ async def test_an_import_that_is_given_up_takes_nothing_in_and_what_waits_does_n
         forgotten.cancel()
         assert await raised(imported, forgotten) == [asyncio.CancelledError] * 2
         slow.opened.set()
-        await memory.idle(0.0)
+        await memory.check()
         assert [fact.key for fact in await memory.store.facts()] == ["milk"]
 
 
