@@ -87,18 +87,12 @@ class HookRegistry:
             ClosedError: the memory is closed.
         """
         self._partial = None
-        begun = point == BEFORE_LLM
 
-        def act() -> HookResult:
-            nonlocal begun
-            begun = begun or point == ON_RUN_START
-            return self._act(point, ctx, payload)
-
-        def give_up() -> None:
-            if begun:
+        def give_up(begun: bool) -> None:
+            if point == BEFORE_LLM or (point == ON_RUN_START and begun):
                 self.abort(ctx)
 
-        return await self._worker.run("turn", act, given_up=give_up)
+        return await self._worker.run("turn", partial(self._act, point, ctx, payload), given_up=give_up)
 
     def post(self, point: str, ctx: Any, payload: Any) -> None:
         """Have the hooks of a point called, behind all that was asked for before, and return at once.
@@ -134,10 +128,7 @@ class HookRegistry:
         ended, or the memory is closed.
         """
         session = session_of(ctx)
-        before = session.state.get(_OPEN)
-        if before is None:
-            return
-        said = session.messages[before:]
+        said = session.messages[session.state.get(_OPEN, len(session.messages)) :]
 
         def discard() -> None:
             if _OPEN not in session.state:

@@ -141,14 +141,14 @@ class AsyncMemory(Face[Memory]):
                 yield line
 
         work = partial(self._opened().import_lines, until_given_up())
-        return await self._worker.run("long", work, given_up=given_up.set)
+        return await self._worker.run("long", work, given_up=lambda _: given_up.set())
 
     async def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now, as `Memory.idle` does, but give way to whoever speaks meanwhile."""
         given_up, upkeep = threading.Event(), self.diagnostics.upkeep
         seconds, stop = checked_number(seconds, "seconds"), partial(self._worker.over, given_up)
 
-        def give_up() -> None:
+        def give_up(_: bool) -> None:
             given_up.set()
             # Also what a model computes at this moment.
             upkeep.hold(given_up)

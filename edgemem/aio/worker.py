@@ -29,10 +29,6 @@ T_co = TypeVar("T_co", covariant=True)
 _CLOSED = "This memory is closed; open the home again with edgemem.aio.open()."
 
 
-def nothing() -> None:
-    """Do nothing."""
-
-
 class Worker:
     """The threads of one memory, each begun with its first job; tasks of several loops may use them at once."""
 
@@ -70,11 +66,11 @@ class Worker:
                 raise ClosedError(_CLOSED)
             return self._thread(lane).submit(job)
 
-    async def run(self, lane: Lane, work: Callable[[], R], *, given_up: Callable[[], object] = nothing) -> R:
+    async def run(self, lane: Lane, work: Callable[[], R], *, given_up: Callable[[bool], object] = bool) -> R:
         """Return what a job returns, on the caller's loop.
 
         Args:
-            given_up: called once, at the moment in which the waiting task is cancelled.
+            given_up: called at the moment in which the waiting task is cancelled; told whether the job had begun.
         """
         return await _Waiting(self.submit(lane, work), given_up)
 
@@ -82,10 +78,8 @@ class Worker:
         """End the threads when what they are at is done, and then, on that of the turns, do what is to be done last."""
         with self._lock:
             if self._closing is None:
-                turn, others = (
-                    self._thread("turn"),
-                    [self._threads[lane] for lane in self._threads if lane != "turn"],
-                )
+                turn = self._thread("turn")
+                others = [thread for thread in self._threads.values() if thread is not turn]
 
                 def end() -> None:
                     for thread in others:
@@ -100,7 +94,7 @@ class Worker:
 
     def _thread(self, lane: Lane) -> Writer:
         if lane not in self._threads:
-            self._threads[lane] = Writer(f"edgemem-aio-{lane}", nothing)
+            self._threads[lane] = Writer(f"edgemem-aio-{lane}", lambda: None)
         return self._threads[lane]
 
 
@@ -111,16 +105,15 @@ class _Waiting(asyncio.Future[R]):
     anything that is asked for afterwards.
     """
 
-    def __init__(self, job: Future[R], given_up: Callable[[], object]) -> None:
+    def __init__(self, job: Future[R], given_up: Callable[[bool], object]) -> None:
         super().__init__(loop=asyncio.get_running_loop())
         self._job, self._given_up = job, given_up
         job.add_done_callback(self._tell)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Give up waiting."""
-        self._job.cancel()
-        given_up, self._given_up = self._given_up, nothing
-        given_up()
+        given_up, self._given_up = self._given_up, bool
+        given_up(not self._job.cancel())
         return super().cancel(msg)
 
     def _tell(self, _: Future[R]) -> None:
