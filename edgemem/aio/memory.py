@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec
 
-from edgemem.aio.hooks import HookRegistry, async_tools
+from edgemem.aio.hooks import HookRegistry, async_tools, run_upkeep
 from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Diagnostics, Memory
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-_LINES = 100
-"""Lines of an export that are read at once: some milliseconds."""
+_LINES = 100  # of an export that are read at once: some milliseconds
 
 
 class AsyncStore(Face[SQLiteMemoryStore]):
@@ -84,9 +83,6 @@ class AsyncMemory(Face[Memory]):
 
     To cancel an `await` is to give up waiting. What had not begun does not begin, what had begun happens whole or not at all:
     a write commits; `idle` stops where it is, and `import_lines` takes nothing in. `HookRegistry.fire` tells of turns.
-
-    Args:
-        make: opens the memory; `edgemem.aio.open` gives it.
     """
 
     def __init__(self, make: Callable[[], Memory]) -> None:
@@ -136,7 +132,7 @@ class AsyncMemory(Face[Memory]):
 
         def until_given_up() -> Iterable[bytes]:
             for line in lines:
-                if self._worker.over(given_up):
+                if given_up.is_set() or self._worker.closed:
                     raise ClosedError("The import was given up; nothing was imported.")
                 yield line
 
@@ -145,17 +141,9 @@ class AsyncMemory(Face[Memory]):
 
     async def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now, as `Memory.idle` does, but give way to whoever speaks meanwhile."""
-        given_up, upkeep = threading.Event(), self.diagnostics.upkeep
-        seconds, stop = checked_number(seconds, "seconds"), partial(self._worker.over, given_up)
-
-        def give_up(_: bool) -> None:
-            given_up.set()
-            # Also what a model computes at this moment.
-            upkeep.hold(given_up)
-            upkeep.release(given_up)
-
-        work = partial(upkeep.run_all, seconds, thorough=thorough, yielding=True, stop=stop)
-        return await self._worker.run("idle", work, given_up=give_up)
+        seconds, upkeep = checked_number(seconds, "seconds"), self.diagnostics.upkeep
+        work = partial(upkeep.run_all, seconds, thorough=thorough, yielding=True)
+        return await run_upkeep(self._worker, upkeep, work)
 
     async def close(self) -> None:
         """Finish what has begun and close everything; a second call does nothing.

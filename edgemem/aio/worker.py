@@ -39,12 +39,8 @@ class Worker:
 
     @property
     def closed(self) -> bool:
-        """Tell whether nothing is begun any more."""
+        """Tell whether nothing is begun any more; what takes long asks now and then."""
         return self._closing is not None
-
-    def over(self, given_up: threading.Event) -> bool:
-        """Tell a job that takes long whether it is to end, because nobody waits for it or the memory is being closed."""
-        return given_up.is_set() or self.closed
 
     def submit(self, lane: Lane, work: Callable[[], R], *, though_closed: bool = False) -> Future[R]:
         """Queue a job without waiting; may be called from any thread.
