@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec
 
 from edgemem.aio.hooks import HookRegistry, async_tools, run_upkeep
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+_SWITCH_S = (
+    0.001  # for which a busy thread may keep Python's lock from the loop; Python's own 5 ms double the lag
+)
 _LINES = 100  # of an export that are read at once: some milliseconds
 
 
@@ -79,7 +82,7 @@ class AsyncMemory(Face[Memory]):
 
     Every method is that of `Memory`, with the same arguments, and is awaited. Nothing is read, written or computed on the
     loop's thread: hooks, tools and recall have one thread, the stores one, `export`, `import_lines`, `check` and `forget`
-    a third, and `idle` one of its own. Tasks of several loops may use one memory.
+    a third, and `idle` one of its own. Tasks of several loops may use one memory. Python's switch interval is 1 ms from then on.
 
     To cancel an `await` is to give up waiting. What had not begun does not begin, what had begun happens whole or not at all:
     a write commits; `idle` stops where it is, and `import_lines` takes nothing in. `HookRegistry.fire` tells of turns.
@@ -163,6 +166,7 @@ class AsyncMemory(Face[Memory]):
     def _open(self) -> None:
         if self._memory is None:
             self._memory = self._make()
+            sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
 
     def _close(self) -> None:
         if self._memory is not None:
@@ -179,9 +183,7 @@ class AsyncMemory(Face[Memory]):
     def __await__(self) -> Generator[None, None, AsyncMemory]:
         return self.__aenter__().__await__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

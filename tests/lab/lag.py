@@ -32,7 +32,7 @@ WAYS: dict[str, Callable[[], Profile] | None] = {"without": None, "words": quiet
 
 
 def run(
-    *, seconds: float = 10.0, rounds: int = 3, messages: int = 3000, home: Path | None = None
+    *, seconds: float = 10.0, rounds: int = 4, messages: int = 3000, home: Path | None = None
 ) -> dict[str, Any]:
     """Tick every 5 ms on a loop that hears, answers and calls tools, without memory, with one that finds by words, and by meaning.
 
