@@ -245,8 +245,9 @@ class _MemoryTools:
         key = before[0].key if before else key
         _check_owner(self._versions(key, scope), turn)
         speaker = turn.reader.speaker
-        # Where a loop never says who speaks, as with EdgeVox, nobody tells voices apart: what they say is the operator's.
-        heard = turn.heard or (None if self._is_bare and not speaker else Heard(speaker=speaker))
+        # Outside of any turn of ours, as an agent of EdgeVox calls them, nobody tells voices apart: it is the operator's.
+        apart = speaker or turn.n >= 0 or not self._is_bare
+        heard = turn.heard or (Heard(speaker=speaker) if apart else None)
         more = {"heard": heard} if self._levelled else {}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
         self._close(turn, *level_of_scope(scope))
