@@ -96,8 +96,9 @@ def live(home, seed, steps):
                 begin = rng.choice((None, START + rng.randrange(9)))
                 end = None if begin is None else rng.choice((None, begin + 1 + rng.random()))
                 scope = rng.choice(("global", "user:alice"))
-                value = rng.choice(("red", "green", text))
+                value = rng.choice(("red", "green", text, step, {"a": [text]}))
                 options = {"valid_from": begin, "valid_to": end, "heard": heard, "source": text[:9]}
+                options |= {"trust": rng.choice((None, 0)), "topic": rng.choice((None, None, "t"))}
                 home.write(
                     facts.assert_fact, rng.choice("ab"), value, scope=scope, doubtful_below=0.4, **options
                 )
