@@ -148,14 +148,25 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: str | None = None
     heard: Heard | None = None
     doubtful: bool = False
-    """Whether this was heard badly, contradicts what was heard well, and so is not believed; perhaps misheard."""
+    """Whether this contradicts what was heard well, or said by somebody of more trust, and so is not believed."""
     perhaps_misheard: bool = False
-    """Whether this is believed although it contradicts what was heard well: it was heard badly, but twice."""
+    """Whether it was heard badly: a doubt, or what is believed although it contradicts what was heard well, since it was
+    heard twice."""
+    trust: int = 3
+    """3: of a recognised speaker about themselves or what is theirs, or of the operator; 2: of another recognised speaker;
+    1: inferred; 0: of a tool or an unknown voice."""
+    json: str | None = None
+    """The value as JSON, where it was given as anything but text; `value` says it in words."""
 
     @property
     def is_active(self) -> bool:
         """Tell whether this version is believed and has no known end."""
         return self.valid_to is None and self.invalidated_at is None and not self.doubtful
+
+    @property
+    def given(self) -> Any:
+        """Return the value as it was given: text, or what JSON can hold."""
+        return self.value if self.json is None else msgspec.json.decode(self.json)
 
 
 class Preference(msgspec.Struct, frozen=True, omit_defaults=True):

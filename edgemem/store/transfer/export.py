@@ -26,7 +26,8 @@ _PAGE = 200
 _THEIRS = "(:person is null or ((owner = :person or speaker = :person) and (level < 2 or owner is :person)))"
 _THEIR_KEY = """
   (:person is null or k.scope = 'user:' || :person
-    or exists (select 1 from facts f where f.key_id = k.id and (f.owner = :person or f.speaker = :person)))
+    or exists (select 1 from facts f where f.key_id = k.id and (f.owner = :person or f.speaker = :person))
+    or exists (select 1 from doubts f where f.key_id = k.id and (f.owner = :person or f.speaker = :person)))
 """
 _FOREIGN = """
   (:person is not null and exists (
@@ -115,7 +116,7 @@ class _Export:
 
     def _facts(self) -> Iterator[records.Line]:
         keys = self._pages(
-            "k.scope, k.key, k.id",
+            "k.scope, k.key, k.id, k.topic",
             "fact_keys k",
             f"{_THEIR_KEY} and not {_FOREIGN}",
             {"k.scope": "", "k.key": ""},
@@ -125,10 +126,10 @@ class _Export:
             f"case when known_to <= :until then {name} end" if name in {"known_to", "node"} else name
             for name in records.FACTS.columns
         )
-        for scope, key, key_id in keys:
+        for scope, key, key_id, topic in keys:
             of_key = "key_id = :key_id and id <= :until"
             for row in self._pages(columns, "facts", of_key, {"id": 0}, key_id=key_id):
-                yield records.FACTS.of(row, scope=scope, key=key)
+                yield records.FACTS.of(row, scope=scope, key=key, topic=topic)
 
     def _sessions(self) -> Iterator[records.Line]:
         theirs = f"(:person is null or exists (select 1 from turns where session_id = s.id and {_THEIRS}))"  # noqa: S608 - ours

@@ -275,7 +275,7 @@ class _Merge:
         self._taken_facts.add(place)
         try:
             with self.tx.atomic():
-                key_id = ensure_key(self.tx, *place)
+                key_id = ensure_key(self.tx, *place, first.topic)
                 if again:
                     sql = "insert into fact_keys (scope, key) values ('', ?) returning id"  # for now: no scope is empty
                     other = int(self.tx.execute(sql, (first.key,))[0][0])

@@ -18,21 +18,23 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
 from edgemem.records import Heard, TurnState
 from edgemem.scopes import Level
-from edgemem.store.facts import storable_value
+from edgemem.store.facts import storable_value, trust_of
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import STATES
-from edgemem.store.validation import as_text, heard_columns, heard_of
+from edgemem.store.validation import NULL, as_text, checked_json, heard_columns, heard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-FORMAT = 3
-"""1 had no outputs of tools."""
+FORMAT = 4
+"""1 had no outputs of tools; 3 no trust, topics and values of JSON."""
+_FORMAT_OF_TRUST = 4
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+Trust = Annotated[int, msgspec.Meta(ge=0, le=3)]
 _TokenId = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 
 
@@ -73,7 +75,10 @@ class Fact(_Line, frozen=True):
     recorded: Number
     version: Number
     origin: Number
+    topic: str | None = None
+    """The one that the key bears."""
     value: str | None = None
+    json: str | None = None
     valid_from: float | None = None
     """None: since ever."""
     valid_to: float | None = None
@@ -83,23 +88,27 @@ class Fact(_Line, frozen=True):
     source: str = ""
     level: Level = "shared"
     owner: str | None = None
+    trust: Trust = 3
     heard: Heard | None = None
 
 
 class Doubt(_Line, frozen=True):
-    """What was heard badly of a fact, and was not believed."""
+    """What was heard badly of a fact, or said by somebody of less trust, and was not believed."""
 
     scope: str
     key: str
     id: Number
     value: str
     valid_from: float
+    json: str | None = None
     valid_to: float | None = None
     settled: Number | None = None
     confirmed_by: Number | None = None
+    badly: bool = True
     source: str = ""
     level: Level = "shared"
     owner: str | None = None
+    trust: Trust = 3
     heard: Heard | None = None
 
 
@@ -302,8 +311,8 @@ _TOKENS = _Column(
     lambda column: struct.unpack(f"<{len(column) // 4}i", column) if column else (),
 )
 
-FACTS = Table(Fact, "facts", ("scope", "key"), valid_from=_EVER)
-DOUBTS = Table(Doubt, "doubts", ("scope", "key"))
+FACTS = Table(Fact, "facts", ("scope", "key", "topic"), valid_from=_EVER)
+DOUBTS = Table(Doubt, "doubts", ("scope", "key"), badly=_Column(int, bool))
 PREFERENCES = Table(Preference, "preferences")
 EPISODES = Table(Episode, "episodes", payload=_Column(as_text, msgspec.json.decode))
 SESSIONS = Table(Session, "sessions", state=_Column(lambda state: as_text(state or {}), msgspec.json.decode))
@@ -352,7 +361,7 @@ class Reading:
 
     def __iter__(self) -> Iterator[Line]:
         end: End | None = None
-        count = 0
+        count, form = 0, FORMAT
         for data in self._lines:
             self.line += 1
             if not data.strip():
@@ -370,8 +379,8 @@ class Reading:
                 end = record
             elif not isinstance(record, Edgemem):
                 count += 1
-                yield record
-            elif record.format > FORMAT:
+                yield record if form >= _FORMAT_OF_TRUST else _with_trust(record)
+            elif (form := record.format) > FORMAT:
                 raise InvalidInputError(
                     f"A newer edgemem wrote this export (format {record.format}); update edgemem to read it."
                 )
@@ -405,6 +414,14 @@ class Reading:
         return record
 
 
+def _with_trust(record: Line) -> Line:
+    """Return a line of an export that knew no trust with the one of whoever said it."""
+    if not isinstance(record, (Fact, Doubt)):
+        return record
+    heard = record.heard or (Heard() if record.source == "llm" else None)
+    return msgspec.structs.replace(record, trust=trust_of(heard, record.scope, record.owner))
+
+
 def _check(record: Line) -> None:
     """Raise InvalidInputError for what could not have been stored here."""
     if isinstance(record, (Fact, Doubt, Preference)):
@@ -412,6 +429,8 @@ def _check(record: Line) -> None:
         check_key(record.scope, what="a scope")
         if record.value is not None:
             storable_value(record.value)
+        if isinstance(record, (Fact, Doubt)) and record.json is not None:
+            checked_json(msgspec.json.decode(record.json) if record.json != "null" else NULL, "the value")
     elif isinstance(record, Session):
         check_session_id(record.name)
     if isinstance(record, Fact):
