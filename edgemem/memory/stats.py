@@ -33,6 +33,7 @@ COUNTS = {
     "turns": "select count(*) from turns",
     "messages": "select count(*) from messages",
     "epochs": "select count(*) from epochs",
+    "goals": "select count(*) from goals",
 }
 """What is counted in the truth; a count alone reads no text."""
 

@@ -20,6 +20,7 @@ import msgspec
 from edgemem.recall.index.sources import (
     EPISODE,
     FACT,
+    GOAL,
     KINDS,
     NOTE,
     PREFERENCE,
@@ -35,6 +36,7 @@ from edgemem.records import Recalled, RecalledSession
 from edgemem.store.episodes import episode_text
 from edgemem.store.epochs import SUMMARIES
 from edgemem.store.fact_queries import believed_at
+from edgemem.store.goals import goal_text
 from edgemem.store.rights import LEVELS, readable, reading_rule
 
 if TYPE_CHECKING:
@@ -182,7 +184,15 @@ _OTHERS = {
           and f.dropped is null and trim(f.content) <> ''
         """,  # nothing was heard of an empty one
     ),
-    SUMMARY: ("f.", f"f.id, f.summary, s.name from {SUMMARIES} f join sessions s on s.id = f.session_id"),
+    SUMMARY: (
+        "f.",
+        f"""
+        f.id, f.summary, s.name from (select id, session_id, summary, level, owner from {SUMMARIES}
+          union all select id, session_id, summary, level, owner from session_summaries) f
+        join sessions s on s.id = f.session_id
+        """,
+    ),
+    GOAL: ("f.", "f.id, f.title, f.data from goals f"),
 }
 """By kind: whose level and owner count, and what is selected beside them, after the time of writing."""
 
@@ -207,6 +217,8 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
         return {"text": fact_text(key, value), "scope": scope, "key": key, "value": value}
     if kind == SUMMARY:
         return dict(zip(("text", "session"), columns, strict=True))
+    if kind == GOAL:
+        return {"text": goal_text(*columns)}
     if kind == EPISODE:
         name, payload, outcome, agent, speaker, event_time = columns
         text = episode_text(name, msgspec.json.decode(payload), outcome)

@@ -20,6 +20,7 @@ from edgemem.recall.index.state import sound
 from edgemem.recall.text.analyse import terms
 from edgemem.store.episodes import episode_text, spell_out
 from edgemem.store.epochs import SUMMARIES
+from edgemem.store.goals import goal_text
 from edgemem.store.notes import read_sections
 from edgemem.store.rights import LEVELS
 
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, int]
 
-FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY = 0, 1, 2, 3, 4, 5
+FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, PROCEDURE, GOAL, BANK = range(9)
 KINDS: dict[int, Kind] = {
     FACT: "fact", PREFERENCE: "preference", EPISODE: "episode", TURN: "turn", NOTE: "note", SUMMARY: "summary",
+    PROCEDURE: "procedure", GOAL: "goal", BANK: "bank",
 }  # fmt: skip
 """The kinds by the number that stands for them in the index."""
 
@@ -84,6 +86,12 @@ _MESSAGES = """
 _SUMMARIES = f"""
   select f.id, f.summary, f.level, f.owner from {SUMMARIES} f where
 """  # noqa: S608 - our own constant
+_SESSION_SUMMARIES = """
+  select f.id, f.summary, f.level, f.owner from session_summaries f where
+"""
+_GOALS = """
+  select f.id, f.title, f.data, f.level, f.owner from goals f where
+"""
 
 
 class Doc(NamedTuple):
@@ -123,6 +131,8 @@ SOURCES = (
     Source(EPISODE, "episodes", "episode", _EPISODES),
     Source(TURN, "messages", "message", _MESSAGES),
     Source(SUMMARY, "epochs", "summary", _SUMMARIES),
+    Source(SUMMARY, "session_summaries", "session summary", _SESSION_SUMMARIES),
+    Source(GOAL, "goals", "goal", _GOALS),
 )
 
 FACTS = SOURCES[:1]
@@ -248,6 +258,9 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         ref, name, payload, outcome, level, owner, speaker, at = row
         text = episode_text(name, msgspec.json.decode(payload), outcome)
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
+    if kind == GOAL:
+        ref, title, data, level, owner = row
+        return Doc(kind, ref, goal_text(title, data)[:MAX_CHARS], level, owner, owner, at=ref / 1e6)
     if kind == SUMMARY:
         # Of no session: its words stand in the turns of its session already, and would count twice there.
         ref, text, level, owner = row

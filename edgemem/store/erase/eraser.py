@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     Stop = Callable[[], bool]
 
-Where = Literal["note", "fact", "preference", "turn", "summary", "episode"]
+Where = Literal["note", "fact", "preference", "turn", "summary", "episode", "goal"]
 
 _MOST_QUOTED = 50
 TEXT_CHARS = 200
@@ -96,6 +96,7 @@ _PLACES: dict[Where, str] = {
       select e.id, s.name, e.summary, '' from epochs e join sessions s on s.id = e.session_id
       where e.id > ? and e.summary <> '' order by e.id limit ?
     """,
+    "goal": "select id, name, title || ' ' || data, owner from goals where id > ? order by id limit ?",
 }
 
 
@@ -202,7 +203,8 @@ class Forgotten(msgspec.Struct, frozen=True):
     """What a forgetting erased, what it left for the operator to decide, and where bytes still stand; true if it erased."""
 
     erased: dict[str, int]
-    """How much of each kind: `facts`, `doubts`, `preferences`, `episodes`, `turns`, `sessions`, `log lines`."""
+    """How much of each kind: `facts`, `doubts`, `preferences`, `episodes`, `turns`, `sessions`, `goals`, `phases`, `users`,
+    `states` and `summaries` of sessions, `log lines`."""
     pending: dict[str, str] = {}
     """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
     mentions: Mentions = Mentions()
@@ -288,6 +290,13 @@ class Eraser:
         turns = self._sessions.erase(session_id, logs=logs)
         erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
         return self._forgotten(erased, at_once=bool(erased))
+
+    def said(self, session_id: str, person: str, *, keep: int) -> int:
+        """Erase what a person said in a conversation, but for the newest messages; return how many went."""
+        self._sessions.journal.settle()
+        count = self._sessions.erase_said(session_id, person, keep=keep)
+        self._forgotten({"messages": count}, at_once=count > 0)
+        return count
 
     def person(
         self,
