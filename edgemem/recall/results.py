@@ -190,7 +190,7 @@ _OTHERS = {
         f.id, f.summary, s.name from (select id, session_id, summary, level, owner from {SUMMARIES}
           union all select id, session_id, summary, level, owner from session_summaries) f
         join sessions s on s.id = f.session_id
-        """,
+        """,  # noqa: S608 - our own constant
     ),
     GOAL: ("f.", "f.id, f.title, f.data from goals f"),
 }

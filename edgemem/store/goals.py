@@ -99,7 +99,10 @@ def put_phase(tx: Transaction, person: str, phase: str, notes: str) -> None:
 
 def read_phase(db: Tables, person: str) -> tuple[str, str] | None:
     """Return the phase of a person, and its notes; None: none was stored."""
-    rows = db.query(f"select phase, notes from phases where owner = {_PERSON}", {"person": person_key(person)})  # noqa: S608 - ours
+    rows = db.query(
+        f"select phase, notes from phases where owner = {_PERSON}",  # noqa: S608 - our own
+        {"person": person_key(person)},
+    )
     return rows[0] if rows else None
 
 
@@ -120,7 +123,11 @@ def erase_goals(tx: Transaction, bound: dict[str, Any]) -> dict[str, list[tuple[
     """Erase the goals and the phase of the person `:name`, and that they are a user; return kind and id of each."""
     goals, phases, users = (
         tx.execute(f"delete from {table} where {column} = :name returning '{kind}', id", bound)  # noqa: S608 - our own
-        for kind, table, column in (("goal", "goals", "owner"), ("phase", "phases", "owner"), ("user", "users", "name"))
+        for kind, table, column in (
+            ("goal", "goals", "owner"),
+            ("phase", "phases", "owner"),
+            ("user", "users", "name"),
+        )
     )
     tx.announce("goal", [number for _, number in goals])
     return {"goals": goals, "phases": phases, "users": users}

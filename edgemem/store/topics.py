@@ -49,7 +49,9 @@ def append_message(
         level: who may read a turn that begins with it.
     """
     if not isinstance(message.content, str):
-        raise InvalidInputError(f"The content of a message must be text, not {type(message.content).__name__}.")
+        raise InvalidInputError(
+            f"The content of a message must be text, not {type(message.content).__name__}."
+        )
     name = spell_person(tx, person)
     session_id = ensure_session(tx, session)
     newest = tx.execute(
@@ -67,7 +69,7 @@ def append_message(
 def read_messages(db: Tables, session: str, person: str, limit: int) -> list[StoredMessage]:
     """Return the newest messages of a person in a session, the oldest of them first."""
     most = checked_count(limit, "the number of messages")
-    rows = db.query(f"select {messages.COLUMNS} {SAID} limit :most", {**topic(session, person), "most": most})  # noqa: S608 - ours
+    rows = db.query(f"select {messages.COLUMNS} {SAID} limit :most", {**topic(session, person), "most": most})
     return [messages.message_of(row) for row in reversed(rows)]
 
 

@@ -204,7 +204,7 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
         keep: how many of the newest messages stay.
     """
     bound = topic(session, person)
-    rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})  # noqa: S608 - our own
+    rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
     if not rows:
         return 0
     note_forgotten(tx)
