@@ -382,11 +382,14 @@ class Upkeep(IdleWorker):
             on_hold=home.give_way,
         )
 
-    def run_all(self, seconds: float, *, thorough: bool) -> bool:
-        """Work now, for at most so long; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
+    def run_all(
+        self, seconds: float, *, thorough: bool, yielding: bool = False, stop: Stop = lambda: False
+    ) -> bool:
+        """Work now, as `run` does; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
         self._thorough = thorough
         try:
-            return self.run(seconds) and not self._home.eraser.pending()
+            done = self.run(seconds, yielding=yielding, stop=stop)
+            return done and not self._home.eraser.pending()
         finally:
             self._thorough = False
 
