@@ -168,6 +168,8 @@ _USED = """
   or exists (select 1 from doubts where owner = :name or speaker = :name)
   or exists (select 1 from preferences where owner = :name or scope = 'user:' || :name)
   or exists (select 1 from episodes where owner = :name or speaker = :name)
+  or exists (select 1 from procedures where owner = :name or speaker = :name)
+  or exists (select 1 from tool_events where owner = :name or speaker = :name)
 """
 
 
