@@ -184,6 +184,8 @@ _USED = """
   or exists (select 1 from phases where owner = :name)
   or exists (select 1 from session_states where owner = :name)
   or exists (select 1 from session_summaries where owner = :name)
+  or exists (select 1 from procedures where owner = :name or speaker = :name)
+  or exists (select 1 from tool_events where owner = :name or speaker = :name)
 """
 
 

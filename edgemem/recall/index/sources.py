@@ -18,10 +18,11 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.recall.index.state import sound
 from edgemem.recall.text.analyse import terms
-from edgemem.store.episodes import episode_text, spell_out
+from edgemem.store.episodes import spell_out, stored_text
 from edgemem.store.epochs import SUMMARIES
 from edgemem.store.goals import goal_text
 from edgemem.store.notes import read_sections
+from edgemem.store.procedures import procedure_text
 from edgemem.store.rights import LEVELS
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ _PREFERENCES = """
   select f.id, f.scope, f.key, f.value, f.level, f.owner, f.recorded from preferences f where
 """
 _EPISODES = """
-  select f.id, f.kind, f.payload, f.outcome, f.level, f.owner, f.speaker, f.event_time from episodes f where
+  select f.id, f.kind, f.payload, f.outcome, f.summary, f.details, f.level, f.owner, f.speaker, f.event_time
+  from episodes f where
 """
 _MESSAGES = """
   select f.id, f.session_id, f.turn, f.role, f.content, f.extra, t.level, t.owner, t.speaker, t.event_time
@@ -91,6 +93,9 @@ _SESSION_SUMMARIES = """
 """
 _GOALS = """
   select f.id, f.title, f.data, f.level, f.owner from goals f where
+"""
+_PROCEDURES = """
+  select f.id, f.trigger, f.title, f.description, f.tags, f.level, f.owner, f.speaker from procedures f where
 """
 
 
@@ -133,6 +138,7 @@ SOURCES = (
     Source(SUMMARY, "epochs", "summary", _SUMMARIES),
     Source(SUMMARY, "session_summaries", "session summary", _SESSION_SUMMARIES),
     Source(GOAL, "goals", "goal", _GOALS),
+    Source(PROCEDURE, "procedures", "procedure", _PROCEDURES),
 )
 
 FACTS = SOURCES[:1]
@@ -255,12 +261,15 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         subject, relation = split_key(key)
         return doc._replace(subject=subject, relation=relation)
     if kind == EPISODE:
-        ref, name, payload, outcome, level, owner, speaker, at = row
-        text = episode_text(name, msgspec.json.decode(payload), outcome)
+        ref, *told, level, owner, speaker, at = row
+        text = stored_text(*told)
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
     if kind == GOAL:
         ref, title, data, level, owner = row
         return Doc(kind, ref, goal_text(title, data)[:MAX_CHARS], level, owner, owner, at=ref / 1e6)
+    if kind == PROCEDURE:
+        ref, *told, level, owner, speaker = row
+        return Doc(kind, ref, procedure_text(*told)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
     if kind == SUMMARY:
         # Of no session: its words stand in the turns of its session already, and would count twice there.
         ref, text, level, owner = row
