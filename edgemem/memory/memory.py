@@ -94,6 +94,8 @@ class Memory:
         """The conversations."""
         self.notes = self._home.notes
         """NOTES.md."""
+        self.procedures = self._home.procedures
+        """What was learnt of how things are done."""
         self.diagnostics = Diagnostics(self._home)
         """What a robot's program does not need; any version may change it."""
 

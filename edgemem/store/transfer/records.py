@@ -195,6 +195,54 @@ class Epoch(_Line, frozen=True):
     carried: tuple[str, ...] = ()
 
 
+class User(_Line, frozen=True):
+    """Somebody whom an agent knows."""
+
+    id: Number
+    name: str
+
+
+class Goal(_Line, frozen=True):
+    """What a person is after."""
+
+    id: Number
+    owner: str
+    name: str
+    title: str
+    data: dict[str, Any]
+    level: Level = "private"
+
+
+class Phase(_Line, frozen=True):
+    """In which phase a person is."""
+
+    id: Number
+    owner: str
+    phase: str
+    notes: str
+
+
+class State(_Line, frozen=True):
+    """What an agent keeps of a person in a conversation."""
+
+    session: str
+    id: Number
+    owner: str
+    data: dict[str, Any]
+
+
+class Summary(_Line, frozen=True):
+    """The summary that an agent wrote of what a person said in a conversation."""
+
+    session: str
+    id: Number
+    owner: str
+    summary: str
+    covered: Number
+    version: Number
+    level: Level = "private"
+
+
 class Output(_Line, frozen=True):
     """What a tool answered in full, in a turn that holds only the beginning of it."""
 
@@ -210,7 +258,10 @@ class Notes(_Line, frozen=True):
     text: str
 
 
-Line = Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Output | Notes | End
+Line = (
+    Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Output | Notes | End
+    | User | Goal | Phase | State | Summary
+)  # fmt: skip
 
 _TICKS = ("id", "recorded", "known_to", "settled", "first", "last", "dropped")
 """Fields that hold ticks, in whichever record they stand."""
@@ -306,6 +357,7 @@ _EVER = _Column(
     lambda since: -math.inf if since is None else since,
     lambda column: None if column == -math.inf else column,
 )
+_JSON = _Column(as_text, msgspec.json.decode)
 _TOKENS = _Column(
     lambda tokens: struct.pack(f"<{len(tokens)}i", *tokens) if tokens else None,
     lambda column: struct.unpack(f"<{len(column) // 4}i", column) if column else (),
@@ -314,7 +366,7 @@ _TOKENS = _Column(
 FACTS = Table(Fact, "facts", ("scope", "key", "topic"), valid_from=_EVER)
 DOUBTS = Table(Doubt, "doubts", ("scope", "key"), badly=_Column(int, bool))
 PREFERENCES = Table(Preference, "preferences")
-EPISODES = Table(Episode, "episodes", payload=_Column(as_text, msgspec.json.decode))
+EPISODES = Table(Episode, "episodes", payload=_JSON)
 SESSIONS = Table(Session, "sessions", state=_Column(lambda state: as_text(state or {}), msgspec.json.decode))
 TURNS = Table(
     Turn,
@@ -329,6 +381,11 @@ TURNS = Table(
 MESSAGES = Table(Message, "messages", extra=_as_json({}), tokens=_TOKENS)
 EPOCHS = Table(Epoch, "epochs", ("session",), carried=_as_json(()))
 OUTPUTS = Table(Output, "tool_outputs", ("session",))
+USERS = Table(User, "users")
+GOALS = Table(Goal, "goals", data=_JSON)
+PHASES = Table(Phase, "phases")
+STATES_OF = Table(State, "session_states", ("session",), data=_JSON)
+SUMMARIES = Table(Summary, "session_summaries", ("session",))
 
 MESSAGES_OF_TURN = (
     f"select {MESSAGES.select()} from messages where id between ? and ? and session_id = ? and turn = ?"  # noqa: S608 - ours
@@ -433,6 +490,10 @@ def _check(record: Line) -> None:
             checked_json(msgspec.json.decode(record.json) if record.json != "null" else NULL, "the value")
     elif isinstance(record, Session):
         check_session_id(record.name)
+    elif isinstance(record, (User, Goal)):
+        check_key(record.name, what="a name")
+    for field in ("title", "phase", "notes", "summary") if isinstance(record, (Goal, Phase, Summary)) else ():
+        storable_value(msgspec.structs.asdict(record).get(field, ""), what=field)
     if isinstance(record, Fact):
         begin, end = record.valid_from, record.valid_to
         if begin is not None and end is not None and end <= begin:
