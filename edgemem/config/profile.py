@@ -64,6 +64,29 @@ class NotesSettings(_Section, frozen=True):
     """Who may read it: "household" (recognised speakers), since people write down what guests need not know, or "shared" (anyone)."""
 
 
+class BankSettings(_Section, frozen=True):
+    """`[bank]`: files that a model keeps, each person's own, the household's and anyone's."""
+
+    backend: Literal["files", "database"] = "files"
+    """Where they are: files in the home's `bank/`, to read and edit, or in the database, with its backups. One at a time."""
+    tools: bool = False
+    """Whether `memory.tools()` offers the bank's five tools; each is paid for in every prompt."""
+    max_file_kb: Count = 100
+    """Kilobytes of one file."""
+    max_total_kb: Count = 1024
+    """Kilobytes of one bank: what one person has in one topic, or the household, or anyone."""
+    max_files: Count = 200
+    """Files of one bank."""
+    max_depth: Annotated[int, msgspec.Meta(ge=1, le=8)] = 2
+    """Names in a path: `plans/feature.md` has two."""
+    retention_days: CountOrZero = 0
+    """Days after its last change until a file is deleted, in idle time; 0: never."""
+    auto_load_lines: CountOrZero = 200
+    """Lines of MEMORY.md shown to the model, once an epoch, within what NOTES.md leaves of `notes_tokens`; 0: none."""
+    prompt: str = ""
+    """Text that follows the instructions of every prompt, such as what the bank is for; empty: none."""
+
+
 class RecallSettings(_Section, frozen=True):
     """`[recall]`: finding."""
 
@@ -264,6 +287,7 @@ class Profile(_Section, frozen=True):
     memory: MemorySettings = MemorySettings()
     store: StoreSettings = StoreSettings()
     notes: NotesSettings = NotesSettings()
+    bank: BankSettings = BankSettings()
     recall: RecallSettings = RecallSettings()
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()

@@ -94,6 +94,8 @@ class Memory:
         """The conversations."""
         self.notes = self._home.notes
         """NOTES.md."""
+        self.bank = self._home.bank
+        """Files of text: each person's own by topic, the household's and anyone's."""
         self.diagnostics = Diagnostics(self._home)
         """What a robot's program does not need; any version may change it."""
 

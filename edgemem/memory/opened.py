@@ -38,6 +38,7 @@ from edgemem.recall.index.sources import notes_stamp
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
+from edgemem.store.bank.bank import MemoryBank
 from edgemem.store.db.schema import keeping_apart
 from edgemem.store.db.wal import copied, scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
@@ -193,6 +194,7 @@ class OpenHome:
         self.sessions = SQLiteSessionStore(self.database)
         opened.callback(self.sessions.close)
         self.notes = NotesFile(self.path / "NOTES.md", clock=self.clock, settings=settings)
+        self.bank = MemoryBank(self.path / "bank", self.database, clock=self.clock, settings=settings)
         self.index_fault = ""
         """Why the index stands in memory, for this process alone; empty if nothing is wrong."""
         self.index = self._open_index(self.path / "db" / "index.db", opened)
@@ -367,6 +369,7 @@ class Upkeep(IdleWorker):
             "settings": lambda _stop: renew(),
             "waiting turns": home.sessions.journal.retry,
             "erase": erase,
+            "bank": home.bank.retain,
             "compact": lambda stop: any(hook.work(stop=stop) for hook in home.in_use.compactions()),
             "index": catch_up,
             "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,

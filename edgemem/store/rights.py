@@ -168,6 +168,7 @@ _USED = """
   or exists (select 1 from doubts where owner = :name or speaker = :name)
   or exists (select 1 from preferences where owner = :name or scope = 'user:' || :name)
   or exists (select 1 from episodes where owner = :name or speaker = :name)
+  or exists (select 1 from bank_files where scope = 'user:' || :name)
 """
 
 
