@@ -64,27 +64,20 @@ class NotesSettings(_Section, frozen=True):
     """Who may read it: "household" (recognised speakers), since people write down what guests need not know, or "shared" (anyone)."""
 
 
+BankLimit = Literal[
+    "max_file_size_bytes", "max_total_size_bytes", "max_entries", "max_depth", "retention_days", "auto_load_max_lines"
+]  # fmt: skip
+
+
 class BankSettings(_Section, frozen=True):
     """`[bank]`: files that a model keeps, each person's own, the household's and anyone's."""
 
-    backend: Literal["files", "database"] = "files"
-    """Where they are: files in the home's `bank/`, to read and edit, or in the database, with its backups. One at a time."""
-    tools: bool = False
-    """Whether `memory.tools()` offers the bank's five tools; each is paid for in every prompt."""
-    max_file_kb: Count = 100
-    """Kilobytes of one file."""
-    max_total_kb: Count = 1024
-    """Kilobytes of one bank: what one person has in one topic, or the household, or anyone."""
-    max_files: Count = 200
-    """Files of one bank."""
-    max_depth: Annotated[int, msgspec.Meta(ge=1, le=8)] = 2
-    """Names in a path: `plans/feature.md` has two."""
-    retention_days: CountOrZero = 0
-    """Days after its last change until a file is deleted, in idle time; 0: never."""
-    auto_load_lines: CountOrZero = 200
-    """Lines of MEMORY.md shown to the model, once an epoch, within what NOTES.md leaves of `notes_tokens`; 0: none."""
-    prompt: str = ""
-    """Text that follows the instructions of every prompt, such as what the bank is for; empty: none."""
+    backend: Literal["off", "files", "database"] = "off"
+    """Where they are: in the home's `bank/`, to read and edit ("files", and "off", where no model is offered them), or in the
+    database, with its backups. Else `memory.tools()` has five tools for them, and MEMORY.md is shown once an epoch."""
+    limits: dict[BankLimit, CountOrZero] = {}
+    """Other bounds of each bank than 102,400 bytes a file, 1,048,576 in all, 200 files, 2 names in a path, files kept for
+    ever (`retention_days` after their last change) and 200 lines of MEMORY.md shown: `{ max_entries = 500 }`."""
 
 
 class RecallSettings(_Section, frozen=True):

@@ -59,7 +59,7 @@ def opened(request: Any, tmp_path: Path, clock: Clock) -> Iterator[Callable[...,
     memories: list[Memory] = []
 
     def open_home(**limits: Any) -> Memory:
-        bank = BankSettings(backend=request.param, **limits)
+        bank = BankSettings(request.param, limits)
         profile = msgspec.structs.replace(BY_WORDS, bank=bank)
         memories.append(edgemem.open(tmp_path / "home", profile=profile, worker=False, clock=clock))
         return memories[-1]
@@ -145,7 +145,7 @@ def test_paths_that_differ_in_case_or_form_are_one_file(opened):
 
 def test_limits_are_kept_by_write_and_append(opened):
     """Size of a file and of all, number and depth bound what is written; what was there before stays."""
-    bank = opened(max_file_kb=1, max_total_kb=2, max_files=3).bank.of("Ann")
+    bank = opened(max_file_size_bytes=1024, max_total_size_bytes=2048, max_entries=3).bank.of("Ann")
     bank.write("a.md", "x" * 1000)
     for act in (
         lambda: bank.write("b.md", "x" * 1025),
@@ -173,7 +173,7 @@ def test_a_bank_over_its_limits_can_be_read_and_made_smaller(opened):
     first.bank.of("Ann").write("a.md", "x" * 3000)
     first.bank.of("Ann").write("b/c.md", "y")
     first.close()
-    memory = opened(max_file_kb=1, max_total_kb=2, max_files=1, max_depth=1)
+    memory = opened(max_file_size_bytes=1024, max_total_size_bytes=2048, max_entries=1, max_depth=1)
     bank = memory.bank.of("Ann")
     assert bank.read("a.md") == "x" * 3000
     assert bank.read("b/c.md") == "y"

@@ -145,7 +145,7 @@ class MemoryBank:
 
     def store(self) -> BankStore:
         """Return where the files are kept now."""
-        return self.folder if self._settings.now.bank.backend == "files" else self._table
+        return self._table if self._settings.now.bank.backend == "database" else self.folder
 
     def stamp(self) -> str:
         """Return what changes whenever a file does, or who it belongs to; empty where there is none."""
@@ -171,7 +171,7 @@ class MemoryBank:
 
     def retain(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Delete what is older than the profile keeps files; return whether there was any."""
-        days, deleted = self._settings.now.bank.retention_days, False
+        days, deleted = self.limits().retention_days or 0, False
         oldest = self._clock.now() - days * _DAY
         for file in self.files() if days else ():
             if file.modified < oldest and not stop():

@@ -29,7 +29,7 @@ _UNSAFE = re.compile(r"[%/\\\x00-\x1f\x7f-\x9f]|^\.|^\s|\s$")
 
 
 class MemoryBankConfig(msgspec.Struct, frozen=True):
-    """What a bank holds at most, as Cognitia has it; a profile says it in its section `[bank]`."""
+    """What a bank holds at most, as Cognitia has it; a profile sets the bounds in `[bank]`."""
 
     enabled: bool = False
     backend: Literal["filesystem", "database"] = "filesystem"
@@ -49,17 +49,8 @@ class MemoryBankConfig(msgspec.Struct, frozen=True):
 
 def config_of(settings: BankSettings) -> MemoryBankConfig:
     """Return the limits that a profile sets."""
-    return MemoryBankConfig(
-        enabled=settings.tools,
-        backend="filesystem" if settings.backend == "files" else "database",
-        max_file_size_bytes=settings.max_file_kb * 1024,
-        max_total_size_bytes=settings.max_total_kb * 1024,
-        max_entries=settings.max_files,
-        max_depth=settings.max_depth,
-        retention_days=settings.retention_days or None,
-        auto_load_on_turn=settings.auto_load_lines > 0,
-        auto_load_max_lines=settings.auto_load_lines,
-    )
+    kind: Literal["filesystem", "database"] = "database" if settings.backend == "database" else "filesystem"
+    return MemoryBankConfig(settings.backend != "off", kind, **settings.limits)  # type: ignore[arg-type]
 
 
 def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> list[str]:
