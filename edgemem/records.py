@@ -20,7 +20,7 @@ import msgspec
 from edgemem.fence import storable
 from edgemem.scopes import Level, name_key
 
-Kind = Literal["fact", "preference", "episode", "turn", "note", "summary"]
+Kind = Literal["fact", "preference", "episode", "turn", "note", "summary", "bank"]
 """What a recalled item is."""
 
 EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0

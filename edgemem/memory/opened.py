@@ -34,7 +34,7 @@ from edgemem.memory.idle import AGAIN_S, IdleWorker, Step, Stop
 from edgemem.memory.reload import Reload
 from edgemem.preload import preload
 from edgemem.recall.index.index import Index
-from edgemem.recall.index.sources import notes_stamp
+from edgemem.recall.index.sources import BankSections, notes_stamp
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
@@ -195,6 +195,7 @@ class OpenHome:
         opened.callback(self.sessions.close)
         self.notes = NotesFile(self.path / "NOTES.md", clock=self.clock, settings=settings)
         self.bank = MemoryBank(self.path / "bank", self.database, clock=self.clock, settings=settings)
+        self.sections = BankSections(self.bank)
         self.index_fault = ""
         """Why the index stands in memory, for this process alone; empty if nothing is wrong."""
         self.index = self._open_index(self.path / "db" / "index.db", opened)
@@ -204,6 +205,7 @@ class OpenHome:
             embedder=self.embedder,
             reranker=self.reranker,
             notes=self.notes,
+            sections=self.sections,
             clock=self.clock,
             settings=settings,
         )
@@ -224,7 +226,12 @@ class OpenHome:
 
         def index_at(place: Path) -> Index:
             index = Index(
-                place, self.database, embedder=self.embedder, notes=self.notes, settings=self.settings
+                place,
+                self.database,
+                embedder=self.embedder,
+                notes=self.notes,
+                sections=self.sections,
+                settings=self.settings,
             )
             opened.callback(index.close)
             return index
@@ -254,6 +261,7 @@ class OpenHome:
             self.profile,
             source=source,
             notes=self.notes.path,
+            bank=self.bank.folder.places,
             embedder=self.embedder,
             open_embedder=self.open_embedder,
             wake=self.upkeep.wake,
@@ -261,7 +269,13 @@ class OpenHome:
         opened.callback(self.reload.close)
         self.prefetch = Prefetch(
             self.search.recall,
-            stamp=lambda: (self.database.version(), notes_stamp(self.notes), self.profile, self.embedder),
+            stamp=lambda: (
+                self.database.version(),
+                notes_stamp(self.notes),
+                self.bank.stamp(),
+                self.profile,
+                self.embedder,
+            ),
             late=lambda: self.search.last.late,
             warm=self.preload,
             share=lambda: self.settings.now.recall.ahead_share,

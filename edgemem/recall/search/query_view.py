@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.annotations import SAYS_I
-from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE
+from edgemem.recall.index.sources import BANK, FACT, KINDS, NOTE, PREFERENCE
 from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.search.table import NOBODY
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 
-_BY_TIME = (PREFERENCE, NOTE)
+_BY_TIME = (PREFERENCE, NOTE, BANK)
 """Kinds whose refs are no ticks: their time tells when they were learnt."""
 
 
@@ -99,7 +99,7 @@ class QueryView:
         if not only.past:
             may &= ~rows["past"][:n]
         if only.kinds is not None:
-            may &= np.array([name in only.kinds for name in KINDS.values()])[kind]
+            may &= np.array([KINDS.get(number) in only.kinds for number in range(max(KINDS) + 1)])[kind]
         code = None if only.session_id is None else self.table.session_code(only.session_id)
         if code is not None and only.turns:
             here = np.flatnonzero(rows["session"][:n] == code)

@@ -157,17 +157,15 @@ class MemoryBank:
         """Return all files, in order."""
         return self.store().listed()
 
-    def texts(self) -> Iterator[tuple[BankFile, str]]:
-        """Yield all files with their texts; people are spelled as rows have them, and by their keys where none has."""
-        names: dict[str, str] = {}
+    def texts(self) -> Iterator[tuple[BankFile, str | None, str]]:
+        """Yield all files, whose they are and their texts; people as rows spell them, and by their keys where none does."""
+        owners: dict[str | None, str | None] = {None: None}
         for file, text in self.store().texts():
             person = person_of(file.scope)
-            if person is not None:
-                if person not in names:
-                    key = name_key(person)
-                    names[person] = spellings(self._database, [key])[key]
-                file = file._replace(scope=scope_of(names[person]))  # noqa: PLW2901
-            yield file, text
+            if person is not None and person not in owners:
+                key = name_key(person)
+                owners[person] = spellings(self._database, [key])[key]
+            yield file, owners[person], text
 
     def retain(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Delete what is older than the profile keeps files; return whether there was any."""

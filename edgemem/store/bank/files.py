@@ -12,6 +12,7 @@ import shutil
 import stat
 from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import MemoryBankViolation
@@ -30,7 +31,6 @@ from edgemem.store.db.files import LOCK_TIMEOUT_S, FileLock, make_folder, meanin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from edgemem.clock import Clock
     from edgemem.store.bank.rules import Make
@@ -136,6 +136,12 @@ class BankFolder:
                 with suppress(OSError), self._opened(bank, [made], make=True):
                     pass
             return True
+
+    def places(self) -> Iterator[Path]:
+        """Yield the folders, the root first, and the files in them, for who watches them."""
+        for folder, _, files in os.walk(self.root):
+            yield Path(folder)
+            yield from (Path(folder, name) for name in files if not name.startswith("."))
 
     def folders_of_person(self, name: str) -> list[Path]:
         """Return the folders of a person, in whatever spelling."""
