@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 SIGHTS: tuple[frozenset[Kind], ...] = (
     frozenset(("fact", "preference")),
-    frozenset(("note",)),
+    frozenset(("note", "bank")),
     frozenset(("episode", "turn")),
 )
 """What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts. A summary is

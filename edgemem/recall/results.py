@@ -16,6 +16,7 @@ from math import expm1, log1p, sqrt
 from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.index.sources import (
+    BANK,
     EPISODE,
     FACT,
     GOAL,
@@ -32,6 +33,7 @@ from edgemem.recall.index.sources import (
     speaker_of,
 )
 from edgemem.records import Recalled, RecalledSession
+from edgemem.scopes import scope_of
 from edgemem.store.episodes import stored_text
 from edgemem.store.epochs import SUMMARIES
 from edgemem.store.fact_queries import believed_at
@@ -42,6 +44,7 @@ from edgemem.store.rights import LEVELS, readable, reading_rule
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from edgemem.recall.index.sources import BankSections
     from edgemem.recall.times import When
     from edgemem.records import Reader, Recalled
     from edgemem.store.db.database import Database
@@ -95,6 +98,7 @@ _HIDDEN = """
 def fetch(
     truth: Database,
     notes: NotesFile | None,
+    sections: BankSections | None,
     refs: Sequence[tuple[int, int]],
     *,
     reader: Reader | None,
@@ -127,6 +131,8 @@ def fetch(
                 items = _facts(truth, ids, reader, _THEN.format(believed), moments)
         elif kind == NOTE:
             items = _notes(notes, ids, reader)
+        elif kind == BANK:
+            items = _sections(sections, ids, reader)
         else:
             items = _others(truth, kind, ids, reader)
         recalled.update(((kind, int(item.id)), item) for item in items)
@@ -250,6 +256,19 @@ def _notes(notes: NotesFile | None, ids: Sequence[int], reader: Reader | None) -
         yield Recalled(
             "note", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=notes.path.name, level=notes.level
         )
+
+
+def _sections(sections: BankSections | None, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
+    if sections is None:
+        return
+    placed = sections.placed()
+    for doc, file in (placed[ref] for ref in ids if ref in placed):
+        level = LEVELS[doc.level]
+        if readable(reader, level, doc.owner):
+            yield Recalled(
+                "bank", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=file.place, level=level, owner=doc.owner,
+                scope=file.scope if doc.owner is None else scope_of(doc.owner),
+            )  # fmt: skip
 
 
 MESSAGES = 100

@@ -165,10 +165,10 @@ def spellings(db: Tables, names: Iterable[str]) -> dict[str, str]:
 
 
 def as_spelled(db: Tables, reader: Reader | None) -> Reader | None:
-    """Return a reader whose name is spelled as in the rows, and in what is made of them."""
+    """Return a reader whose name is spelled as in the rows, and in what is made of them; by its key where no row has it."""
     if reader is None or not reader.speaker:
         return reader
-    name = spellings(db, [reader.speaker])[reader.speaker]
+    name = spellings(db, [reader.key])[reader.key]
     return reader if name == reader.speaker else msgspec.structs.replace(reader, speaker=name)
 
 
@@ -186,6 +186,7 @@ _USED = """
   or exists (select 1 from session_summaries where owner = :name)
   or exists (select 1 from procedures where owner = :name or speaker = :name)
   or exists (select 1 from tool_events where owner = :name or speaker = :name)
+  or exists (select 1 from bank_files where scope = 'user:' || :name)
 """
 
 
