@@ -92,9 +92,13 @@ class UserMemory:
         extra = {field: value for field, value in zip(_FIELDS, values, strict=True) if value is not None}
         message = messages.stored_message({"role": role, "content": content, **extra})
         if msgspec.json.decode(messages.row_of(message).extra or "{}") != message.extra:
-            raise InvalidInputError("A message holds something that JSON cannot; pass text, numbers, lists and dicts.")
+            raise InvalidInputError(
+                "A message holds something that JSON cannot; pass text, numbers, lists and dicts."
+            )
         self._database.write(
-            partial(topics.append_message, session=topic_id, person=user_id, message=message, level=self._level())
+            partial(
+                topics.append_message, session=topic_id, person=user_id, message=message, level=self._level()
+            )
         )
 
     def get_messages(self, user_id: str, topic_id: str, limit: int = 10) -> list[MemoryMessage]:
