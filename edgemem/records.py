@@ -20,7 +20,7 @@ import msgspec
 from edgemem.fence import storable
 from edgemem.scopes import Level, name_key
 
-Kind = Literal["fact", "preference", "episode", "turn", "note", "summary", "bank"]
+Kind = Literal["fact", "preference", "episode", "turn", "note", "summary", "procedure", "goal", "bank"]
 """What a recalled item is."""
 
 EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0
@@ -149,14 +149,25 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: str | None = None
     heard: Heard | None = None
     doubtful: bool = False
-    """Whether this was heard badly, contradicts what was heard well, and so is not believed; perhaps misheard."""
+    """Whether this contradicts what was heard well, or said by somebody of more trust, and so is not believed."""
     perhaps_misheard: bool = False
-    """Whether this is believed although it contradicts what was heard well: it was heard badly, but twice."""
+    """Whether it was heard badly: a doubt, or what is believed although it contradicts what was heard well, since it was
+    heard twice."""
+    trust: int = 3
+    """3: of a recognised speaker about themselves or what is theirs, or of the operator; 2: of another recognised speaker;
+    1: inferred; 0: of a tool or an unknown voice."""
+    json: str | None = None
+    """The value as JSON, where it was given as anything but text; `value` says it in words."""
 
     @property
     def is_active(self) -> bool:
         """Tell whether this version is believed and has no known end."""
         return self.valid_to is None and self.invalidated_at is None and not self.doubtful
+
+    @property
+    def given(self) -> Any:
+        """Return the value as it was given: text, or what JSON can hold."""
+        return self.value if self.json is None else msgspec.json.decode(self.json)
 
 
 class Preference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -182,6 +193,65 @@ class Episode(msgspec.Struct, frozen=True, omit_defaults=True):
     level: Level = "household"
     owner: str | None = None
     heard: Heard | None = None
+    name: str = ""
+    """The id that a caller gave it; storing another one of this name replaces it."""
+    summary: str = ""
+    """What happened, in words; empty: kind, payload and outcome say it."""
+    decisions: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session: str = ""
+    turn: int | None = None
+    """In which conversation it happened, and in which turn of it."""
+
+
+class ProcedureStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call of a tool in a procedure."""
+
+    tool_name: str
+    args_template: dict[str, Any] = {}
+    expected_outcome: str = ""
+
+
+class Procedure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A sequence of tool calls that does something, and how often it did."""
+
+    id: str
+    name: str
+    description: str
+    trigger: str
+    """What is asked for when it fits."""
+    steps: tuple[ProcedureStep, ...] = ()
+    success_count: int = 0
+    failure_count: int = 0
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    level: Level | None = None
+    """Who may read it; None: nobody has said so yet."""
+    owner: str | None = None
+    heard: Heard | None = None
+    session: str = ""
+    turn: int | None = None
+    """In which conversation it was learnt, and in which turn of it."""
+
+    @property
+    def total_uses(self) -> int:
+        """Return how often its outcome was recorded."""
+        return self.success_count + self.failure_count
+
+    @property
+    def success_rate(self) -> float:
+        """Return the share of successes, 0 to 1; 0 where it was never used."""
+        return self.success_count / self.total_uses if self.total_uses else 0.0
+
+    @property
+    def expected_success(self) -> float:
+        """Return how likely it is to succeed next time: the mean of a Beta posterior.
+
+        The prior is Beta(1, 1): before any use, every rate is as likely. So an unused one has 1/2, 1 of 1 has 2/3, 99 of 100
+        has .98, and one that failed three times has 1/5.
+        """
+        return (self.success_count + 1) / (self.total_uses + 2)
 
 
 class Session(msgspec.Struct):

@@ -95,6 +95,8 @@ class Memory:
         """The conversations."""
         self.notes = self._home.notes
         """NOTES.md."""
+        self.procedures = self._home.procedures
+        """What was learnt of how things are done."""
         self.bank = self._home.bank
         """Files of text: each person's own by topic, the household's and anyone's."""
         self.diagnostics = Diagnostics(self._home)

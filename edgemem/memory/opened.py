@@ -36,6 +36,7 @@ from edgemem.preload import preload
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import BankSections, notes_stamp
 from edgemem.recall.prefetch import Prefetch
+from edgemem.recall.procedures import Procedures
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
@@ -220,6 +221,7 @@ class OpenHome:
             wake=lambda: self.upkeep.wake(),  # noqa: PLW0108 - the worker is made after this
             wait_s=store.busy_timeout_s,
         )
+        self.procedures = Procedures(self.database, self.search, forget=self.eraser.procedure)
 
     def _open_index(self, path: Path, opened: ExitStack) -> Index:
         """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""
@@ -399,11 +401,14 @@ class Upkeep(IdleWorker):
             on_hold=home.give_way,
         )
 
-    def run_all(self, seconds: float, *, thorough: bool) -> bool:
-        """Work now, for at most so long; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
+    def run_all(
+        self, seconds: float, *, thorough: bool, yielding: bool = False, stop: Stop = lambda: False
+    ) -> bool:
+        """Work now, as `run` does; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
         self._thorough = thorough
         try:
-            return self.run(seconds) and not self._home.eraser.pending()
+            done = self.run(seconds, yielding=yielding, stop=stop)
+            return done and not self._home.eraser.pending()
         finally:
             self._thorough = False
 

@@ -52,7 +52,7 @@ SIGHTS: tuple[frozenset[Kind], ...] = (
 """What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts. A summary is
 too long for a block, and says what turns say."""
 
-LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary",)))
+LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary", "goal")))
 """What a model looks through when it asks."""
 
 AUDIT_BYTES = 1_000_000

@@ -29,10 +29,13 @@ COUNTS = {
     "fact_versions": "select count(*) from facts where id = origin and value is not null",
     "preferences": "select count(*) from preferences",
     "episodes": "select count(*) from episodes",
+    "tool_events": "select count(*) from tool_events",
+    "procedures": "select count(*) from procedures",
     "sessions": "select count(*) from sessions",
     "turns": "select count(*) from turns",
     "messages": "select count(*) from messages",
     "epochs": "select count(*) from epochs",
+    "goals": "select count(*) from goals",
 }
 """What is counted in the truth; a count alone reads no text."""
 

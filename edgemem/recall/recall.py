@@ -83,6 +83,10 @@ class Recall:
             docs = list(reversed(self._unindexed.docs.values()))
         return self._index.embed_new(docs, limit, stop=stop)
 
+    def holds(self, table: str) -> bool:
+        """Tell whether the newest recall of any thread saw a row in a table of the truth; asks nothing."""
+        return table in self._unindexed.filled
+
     def pending(self) -> dict[str, int]:
         """Return how many rows and docs wait for idle time."""
         return self._index.pending()
@@ -107,6 +111,7 @@ class Recall:
         known_at: float | None = None,
         repeated: bool = False,
         asked: bool = True,
+        refs: Collection[int] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
@@ -133,6 +138,7 @@ class Recall:
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
             asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
                 less then.
+            refs: only these rows, by their ids, where `kinds` names one kind; None: all.
             repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
@@ -161,6 +167,7 @@ class Recall:
             past=past or held is not None,
             known_at=None if when is None else when.known_tick,
             held=held,
+            refs=refs,
         )
         people = {**{name: name for name in names}, **(called or {})}
         if people:

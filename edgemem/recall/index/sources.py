@@ -19,9 +19,11 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.recall.index.state import sound
 from edgemem.recall.text.analyse import terms
-from edgemem.store.episodes import episode_text, spell_out
+from edgemem.store.episodes import spell_out, stored_text
 from edgemem.store.epochs import SUMMARIES
+from edgemem.store.goals import goal_text
 from edgemem.store.notes import read_sections
+from edgemem.store.procedures import procedure_text
 from edgemem.store.rights import LEVELS
 
 if TYPE_CHECKING:
@@ -38,10 +40,10 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, int]
 
-FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, BANK = 0, 1, 2, 3, 4, 5, 8
+FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, PROCEDURE, GOAL, BANK = range(9)
 KINDS: dict[int, Kind] = {
     FACT: "fact", PREFERENCE: "preference", EPISODE: "episode", TURN: "turn", NOTE: "note", SUMMARY: "summary",
-    BANK: "bank",
+    PROCEDURE: "procedure", GOAL: "goal", BANK: "bank",
 }  # fmt: skip
 """The kinds by the number that stands for them in the index."""
 
@@ -78,7 +80,8 @@ _PREFERENCES = """
   select f.id, f.scope, f.key, f.value, f.level, f.owner, f.recorded from preferences f where
 """
 _EPISODES = """
-  select f.id, f.kind, f.payload, f.outcome, f.level, f.owner, f.speaker, f.event_time from episodes f where
+  select f.id, f.kind, f.payload, f.outcome, f.summary, f.details, f.level, f.owner, f.speaker, f.event_time
+  from episodes f where
 """
 _MESSAGES = """
   select f.id, f.session_id, f.turn, f.role, f.content, f.extra, t.level, t.owner, t.speaker, t.event_time
@@ -88,6 +91,15 @@ _MESSAGES = """
 _SUMMARIES = f"""
   select f.id, f.summary, f.level, f.owner from {SUMMARIES} f where
 """  # noqa: S608 - our own constant
+_SESSION_SUMMARIES = """
+  select f.id, f.summary, f.level, f.owner from session_summaries f where
+"""
+_GOALS = """
+  select f.id, f.title, f.data, f.level, f.owner from goals f where
+"""
+_PROCEDURES = """
+  select f.id, f.trigger, f.title, f.description, f.tags, f.level, f.owner, f.speaker from procedures f where
+"""
 
 
 class Doc(NamedTuple):
@@ -127,6 +139,9 @@ SOURCES = (
     Source(EPISODE, "episodes", "episode", _EPISODES),
     Source(TURN, "messages", "message", _MESSAGES),
     Source(SUMMARY, "epochs", "summary", _SUMMARIES),
+    Source(SUMMARY, "session_summaries", "session summary", _SESSION_SUMMARIES),
+    Source(GOAL, "goals", "goal", _GOALS),
+    Source(PROCEDURE, "procedures", "procedure", _PROCEDURES),
 )
 
 FACTS = SOURCES[:1]
@@ -249,9 +264,15 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         subject, relation = split_key(key)
         return doc._replace(subject=subject, relation=relation)
     if kind == EPISODE:
-        ref, name, payload, outcome, level, owner, speaker, at = row
-        text = episode_text(name, msgspec.json.decode(payload), outcome)
+        ref, *told, level, owner, speaker, at = row
+        text = stored_text(*told)
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
+    if kind == GOAL:
+        ref, title, data, level, owner = row
+        return Doc(kind, ref, goal_text(title, data)[:MAX_CHARS], level, owner, owner, at=ref / 1e6)
+    if kind == PROCEDURE:
+        ref, *told, level, owner, speaker = row
+        return Doc(kind, ref, procedure_text(*told)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
     if kind == SUMMARY:
         # Of no session: its words stand in the turns of its session already, and would count twice there.
         ref, text, level, owner = row

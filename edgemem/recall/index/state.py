@@ -49,6 +49,9 @@ class State(msgspec.Struct, frozen=True):
     episodes: int = 0
     messages: int = 0
     epochs: int = 0
+    session_summaries: int = 0
+    goals: int = 0
+    procedures: int = 0
     queue: int = 0
     erased: int = 0
     """The newest forgetting of which no byte is left in the file and its log."""

@@ -46,6 +46,8 @@ class Filter(NamedTuple):
     """Only what was known by this tick; None: all that is known."""
     held: Sequence[int] | None = None
     """The only facts that count, by what was said; None: all that `past` lets through."""
+    refs: Collection[int] | None = None
+    """Only these rows, by their ids; None: all."""
 
 
 class QueryView:
@@ -99,7 +101,9 @@ class QueryView:
         if not only.past:
             may &= ~rows["past"][:n]
         if only.kinds is not None:
-            may &= np.array([KINDS.get(number) in only.kinds for number in range(max(KINDS) + 1)])[kind]
+            may &= np.array([name in only.kinds for name in KINDS.values()])[kind]
+        if only.refs is not None:
+            may &= np.isin(rows["ref"][:n], np.array(list(only.refs), np.int64))
         code = None if only.session_id is None else self.table.session_code(only.session_id)
         if code is not None and only.turns:
             here = np.flatnonzero(rows["session"][:n] == code)

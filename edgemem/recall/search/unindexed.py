@@ -43,6 +43,8 @@ class UnindexedDocs:
         self._of: tuple[object, ...] | None = None
         self._reached: dict[str, int] = {}
         self._added_to: DocTable | None = None
+        self.filled: frozenset[str] = frozenset()
+        """The tables of the truth that have rows."""
         self._start(State(), 0)
 
     def refresh(self, state: State | None) -> None:
@@ -56,6 +58,7 @@ class UnindexedDocs:
         if of != self._of or self._changed(queue):
             self._start(state, queue)
             self._reached, self._of = dict(reached), of
+        self.filled = frozenset(source.table for source, last in zip(SOURCES, highest, strict=True) if last)
         now = self._truth.clock.now()
         for source, last in zip(SOURCES, highest, strict=True):
             if last <= self._reached[source.table]:

@@ -40,6 +40,7 @@ from edgemem.store.erase.records import (
     erase_fact,
     erase_in_truth,
     erase_person,
+    erase_procedure,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
     Stop = Callable[[], bool]
 
-Where = Literal["note", "fact", "preference", "turn", "summary", "episode"]
+Where = Literal["note", "fact", "preference", "turn", "summary", "episode", "procedure", "goal"]
 
 _MOST_QUOTED = 50
 TEXT_CHARS = 200
@@ -91,11 +92,19 @@ _PLACES: dict[Where, str] = {
         left join turns t on t.session_id = m.session_id and t.n = m.turn
       where m.id > ? and m.content is not null order by m.id limit ?
     """,
-    "episode": "select id, kind, payload || ' ' || outcome, speaker from episodes where id > ? order by id limit ?",
+    "episode": """
+      select id, kind, payload || ' ' || outcome || ' ' || ifnull(summary, '') || ' ' || ifnull(details, ''), speaker
+      from episodes where id > ? order by id limit ?
+    """,
+    "procedure": """
+      select id, name, title || ' ' || description || ' ' || trigger || ' ' || steps || ' ' || ifnull(metadata, ''), speaker
+      from procedures where id > ? order by id limit ?
+    """,
     "summary": """
       select e.id, s.name, e.summary, '' from epochs e join sessions s on s.id = e.session_id
       where e.id > ? and e.summary <> '' order by e.id limit ?
     """,
+    "goal": "select id, name, title || ' ' || data, owner from goals where id > ? order by id limit ?",
 }
 
 
@@ -202,7 +211,8 @@ class Forgotten(msgspec.Struct, frozen=True):
     """What a forgetting erased, what it left for the operator to decide, and where bytes still stand; true if it erased."""
 
     erased: dict[str, int]
-    """How much of each kind: `facts`, `doubts`, `preferences`, `episodes`, `turns`, `sessions`, `log lines`."""
+    """How much of each kind: `facts`, `doubts`, `preferences`, `episodes`, `tool events`, `procedures`, `constants of procedures`
+    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `states` and `summaries` of sessions, `log lines`."""
     pending: dict[str, str] = {}
     """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
     mentions: Mentions = Mentions()
@@ -272,6 +282,10 @@ class Eraser:
         """Erase one episode; the arguments are those of `fact`."""
         return self._item("episodes", lambda tx: erase_episode(tx, episode_id), wait_s, at_once)
 
+    def procedure(self, procedure_id: str) -> Forgotten:
+        """Erase one procedure."""
+        return self._item("procedures", lambda tx: erase_procedure(tx, procedure_id), None, at_once=True)
+
     def _item(
         self, kind: str, erase: Callable[[Transaction], Erased | None], wait_s: float | None, at_once: bool
     ) -> Forgotten:
@@ -288,6 +302,13 @@ class Eraser:
         turns = self._sessions.erase(session_id, logs=logs)
         erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
         return self._forgotten(erased, at_once=bool(erased))
+
+    def said(self, session_id: str, person: str, *, keep: int) -> int:
+        """Erase what a person said in a conversation, but for the newest messages; return how many went."""
+        self._sessions.journal.settle()
+        count = self._sessions.erase_said(session_id, person, keep=keep)
+        self._forgotten({"messages": count}, at_once=count > 0)
+        return count
 
     def person(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from itertools import chain, groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +22,7 @@ from edgemem.store.db.files import create_private, write_private
 from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
 from edgemem.store.preferences import erase_preferences
-from edgemem.store.rights import spell_heard, spell_owner, spell_scope
+from edgemem.store.rights import spell, spell_heard, spell_owner, spell_scope
 from edgemem.store.spellings import join_keys
 from edgemem.store.transfer import records
 from edgemem.store.validation import as_text
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
 LEAP_US = int(10 * 365.25 * 86400 * 1e6)
 """What claims to be later than this from now would push the clock out of all reason."""
 
-_QUEUED_AS = {"facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary"}
+_QUEUED_AS = {
+    "facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary",
+    "goals": "goal", "session_summaries": "session summary",
+}  # fmt: skip
 """Tables that the index follows, with the kind under which it is told of a row."""
 
 # A turn is ended after it was accepted, and amended when its speech was cut off: a later stage replaces an earlier one.
@@ -48,7 +52,7 @@ class ImportReport(msgspec.Struct):
     """What an import did, by kind.
 
     These are `facts`, `doubts`, `preferences`, `episodes`, `sessions`, `turns`, `messages`, `epochs`,
-    `outputs`, `notes`.
+    `outputs`, `notes`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
     """
 
     added: dict[str, int] = {}
@@ -113,6 +117,8 @@ def _spelled(tx: Transaction, record: Any) -> Any:
         changed["scope"] = scope = spell_scope(tx, without_spaces(record.scope))
         if record.level == "household" and not is_known_form(scope):
             changed |= {"level": "private", "owner": None}
+    if isinstance(record, records.User):
+        changed["name"] = spell(tx, record.name)
     if "heard" in names:
         changed["heard"] = spell_heard(tx, record.heard)
     return msgspec.structs.replace(record, **changed)
@@ -154,11 +160,20 @@ class _Merge:
                 self._take_preference(record)
             case records.Episode():
                 self._add_alone(records.EPISODES, record, "episode", {})
+            case records.User(name=name):
+                self._take_newest(records.USERS, record, "user", {"name": name})
+            case records.Goal(owner=owner, name=name):
+                self._take_newest(records.GOALS, record, "goal", {"owner": owner, "name": name})
+            case records.Phase(owner=owner):
+                self._take_newest(records.PHASES, record, "phase", {"owner": owner})
             case records.Notes(text=text):
                 self.notes = text
             case records.Session():
                 self._take_session(record)
-            case records.Turn() | records.Epoch() | records.Dropped() | records.Output():
+            case (
+                records.Turn() | records.Epoch() | records.Dropped() | records.Output()
+                | records.State() | records.Summary()
+            ):  # fmt: skip
                 self._take_part(record)
 
     def finish(self, newest: int) -> None:
@@ -259,6 +274,29 @@ class _Merge:
         except _PartedError as error:
             self._refuse(str(error))
 
+    def _take_newest(
+        self,
+        table: Table[Record],
+        record: Record,
+        name: str,
+        keys: Mapping[str, Any],
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Add a record of which there is one for some columns: the later one stays."""
+        tick = msgspec.structs.asdict(record)["id"]
+        here = " and ".join(f"{column} = :{column}" for column in keys)
+        rows = self.tx.execute(
+            f"select id from {table.name} where {here} and id <> :id",  # noqa: S608 - ours
+            {**keys, "id": tick},
+        )
+        if rows and rows[0][0] > tick:
+            self._refuse(f"The {name} of tick {tick} was stored anew later here, which stays.")
+            return
+        if rows:
+            self.tx.execute(f"delete from {table.name} where id = ?", rows[0])  # noqa: S608 - ours
+            self.tx.announce(_QUEUED_AS.get(table.name, name), rows[0])
+        self._add_alone(table, record, name, more)
+
     def _refuse(self, sentence: str) -> None:
         self.report.refused.append(sentence)
 
@@ -275,7 +313,7 @@ class _Merge:
         self._taken_facts.add(place)
         try:
             with self.tx.atomic():
-                key_id = ensure_key(self.tx, *place)
+                key_id = ensure_key(self.tx, *place, first.topic)
                 if again:
                     sql = "insert into fact_keys (scope, key) values ('', ?) returning id"  # for now: no scope is empty
                     other = int(self.tx.execute(sql, (first.key,))[0][0])
@@ -346,7 +384,15 @@ class _Merge:
             self._insert(records.SESSIONS, given, {})
         self.report.count("sessions", new=ours is None)
 
-    def _take_part(self, record: records.Turn | records.Epoch | records.Dropped | records.Output) -> None:
+    def _take_part(
+        self,
+        record: records.Turn
+        | records.Epoch
+        | records.Dropped
+        | records.Output
+        | records.State
+        | records.Summary,
+    ) -> None:
         name = record.session
         if name not in self._sessions:
             raise InvalidInputError(f"A part of conversation {name!r} comes before that conversation itself.")
@@ -367,6 +413,12 @@ class _Merge:
                         note_newer(self.tx, place["session_id"], record.id)
                 case records.Output():
                     kind, new = "outputs", self._add_output(record, place)
+                case records.State(owner=owner):
+                    self._take_newest(records.STATES_OF, record, "state", {**place, "owner": owner}, place)
+                    return
+                case records.Summary(owner=owner):
+                    self._take_newest(records.SUMMARIES, record, "summary", {**place, "owner": owner}, place)
+                    return
                 case records.Dropped(turn=turn, message=message, dropped=dropped):
                     kind, new = "messages", self._add_message(message, place, turn, dropped)
         except _PartedError as parted_error:

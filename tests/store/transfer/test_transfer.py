@@ -204,6 +204,7 @@ def test_every_column_of_the_truth_is_carried(homes):
     heard = {"speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time"}
     derived = {"meta", "migrations", "index_queue", "sqlite_sequence", "erasings"}
     left |= {"tool_outputs.session_id", "tool_outputs.bytes", "tool_outputs.id"}
+    left |= {"session_states.session_id", "session_summaries.session_id"}
     left |= {"epochs.head"}  # of the robot's own instructions, and noted anew by its next turn
     with sqlite3.connect(home.db.path) as db:
         tables = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
