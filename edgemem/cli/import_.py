@@ -29,6 +29,7 @@ _NOUNS = [
     "epochs",
     "outputs",
     "notes",
+    "files",
 ]
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
-from edgemem.records import Heard, TurnState
+from edgemem.records import LATEST, Heard, TurnState
 from edgemem.scopes import Level
 from edgemem.store.facts import storable_value, trust_of
 from edgemem.store.rights import LEVELS
@@ -252,6 +252,17 @@ class Output(_Line, frozen=True):
     content: str
 
 
+class File(_Line, frozen=True):
+    """A file of the bank."""
+
+    bank: str
+    """`user:NAME`, `household` or `shared`."""
+    path: str
+    content: str
+    modified: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
+    topic: str = ""
+
+
 class Notes(_Line, frozen=True):
     """The whole of NOTES.md."""
 
@@ -259,7 +270,7 @@ class Notes(_Line, frozen=True):
 
 
 Line = (
-    Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Output | Notes | End
+    Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Output | Notes | File | End
     | User | Goal | Phase | State | Summary
 )  # fmt: skip
 
