@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from edgemem.errors import MemoryBankViolation
+from edgemem.errors import EdgememError, MemoryBankViolation
 from edgemem.fence import check_key, check_text
 from edgemem.scopes import name_key, person_of, scope_of
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import (
     HOUSEHOLD,
+    MEMORY_FILE,
+    PROMPT_FILE,
     SHARED,
     BankFile,
     MemoryBankConfig,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from edgemem.clock import Clock
     from edgemem.config import Settings
+    from edgemem.scopes import Level
     from edgemem.store.bank.rules import BankStore, Held
     from edgemem.store.db.database import Database
 
@@ -60,9 +64,13 @@ class ScopedBank:
             validate_memory_path(path, max_depth=self._limits().max_depth)
         return None if held is None else held.text
 
-    def write(self, path: str, content: str) -> None:
-        """Write a file, in place of what it held; raise MemoryBankViolation beyond the limits."""
-        self._change(path, content, lambda _held: content)
+    def write(self, path: str, content: str, *, at: float | None = None) -> None:
+        """Write a file, in place of what it held; raise MemoryBankViolation beyond the limits.
+
+        Args:
+            at: when that is, seconds since the epoch; None: now.
+        """
+        self._change(path, content, lambda _held: content, at)
 
     def append(self, path: str, content: str) -> None:
         """Write at the end of a file, on a line of its own; one that is missing is made."""
@@ -82,7 +90,9 @@ class ScopedBank:
         except MemoryBankViolation:
             return
 
-    def _change(self, path: str, content: str, text_of: Callable[[Held | None], str]) -> None:
+    def _change(
+        self, path: str, content: str, text_of: Callable[[Held | None], str], at: float | None = None
+    ) -> None:
         limits = self._limits()
         validate_memory_path(path, max_depth=limits.max_depth)
         check_text(content, what="the text of a file", max_bytes=2**31)
@@ -92,7 +102,7 @@ class ScopedBank:
             _check_limits(limits, path, held, text, others)
             return text
 
-        self._store().change(self.scope, self.topic, path, make)
+        self._store().change(self.scope, self.topic, path, make, at)
 
 
 def _check_limits(
@@ -139,9 +149,36 @@ class MemoryBank:
         name = str(person_of(scope_of_user(user)))
         return ScopedBank(self.store, scope_of(spellings(self._database, [name])[name]), topic, self.limits)
 
+    def at(self, scope: str, topic: str) -> ScopedBank:
+        """Return the bank of a scope, `user:NAME`, `household` or `shared`."""
+        person = person_of(scope)
+        if person is None:
+            return self.household if scope == HOUSEHOLD else self.shared
+        return ScopedBank(self.store, self.of(person).scope, topic, self.limits)
+
     def limits(self) -> MemoryBankConfig:
         """Return how much a bank may hold now."""
         return config_of(self._settings.now.bank)
+
+    def memory_files(self, user: str | None, topic: str) -> list[tuple[Level, str | None, str]]:
+        """Return what MEMORY.md holds of a person in a topic, of the household and of anyone, with who may read it."""
+        found: list[tuple[Level, str | None, str]] = []
+        with suppress(EdgememError):  # a name that no bank can have, or a file that is none
+            if user:
+                found.append(("private", user, self.of(user, topic or "default").read(MEMORY_FILE) or ""))
+        with suppress(EdgememError):
+            found.append(("household", None, self.household.read(MEMORY_FILE) or ""))
+        with suppress(EdgememError):
+            found.append(("shared", None, self.shared.read(MEMORY_FILE) or ""))
+        return found
+
+    def prompt(self) -> str:
+        """Return what the operator wrote in `bank/PROMPT.md`, for the instructions; empty where no model is offered the bank."""
+        if not self.limits().enabled:
+            return ""
+        with suppress(OSError):
+            return (self.folder.root / PROMPT_FILE).read_text(encoding="utf-8", errors="replace").strip()
+        return ""
 
     def store(self) -> BankStore:
         """Return where the files are kept now."""

@@ -31,6 +31,7 @@ from edgemem.store.validation import as_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
@@ -53,7 +54,7 @@ class ImportReport(msgspec.Struct):
     """What an import did, by kind.
 
     These are `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `tool_events`, `sessions`, `turns`, `messages`, `epochs`,
-    `outputs`, `notes`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
+    `outputs`, `notes`, `files`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
     """
 
     added: dict[str, int] = {}
@@ -69,7 +70,9 @@ class ImportReport(msgspec.Struct):
         counts[kind] = counts.get(kind, 0) + number
 
 
-def import_lines(db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None) -> ImportReport:
+def import_lines(
+    db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
+) -> ImportReport:
     """Take in the lines of an export; return what was added, known and refused.
 
     Raises:
@@ -100,6 +103,9 @@ def import_lines(db: Database, lines: Iterable[bytes], *, notes: NotesFile | Non
         raise type(error)(f"Line {reading.line} could not be taken in: {error}") from error
     if merge.notes and notes is not None:
         take_notes(notes, merge.notes, merge.report)
+    if bank is not None:
+        for file in merge.files:
+            _take_file(bank, file, merge.report)
     return merge.report
 
 
@@ -139,6 +145,8 @@ class _Merge:
         self.report = ImportReport()
         self.notes = ""
         """The text of NOTES.md, which is no row."""
+        self.files: list[records.File] = []
+        """Files of the bank, wherever they are kept here."""
         self._highest = {
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _QUEUED_AS
@@ -173,6 +181,8 @@ class _Merge:
                 self._take_newest(records.GOALS, record, "goal", {"owner": owner, "name": name})
             case records.Phase(owner=owner):
                 self._take_newest(records.PHASES, record, "phase", {"owner": owner})
+            case records.File():
+                self.files.append(record)
             case records.Notes(text=text):
                 self.notes = text
             case records.Session():
@@ -520,6 +530,23 @@ class _Merge:
         elif ours != given:
             self._refuse(f"What {given.pointer!r} names is another text here, which stays.")
         return ours is None
+
+
+def _take_file(bank: MemoryBank, given: records.File, report: ImportReport) -> None:
+    """Write a file of the bank where there is none; one that the bank does not take is refused."""
+    try:
+        place = bank.at(given.bank, given.topic)
+        here = place.read(given.path)
+        if here is None:
+            place.write(given.path, given.content, at=given.modified)
+        elif here != given.content:
+            report.refused.append(
+                f"The file {given.path!r} of the bank holds another text here, which stays."
+            )
+            return
+        report.count("files", new=here is None)
+    except InvalidInputError as error:
+        report.refused.append(str(error))
 
 
 def take_notes(notes: NotesFile, text: str, report: ImportReport) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
-from edgemem.records import Heard, ProcedureStep, TurnState
+from edgemem.records import LATEST, Heard, ProcedureStep, TurnState
 from edgemem.scopes import Level
 from edgemem.store.episodes import Details, details_column, read_details
 from edgemem.store.facts import storable_value, trust_of
@@ -295,6 +295,17 @@ class Output(_Line, frozen=True):
     content: str
 
 
+class File(_Line, frozen=True):
+    """A file of the bank."""
+
+    bank: str
+    """`user:NAME`, `household` or `shared`."""
+    path: str
+    content: str
+    modified: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
+    topic: str = ""
+
+
 class Notes(_Line, frozen=True):
     """The whole of NOTES.md."""
 
@@ -303,7 +314,7 @@ class Notes(_Line, frozen=True):
 
 Line = (
     Edgemem | Fact | Doubt | Preference | Episode | Procedure | ToolEvent | Session | Turn | Dropped | Epoch | Output
-    | Notes | User | Goal | Phase | State | Summary | End
+    | Notes | File | User | Goal | Phase | State | Summary | End
 )  # fmt: skip
 
 _TICKS = ("id", "recorded", "known_to", "settled", "first", "last", "dropped")
