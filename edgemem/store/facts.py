@@ -165,8 +165,8 @@ def believe(
     needed = max((old.trust for old in touched if ranked and old.value is not None), default=UNKNOWN)
     again = _first_heard(tx, key_id, statement, trust=needed) is not None
     if not again and statement.value is not None and not well:
-        rows = tx.execute("select confirmed_by from doubts where key_id = ?", (key_id,))
-        confirmed = {fact for (fact,) in rows}
+        sql = "select f.id from doubts d join facts f on f.id = d.confirmed_by and f.trust <= d.trust where d.key_id = ?"
+        confirmed = {fact for (fact,) in tx.execute(sql, (key_id,))}
         against = [old for old in touched if old.value is not None and old.what[:2] != statement.what[:2]]
         # What was heard badly twice is as good as heard well.
         if any(not badly(old) or old.origin in confirmed for old in against):
@@ -174,10 +174,8 @@ def believe(
             return False
     # The same value is news all the same when it is heard well at last, or from somebody of more trust: then it is safe from
     # what is heard badly, or said by somebody of less.
-    gains = statement.value is not None and any(
-        (well or badly(old)) and (statement.trust > old.trust or (well and badly(old))) for old in touched
-    )
-    if not differs and (outranked or not gains):
+    gains = well and not outranked and any(badly(old) or old.trust < statement.trust for old in touched)
+    if not differs and (statement.value is None or not gains):
         if well:
             _settle_doubts(tx, key_id, statement, touched[0].origin, rank)
         return False

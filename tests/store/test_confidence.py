@@ -31,9 +31,9 @@ def store(tmp_path, clock):
 
 def test_a_doubt_is_about_its_own_time(store):
     """A doubt of next month is not settled by a clear word about last month."""
-    store.add_fact("doctor", "monday", valid_from=0.0)
+    store.add_fact("doctor", "monday", valid_from=0.0, heard=WELL)
     store.add_fact("doctor", "friday", valid_from=200.0, valid_to=300.0, heard=BADLY)
-    store.add_fact("doctor", "sunday", valid_from=100.0, valid_to=150.0)
+    store.add_fact("doctor", "sunday", valid_from=100.0, valid_to=150.0, heard=WELL)
     assert [fact.value for fact in store.doubts()] == ["friday"]
     store.add_fact("doctor", "friday", valid_from=250.0, valid_to=260.0, heard=BADLY)
     assert store.doubts() == []
@@ -84,24 +84,28 @@ def shared(tmp_path_factory):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from((None, 0.2, 0.4, 0.5, 0.95)))),
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from((None, 0.2, 0.4, 0.95)), st.sampled_from((0, 2, 2)))
+    ),
     st.sampled_from((None, 5.0)),
 )
 def test_what_holds_agrees_with_a_naive_model(shared, spoken, valid_from):
     """After any hearings, what holds is what a reader of the rule would believe."""
     store, examples = shared
     key = f"k{next(examples)}"
-    held, safe, waiting = None, False, set()
-    for value, sure in spoken:
+    held, holder, safe, well_held, waiting = None, -1, False, False, {}
+    for value, sure, trust in spoken:
         heard = None if sure is None else Heard(asr_confidence=sure)
-        store.add_fact(key, value, heard=heard, valid_from=valid_from)
+        store.add_fact(key, value, heard=heard, valid_from=valid_from, trust=trust)
         well = sure is None or sure >= 0.5
-        if not well and held is not None and value != held and safe and value not in waiting:
-            waiting.add(value)
+        again = waiting.get(value, -1) >= max(holder, 0)
+        if held not in (None, value) and (trust < holder or (not well and safe and not again)):
+            waiting[value] = max(trust, waiting.get(value, -1))
         elif well or value != held:
-            safe = well or value in waiting
-            held, waiting = value, set()
+            if value != held or (trust >= holder and (trust > holder or not well_held)):
+                held, holder, safe, well_held = value, trust, well or again, well
+            waiting = {other: more for other, more in waiting.items() if more > trust and other != value}
         assert store.get_fact(key) == held
         assert {
             fact.value for fact in store.fact_history(key) if fact.doubtful and not fact.invalidated_at
-        } == (waiting)
+        } == set(waiting)
