@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.context.messages import with_prompt
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.hooks.loader import OwnHook
@@ -237,7 +238,8 @@ class Memory:
         check_session_id(session_id)
         schemas = [tool.schema() for tool in tools]
         budget = budget_of(home, tokenizer=tokenizer, model=model)
-        budget.measure([{"role": "system", "content": instructions}] if instructions else [], schemas)
+        system = [{"role": "system", "content": instructions}] if instructions else []
+        budget.measure(with_prompt(system, home.bank.prompt()), schemas)
         budget.check_head()
         hooks = session_hooks(
             home, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
@@ -252,8 +254,10 @@ class Memory:
 
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
-            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, and of
-                `read_more`, which reads on in results that were shortened; None: all.
+            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, of
+                `read_more`, which reads on in results that were shortened, and of `memory_read`, `memory_write`,
+                `memory_append`, `memory_list` and `memory_delete`, for files of the bank; None: all, those of the bank where
+                `[bank] backend` says where it is.
         """
         return default_tools(self._home.checked(), include=include, speaker=speaker)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from edgemem.errors import MemoryBankViolation
+from edgemem.errors import EdgememError, MemoryBankViolation
 from edgemem.fence import check_key, check_text
 from edgemem.scopes import name_key, person_of, scope_of
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import (
     HOUSEHOLD,
+    MEMORY_FILE,
+    PROMPT_FILE,
     SHARED,
     BankFile,
     MemoryBankConfig,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from edgemem.clock import Clock
     from edgemem.config import Settings
+    from edgemem.scopes import Level
     from edgemem.store.bank.rules import BankStore, Held
     from edgemem.store.db.database import Database
 
@@ -142,6 +146,26 @@ class MemoryBank:
     def limits(self) -> MemoryBankConfig:
         """Return how much a bank may hold now."""
         return config_of(self._settings.now.bank)
+
+    def memory_files(self, user: str | None, topic: str) -> list[tuple[Level, str | None, str]]:
+        """Return what MEMORY.md holds of a person in a topic, of the household and of anyone, with who may read it."""
+        found: list[tuple[Level, str | None, str]] = []
+        with suppress(EdgememError):  # a name that no bank can have, or a file that is none
+            if user:
+                found.append(("private", user, self.of(user, topic or "default").read(MEMORY_FILE) or ""))
+        with suppress(EdgememError):
+            found.append(("household", None, self.household.read(MEMORY_FILE) or ""))
+        with suppress(EdgememError):
+            found.append(("shared", None, self.shared.read(MEMORY_FILE) or ""))
+        return found
+
+    def prompt(self) -> str:
+        """Return what the operator wrote in `bank/PROMPT.md`, for the instructions; empty where no model is offered the bank."""
+        if not self.limits().enabled:
+            return ""
+        with suppress(OSError):
+            return (self.folder.root / PROMPT_FILE).read_text(encoding="utf-8", errors="replace").strip()
+        return ""
 
     def store(self) -> BankStore:
         """Return where the files are kept now."""

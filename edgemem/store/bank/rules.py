@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 HOUSEHOLD, SHARED = "household", "shared"
 MEMORY_FILE = "MEMORY.md"
 """The file that a model is shown by itself."""
+PROMPT_FILE = "PROMPT.md"
+"""Beside all banks: the operator's own text for the instructions."""
 _LONGEST_NAME = 240  # bytes; beside a file stands its next version while it is written
 _UNSAFE = re.compile(r"[%/\\\x00-\x1f\x7f-\x9f]|^\.|^\s|\s$")
 
