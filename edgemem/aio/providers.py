@@ -35,7 +35,7 @@ from edgemem.store.bank.rules import MemoryBankConfig, scope_of_user
 from edgemem.store.bank.table import BankTable
 from edgemem.store.db.database import Database
 from edgemem.store.db.wal import scratch_folder
-from edgemem.store.episodes import as_seed_fields
+from edgemem.store.episodes import as_seed_fields, find_episodes
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.sessions import SQLiteSessionStore
@@ -71,6 +71,8 @@ class FileMemory:
                     self._open(files)
                     self._files = files.pop_all()
                 self._state = "open"
+                # Before the temporary folder goes, which was made earlier.
+                self._at_exit = weakref.finalize(self, self._files.close)
         return self
 
     def _open(self, files: ExitStack) -> None:
@@ -101,8 +103,9 @@ class FileMemory:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         with self._lock:
+            if self._state == "open":
+                self._at_exit()
             self._state = "closed"
-            self._files.close()
 
 
 class Provider(Face[T]):
@@ -112,7 +115,7 @@ class Provider(Face[T]):
         file, worker = FileMemory(path), Worker()
         super().__init__(worker, lambda: of(file))
         self._file = file
-        # What was awaited is on the disk, so the end of a program has nothing to wait for.
+        # At the end of a program, its file closes itself.
         weakref.finalize(self, worker.close, file.close).atexit = False
 
     async def close(self) -> None:
@@ -172,11 +175,12 @@ class EpisodeFile:
 
     def recall_recent(self, n: int = 10) -> list[Episode]:
         """Return the newest episodes, by when they happened, newest first."""
-        return [_episode(as_seed_fields(episode)) for episode in self._file.opened().store.find_episodes(n=n)]
+        stored = find_episodes(self._file.opened().database, n=n, keep=0)
+        return [_episode(as_seed_fields(episode)) for episode in stored]
 
     def recall_by_tag(self, tag: str) -> list[Episode]:
         """Return all episodes with a tag, newest first."""
-        stored = self._file.opened().store.find_episodes(tag=tag, n=self.count())
+        stored = find_episodes(self._file.opened().database, tag=tag, n=self.count(), keep=0)
         return [_episode(as_seed_fields(episode)) for episode in stored]
 
     def count(self) -> int:
