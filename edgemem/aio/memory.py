@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec
 
 from edgemem.aio.hooks import HookRegistry, async_tools
+from edgemem.aio.users import AsyncUserMemory, UserMemory
 from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Diagnostics, Memory
@@ -21,6 +22,16 @@ from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
 
 if TYPE_CHECKING:
+    from edgemem.aio.protocols import (
+        FactStore,
+        GoalStore,
+        MessageStore,
+        PhaseStore,
+        SessionStateStore,
+        SummaryStore,
+        ToolEventStore,
+        UserStore,
+    )
     from edgemem.config import Profile
     from edgemem.store.transfer.merge import ImportReport
 
@@ -99,6 +110,16 @@ class AsyncMemory(Face[Memory]):
         """The conversations."""
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
         """NOTES.md."""
+        users = AsyncUserMemory(self._worker, lambda: UserMemory.of(self._opened()))
+        self.messages: MessageStore = users
+        """What was said, by user and topic."""
+        self.facts: FactStore = users
+        self.goals: GoalStore = users
+        self.summaries: SummaryStore = users
+        self.users: UserStore = users
+        self.session_state: SessionStateStore = users
+        self.phases: PhaseStore = users
+        self.tool_events: ToolEventStore = users
 
     recall = asynchronous(Memory.recall)
     recall_sessions = asynchronous(Memory.recall_sessions)

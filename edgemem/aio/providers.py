@@ -7,6 +7,7 @@ by words. A robot's home has all of this as well, and finds by meaning: `edgemem
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import weakref
 from collections.abc import Callable
@@ -120,7 +121,7 @@ class Provider(Face[T]):
 
     async def close(self) -> None:
         """Finish what has begun and close the file; a second call does nothing."""
-        await self._worker.closing(self._file.close)
+        await asyncio.shield(asyncio.wrap_future(self._worker.close(self._file.close)))
 
     async def __aenter__(self) -> Provider[T]:
         return self
