@@ -24,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _CLOSED = "This memory is closed; open the home again with edgemem.aio.open()."
 
@@ -136,10 +137,10 @@ class _Waiting(asyncio.Future[R]):
             self.set_exception(error)
 
 
-class Face(Generic[T]):
+class Face(Generic[T_co]):
     """The async face of an object; `of` returns that, on the thread that uses it."""
 
-    def __init__(self, worker: Worker, of: Callable[[], T]) -> None:
+    def __init__(self, worker: Worker, of: Callable[[], T_co]) -> None:
         self._worker, self._of = worker, of
 
 

@@ -56,14 +56,14 @@ def run(
 
 def told(late: dict[str, list[float]], done: dict[str, Counter[str]]) -> dict[str, Any]:
     """Return the figures of all rounds."""
-    sides = {
+    sides: dict[str, dict[str, Any]] = {
         "late_p50_ms": {way: median(ms) for way, ms in late.items()},
         "late_p99_ms": {way: percentile(ms, 0.99) for way, ms in late.items()},
         "late_max_ms": {way: round(max(ms), 4) for way, ms in late.items()},
         "ticks": {way: len(ms) for way, ms in late.items()},
         **{
             what: {way: done[way][what] for way in WAYS}
-            for what in ("turns", "tools", "recalls", "facts", "idle")
+            for what in ("turns", "tools", "recalls", "facts", "indexed", "not_embedded")
         },
     }
     p99 = sides["late_p99_ms"]
@@ -90,6 +90,11 @@ async def _way(
         await talk.begin()
         tasks = [asyncio.create_task(task) for task in (_tick(late), talk.speak(), *talk.beside())]
         await asyncio.sleep(seconds)
+        if memory is not None:
+            stats = await asyncio.to_thread(memory.diagnostics.stats)
+            rows = sum(stats.counts[kind] for kind in ("facts", "messages", "episodes"))
+            done["indexed"] += rows - stats.waiting["text"]
+            done["not_embedded"] += stats.waiting["vectors"]
         for task in tasks:
             task.cancel()
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
@@ -136,7 +141,7 @@ class _Talk:
         return [
             forever("recalls", 0.1, lambda: memory.recall(next(self.questions), speaker=SPEAKER)),
             forever("facts", 0.1, lambda: memory.store.add_fact(f"key {next(numbers)}", "something new")),
-            forever("idle", 0.0, lambda: _idle(memory)),
+            forever("idle", 0.01, lambda: memory.idle(1.0)),
         ]
 
     async def fire(self, point: str, payload: Any) -> None:
@@ -175,14 +180,6 @@ class _Talk:
         result = await tool.run(turn, **arguments)
         await self.fire("after_tool", ToolCallResult(name, arguments, result, id="1"))
         self.done["tools"] += 1
-
-
-async def _idle(memory: AsyncMemory) -> None:
-    """Run upkeep while nobody speaks."""
-    if await memory.idle(1.0):
-        await asyncio.sleep(0.05)
-    else:
-        await asyncio.sleep(0.01)
 
 
 async def _words(text: str) -> AsyncIterator[str]:
