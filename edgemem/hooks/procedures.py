@@ -139,16 +139,11 @@ def went_well(procedure: Procedure, runs: Sequence[tuple[str, bool]]) -> bool | 
 
 def told(procedure: Procedure) -> str:
     """Return what a model is told of a procedure, on one line."""
-    steps = ", then ".join(
-        "{}({})".format(
-            step.tool_name,
-            ", ".join(
-                f"{name}={short_text(value, _VALUE_CHARS)}" for name, value in step.args_template.items()
-            ),
-        )
-        for step in procedure.steps
-    )
+    steps = []
+    for step in procedure.steps:
+        given = (f"{name}: {short_text(value, _VALUE_CHARS)}" for name, value in step.args_template.items())
+        steps.append(f"{step.tool_name}({', '.join(given)})")
     uses = procedure.total_uses
     worked = f"worked {procedure.success_count} of {uses} times" if uses else "not tried yet"
-    text = f"a way to {procedure.trigger or procedure.name}: {steps} ({worked})"
+    text = f"a way to {procedure.trigger or procedure.name}: {', then '.join(steps)} ({worked})"
     return clean(text, max_chars=LINE_CHARS + 1)
