@@ -134,6 +134,40 @@ class TableMemoryStore(Closing):
         """Return the newest `n` episodes, the oldest of them first."""
         return episodes.recent_episodes(self._records(), n, kind=kind, reader=reader, keep=self.max_episodes)
 
+    def episodes(
+        self,
+        *,
+        n: int = 20,
+        kind: str | None = None,
+        tag: str | None = None,
+        outcome: str | None = None,
+        person: str | None = None,
+        session: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        reader: Reader | None = None,
+    ) -> list[Episode]:
+        """Return at most `n` episodes to which all that is given applies, by when they happened, the newest first.
+
+        Args:
+            outcome: as it was stored; `success` and `failure` are also EdgeVox's `ok` and `failed`.
+            person: who caused them, or whose they are.
+            since: seconds since the epoch; from then on, and `until` before then.
+        """
+        return episodes.find_episodes(
+            self._records(),
+            n=n,
+            kind=kind,
+            tag=tag,
+            outcome=outcome,
+            person=person,
+            session=session,
+            since=since,
+            until=until,
+            reader=reader,
+            keep=self.max_episodes,
+        )
+
     def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
         """Return one episode by its id; None: there is none that the reader may read."""
         return episodes.read_episode(self._records(), id, reader=reader)
@@ -272,13 +306,27 @@ class TableMemoryStore(Closing):
         heard: Heard | None = None,
         level: Level | None = None,
         owner: str | None = None,
+        name: str | None = None,
+        summary: str = "",
+        decisions: Collection[str] = (),
+        tools: Collection[str] = (),
+        tags: Collection[str] = (),
+        session: str | None = None,
+        turn: int | None = None,
     ) -> None:
         """Store what the robot did or lived through, and how it ended.
 
         The household may read what a recognised speaker caused (`heard`), and anyone the rest, where no level says so.
+
+        Args:
+            heard: how what caused it was heard; its `event_time` is when it happened, also in the future.
+            name: an id of your own; the episode that has it already is replaced.
+            summary: what happened, in words; it is found by these, and by its decisions, tags and tools.
+            session: in which conversation it happened, and `turn` in which turn of it.
         """
         # As it is now, whatever the caller does with it.
         kept = msgspec.json.decode(episodes.checked_payload(payload))
+        more = [episodes.checked_texts(texts, "a list of an episode") for texts in (decisions, tools, tags)]
         self._write(
             lambda tx: episodes.append_episode(
                 tx,
@@ -291,6 +339,13 @@ class TableMemoryStore(Closing):
                 owner=owner,
                 keep=self.max_episodes,
                 episode_id=self._episode_id(tx),
+                name=name,
+                summary=summary,
+                decisions=more[0],
+                tools=more[1],
+                tags=more[2],
+                session=session,
+                turn=turn,
             )
         )
 
@@ -299,7 +354,8 @@ class TableMemoryStore(Closing):
         episode = self.get_episode(id)
         if episode is None or self._write(lambda tx: erase_episode(tx, id)) is None:
             return False
-        self._erased(_telling_texts(episode.payload))
+        texts = {episode.summary, *episode.decisions, *_texts_in(episode.payload)}
+        self._erased({text for text in texts if len(text) >= _TELLING})
         return True
 
 

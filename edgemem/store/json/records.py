@@ -122,6 +122,13 @@ class EpisodeEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"wh
     level: Level | None = None
     owner: str | None = None
     heard: Heard | None = None
+    name: str = ""
+    summary: str = ""
+    decisions: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session: str = ""
+    turn: int | None = None
 
 
 Entry = FactEntry | PreferenceEntry | EpisodeEntry

@@ -16,9 +16,11 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
-from edgemem.records import Heard, TurnState
+from edgemem.records import LATEST, Heard, ProcedureStep, TurnState
 from edgemem.scopes import Level
+from edgemem.store.episodes import Details, details_column, read_details
 from edgemem.store.facts import storable_value, trust_of
+from edgemem.store.procedures import read_steps
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import STATES
 from edgemem.store.validation import NULL, as_text, checked_json, heard_columns, heard_of
@@ -135,6 +137,47 @@ class Episode(_Line, frozen=True):
     level: Level = "household"
     owner: str | None = None
     heard: Heard | None = None
+    name: str | None = None
+    summary: str | None = None
+    details: Details = Details()
+    session: str | None = None
+    turn: Number | None = None
+
+
+class Procedure(_Line, frozen=True):
+    """A sequence of tool calls that did something before."""
+
+    id: Number
+    name: str
+    title: str
+    description: str
+    trigger: str
+    steps: tuple[ProcedureStep, ...] = ()
+    successes: Number = 0
+    failures: Number = 0
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    session: str | None = None
+    turn: Number | None = None
+    level: Level = "shared"
+    owner: str | None = None
+    heard: Heard | None = None
+
+
+class ToolEvent(_Line, frozen=True):
+    """One call of a tool."""
+
+    id: Number
+    tool: str
+    ok: bool = True
+    latency: float | None = None
+    input: str | None = None
+    output: str | None = None
+    session: str | None = None
+    turn: Number | None = None
+    level: Level = "household"
+    owner: str | None = None
+    speaker: str | None = None
 
 
 class Session(_Line, frozen=True):
@@ -196,6 +239,54 @@ class Epoch(_Line, frozen=True):
     carried: tuple[str, ...] = ()
 
 
+class User(_Line, frozen=True):
+    """Somebody whom an agent knows."""
+
+    id: Number
+    name: str
+
+
+class Goal(_Line, frozen=True):
+    """What a person is after."""
+
+    id: Number
+    owner: str
+    name: str
+    title: str
+    data: dict[str, Any]
+    level: Level = "private"
+
+
+class Phase(_Line, frozen=True):
+    """In which phase a person is."""
+
+    id: Number
+    owner: str
+    phase: str
+    notes: str
+
+
+class State(_Line, frozen=True):
+    """What an agent keeps of a person in a conversation."""
+
+    session: str
+    id: Number
+    owner: str
+    data: dict[str, Any]
+
+
+class Summary(_Line, frozen=True):
+    """The summary that an agent wrote of what a person said in a conversation."""
+
+    session: str
+    id: Number
+    owner: str
+    summary: str
+    covered: Number
+    version: Number
+    level: Level = "private"
+
+
 class Output(_Line, frozen=True):
     """What a tool answered in full, in a turn that holds only the beginning of it."""
 
@@ -205,13 +296,27 @@ class Output(_Line, frozen=True):
     content: str
 
 
+class File(_Line, frozen=True):
+    """A file of the bank."""
+
+    bank: str
+    """`user:NAME`, `household` or `shared`."""
+    path: str
+    content: str
+    modified: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
+    topic: str = ""
+
+
 class Notes(_Line, frozen=True):
     """The whole of NOTES.md."""
 
     text: str
 
 
-Line = Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Output | Notes | End
+Line = (
+    Edgemem | Fact | Doubt | Preference | Episode | Procedure | ToolEvent | Session | Turn | Dropped | Epoch | Output
+    | Notes | File | User | Goal | Phase | State | Summary | End
+)  # fmt: skip
 
 _TICKS = ("id", "recorded", "known_to", "settled", "first", "last", "dropped")
 """Fields that hold ticks, in whichever record they stand."""
@@ -307,6 +412,7 @@ _EVER = _Column(
     lambda since: -math.inf if since is None else since,
     lambda column: None if column == -math.inf else column,
 )
+_JSON = _Column(as_text, msgspec.json.decode)
 _TOKENS = _Column(
     lambda tokens: struct.pack(f"<{len(tokens)}i", *tokens) if tokens else None,
     lambda column: struct.unpack(f"<{len(column) // 4}i", column) if column else (),
@@ -315,7 +421,20 @@ _TOKENS = _Column(
 FACTS = Table(Fact, "facts", ("scope", "key", "topic"), valid_from=_EVER)
 DOUBTS = Table(Doubt, "doubts", ("scope", "key"), badly=_Column(int, bool))
 PREFERENCES = Table(Preference, "preferences")
-EPISODES = Table(Episode, "episodes", payload=_Column(as_text, msgspec.json.decode))
+EPISODES = Table(
+    Episode,
+    "episodes",
+    payload=_JSON,
+    details=_Column(details_column, read_details),
+)
+PROCEDURES = Table(
+    Procedure,
+    "procedures",
+    steps=_Column(as_text, read_steps),
+    tags=_as_json(()),
+    metadata=_as_json({}),
+)
+TOOL_EVENTS = Table(ToolEvent, "tool_events", ok=_Column(int, bool))
 SESSIONS = Table(Session, "sessions", state=_Column(lambda state: as_text(state or {}), msgspec.json.decode))
 TURNS = Table(
     Turn,
@@ -330,6 +449,11 @@ TURNS = Table(
 MESSAGES = Table(Message, "messages", extra=_as_json({}), tokens=_TOKENS)
 EPOCHS = Table(Epoch, "epochs", ("session",), carried=_as_json(()))
 OUTPUTS = Table(Output, "tool_outputs", ("session",))
+USERS = Table(User, "users")
+GOALS = Table(Goal, "goals", data=_JSON)
+PHASES = Table(Phase, "phases")
+STATES_OF = Table(State, "session_states", ("session",), data=_JSON)
+SUMMARIES = Table(Summary, "session_summaries", ("session",))
 
 MESSAGES_OF_TURN = (
     f"select {MESSAGES.select()} from messages where id between ? and ? and session_id = ? and turn = ?"  # noqa: S608 - ours
@@ -434,6 +558,10 @@ def _check(record: Line) -> None:
             checked_json(msgspec.json.decode(record.json) if record.json != "null" else NULL, "the value")
     elif isinstance(record, Session):
         check_session_id(record.name)
+    elif isinstance(record, (User, Goal)):
+        check_key(record.name, what="a name")
+    for field in ("title", "phase", "notes", "summary") if isinstance(record, (Goal, Phase, Summary)) else ():
+        storable_value(msgspec.structs.asdict(record).get(field, ""), what=field)
     if isinstance(record, Fact):
         begin, end = record.valid_from, record.valid_to
         if begin is not None and end is not None and end <= begin:
