@@ -23,7 +23,9 @@ from lab.peers import PEERS, call_peer, python_of
 
 TABLES = Path(__file__).parent.parent / "data" / "write_swarmline.py"
 RUN_S = 3600.0
-_UNKNOWN = ("mcp", "import", "")
+_COUNTS = ("success_count", "failure_count")
+_MOST = 4096
+_TOO_LONG = "a value of JSON over 4 kB is refused"
 
 
 def run(
@@ -98,4 +100,48 @@ def reason_of(calls: list[Call], ours: Any, theirs: Any) -> str:
     Args:
         calls: those of its sequence up to it.
     """
+    _, method, arguments, _ = calls[-1]
+    earlier = [call for call in calls if call[2][:1] == arguments[:1]]
+    if method in ("save_summary", "get_summary"):
+        empty = any(call[1] == "save_summary" and call[2][1:3] == [arguments[1], ""] for call in earlier)
+        return "an empty summary is refused" if empty else ""
+    if method in ("upsert_fact", "get_facts"):
+        return _of_facts(earlier, ours, theirs)
+    if method == "get_messages" and arguments[-1] == -1 and ours == []:
+        return "a negative limit asks for nothing, and not for everything"
+    if method == "get_user_profile":
+        same = ours["facts"] == theirs["facts"]
+        return (
+            "a profile says since when there is the user"
+            if same
+            else _of_facts(earlier, ours["facts"], theirs["facts"])
+        )
+    if method == "get_session_state" and theirs == {**ours, "title": None}:
+        return "a state has no title, which nothing sets"
+    if method == "recall_by_tag" and sorted(map(str, ours)) == sorted(map(str, theirs)):
+        return "episodes of a tag come newest first, and not as they were stored"
+    if method == "record_outcome" and theirs is None:
+        return "whether there is such a procedure is told"
+    again = sum(call[1] == "store" and call[2][0]["id"] == arguments[0] for call in calls if call[2]) > 1
+    if method == "get" and again and {**ours, **{name: theirs[name] for name in _COUNTS}} == theirs:
+        return "storing a procedure again does not take its outcomes back"
     return ""
+
+
+def _of_facts(earlier: list[Call], ours: Any, theirs: Any) -> str:
+    upserts = [call for call in earlier if call[1] == "upsert_fact"]
+    if ours == {"raised": "InvalidInputError"}:
+        return _TOO_LONG if _is_long(upserts[-1]) else ""
+    reasons = set()
+    for key in {key for key in {**ours, **theirs} if ours.get(key, ...) != theirs.get(key, ...)}:
+        of_key = [call for call in upserts if call[2][1] == key]
+        sources = {call[3].get("source") for call in of_key}
+        tools = "mcp" in sources and sources & {"import", ""}
+        reasons.add(
+            _TOO_LONG if any(map(_is_long, of_key)) else "mcp is trusted as all tools are" if tools else ""
+        )
+    return "" if "" in reasons else "; ".join(sorted(reasons))
+
+
+def _is_long(upsert: Call) -> bool:
+    return len(str(upsert[2][2])) > _MOST

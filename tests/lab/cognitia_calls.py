@@ -35,6 +35,7 @@ VALUES = [
     "Grüße, 世界 🤖",
     "two\nlines",
     " ",
+    {"long": "x" * 5000},
 ]
 TEXTS = [
     "Hello!",
@@ -48,6 +49,20 @@ TEXTS = [
 ]
 SOURCES = ["user", "user", "ai_inferred", "mcp", "import", ""]
 TAGS = ["deploy", "kitchen", "night"]
+OF_PROCEDURES = {
+    "Procedure": [
+        "id",
+        "name",
+        "description",
+        "trigger",
+        "steps",
+        "success_count",
+        "failure_count",
+        "tags",
+        "metadata",
+    ],
+    "ProcedureStep": ["tool_name", "args_template", "expected_outcome"],
+}
 START = datetime(2026, 3, 15, 9, 30, tzinfo=timezone.utc)
 
 
@@ -65,7 +80,9 @@ def messages(chance: random.Random, user: str, topic: str) -> Call:
         if chance.random() < 0.3:
             extra = {name: given[name] for name in chance.sample(sorted(given), 2)}
         return ["memory", kind, [user, topic, role, chance.choice(TEXTS)], extra]
-    number = [] if chance.random() < 0.4 or kind == "count_messages" else [chance.choice([0, 1, 2, 5, 100])]
+    number = (
+        [] if chance.random() < 0.4 or kind == "count_messages" else [chance.choice([-1, 0, 1, 2, 5, 100])]
+    )
     return ["memory", kind, [user, topic, *number], {}]
 
 
@@ -264,6 +281,8 @@ def plain(value: Any) -> Any:
     """Return a result as JSON has it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if names := OF_PROCEDURES.get(type(value).__name__):  # ours have more
+        return plain({name: getattr(value, name) for name in names})
     if isinstance(value, dict):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, datetime):
