@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from edgemem.cli.options import Guided, home_and_json, open_home
-from edgemem.cli.printing import count, plain, print_json
+from edgemem.cli.printing import plain, print_json
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -123,4 +124,9 @@ def _print(added: dict[str, int], known: dict[str, int], sentences: Sequence[str
 
 
 def _sum(counts: dict[str, int]) -> str:
-    return ", ".join(count(counts[noun], noun.removesuffix("s")) for noun in counts if counts[noun])
+    """Return counts with their kinds, which are plurals: 1 session summary, 2,000 turns."""
+    kinds = {kind: kind.replace("_", " ") for kind, number in counts.items() if number}
+    single = {kind: re.sub("ies$", "y", noun).removesuffix("s") for kind, noun in kinds.items()}
+    return ", ".join(
+        f"{counts[kind]:,} {single[kind] if counts[kind] == 1 else kinds[kind]}" for kind in kinds
+    )

@@ -322,7 +322,9 @@ class Memory:
         if kind == "session":
             return home.eraser.session(name, logs=every_log, wait_s=wait_s)
         called = self.profile.others(name)
-        return home.eraser.person(name, called=called, logs=every_log, notes=self.notes, wait_s=wait_s)
+        return home.eraser.person(
+            name, called=called, logs=every_log, notes=self.notes, bank=self.bank, wait_s=wait_s
+        )
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
         """Yield everything that is remembered as JSON lines, which `import_lines` takes.
@@ -333,7 +335,7 @@ class Memory:
         database = self._home.checked().database
         from edgemem.store.transfer.export import export_lines
 
-        return export_lines(database, notes=self.notes, speaker=speaker)
+        return export_lines(database, notes=self.notes, bank=self.bank, speaker=speaker)
 
     def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
         """Take in the lines of an export, in one transaction; what is here already stays.
@@ -344,7 +346,7 @@ class Memory:
         database = self._home.checked().database
         from edgemem.store.transfer.merge import import_lines
 
-        return import_lines(database, lines, notes=self.notes)
+        return import_lines(database, lines, notes=self.notes, bank=self.bank)
 
     def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now; return whether nothing is left to do.

@@ -72,6 +72,7 @@ _OTHERS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _ALSO_CALLED = {"session_state": "topics"}
 """The page of Cognitia gives one table another name."""
+_COUNTED = {"topics": "states", "phase_state": "phases", "memory_bank": "files"}
 _JSON = frozenset(
     [
         "tool_calls",
@@ -313,7 +314,7 @@ class SwarmlineMemory:
                 self.remarks.append(f"The table {called} of {name} has no {', '.join(lacking)}.")
             rows = select(f"select * from {called} order by rowid")  # noqa: S608 - our own constants
             self.rows[table] += [_row(row, wanted, {} if table in _OTHERS else users) for row in rows]
-            self.files[name][called] = len(rows)
+            self.files[name][_COUNTED.get(table, table)] = len(rows)
 
 
 def _row(row: Row, wanted: tuple[str, ...], users: dict[Any, str]) -> Row:

@@ -64,9 +64,13 @@ class ScopedBank:
             validate_memory_path(path, max_depth=self._limits().max_depth)
         return None if held is None else held.text
 
-    def write(self, path: str, content: str) -> None:
-        """Write a file, in place of what it held; raise MemoryBankViolation beyond the limits."""
-        self._change(path, content, lambda _held: content)
+    def write(self, path: str, content: str, *, at: float | None = None) -> None:
+        """Write a file, in place of what it held; raise MemoryBankViolation beyond the limits.
+
+        Args:
+            at: when that is, seconds since the epoch; None: now.
+        """
+        self._change(path, content, lambda _held: content, at)
 
     def append(self, path: str, content: str) -> None:
         """Write at the end of a file, on a line of its own; one that is missing is made."""
@@ -86,7 +90,9 @@ class ScopedBank:
         except MemoryBankViolation:
             return
 
-    def _change(self, path: str, content: str, text_of: Callable[[Held | None], str]) -> None:
+    def _change(
+        self, path: str, content: str, text_of: Callable[[Held | None], str], at: float | None = None
+    ) -> None:
         limits = self._limits()
         validate_memory_path(path, max_depth=limits.max_depth)
         check_text(content, what="the text of a file", max_bytes=2**31)
@@ -96,7 +102,7 @@ class ScopedBank:
             _check_limits(limits, path, held, text, others)
             return text
 
-        self._store().change(self.scope, self.topic, path, make)
+        self._store().change(self.scope, self.topic, path, make, at)
 
 
 def _check_limits(
@@ -142,6 +148,13 @@ class MemoryBank:
         check_key(topic, what="a topic")
         name = str(person_of(scope_of_user(user)))
         return ScopedBank(self.store, scope_of(spellings(self._database, [name])[name]), topic, self.limits)
+
+    def at(self, scope: str, topic: str) -> ScopedBank:
+        """Return the bank of a scope, `user:NAME`, `household` or `shared`."""
+        person = person_of(scope)
+        if person is None:
+            return self.household if scope == HOUSEHOLD else self.shared
+        return ScopedBank(self.store, self.of(person).scope, topic, self.limits)
 
     def limits(self) -> MemoryBankConfig:
         """Return how much a bank may hold now."""

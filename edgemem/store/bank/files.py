@@ -143,6 +143,11 @@ class BankFolder:
             yield Path(folder)
             yield from (Path(folder, name) for name in files if not name.startswith("."))
 
+    def count_of_person(self, name: str) -> int | None:
+        """Return how many files are in the folders of a person; None: there is no such folder."""
+        folders = self.folders_of_person(name)
+        return sum(path.is_file() for folder in folders for path in folder.rglob("*")) if folders else None
+
     def folders_of_person(self, name: str) -> list[Path]:
         """Return the folders of a person, in whatever spelling."""
         with suppress(OSError):

@@ -160,13 +160,14 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     return len(turns)
 
 
-def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> dict[str, int]:
+def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files: int = 0) -> dict[str, int]:
     """Erase what a person said or owns; return how much of each kind that was.
 
     Summaries, what was dropped, and the loop's state of the conversations that they took part in go with it.
 
     Args:
-        logs: the lines of audit logs that they caused are erased later, by the eraser.
+        logs: the lines of audit logs that they caused are erased later, by the eraser, and so is their folder in that of a bank.
+        files: how many are in it.
     """
     rows = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": rows[0][0] if rows else storable(name)}
@@ -183,6 +184,10 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
         "procedures": tx.execute("delete from procedures where owner = :name returning id", bound),
     }
     counts = {kind: len(rows) for kind, rows in erased.items() if rows}
+    if files := files + len(
+        tx.execute("delete from bank_files where scope = 'user:' || :name returning id", bound)
+    ):
+        counts["files"] = files
     owned = [number for (number,) in erased["procedures"]]
     tx.announce("procedure", owned)
     learnt = [("procedure", number) for number in owned]

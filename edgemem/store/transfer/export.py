@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
+from edgemem.scopes import name_key
 from edgemem.store.rights import spellings
 from edgemem.store.transfer import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
@@ -37,12 +39,17 @@ _FOREIGN = """
 
 
 def export_lines(
-    db: Database, *, notes: NotesFile | None = None, speaker: str | None = None
+    db: Database,
+    *,
+    notes: NotesFile | None = None,
+    bank: MemoryBank | None = None,
+    speaker: str | None = None,
 ) -> Iterator[str]:
     """Yield the lines of an export, without line ends.
 
     Args:
         notes: written in whole; they belong to nobody, so a person's export has none.
+        bank: its files; of a person, their own.
         speaker: only what this person said or owns; facts with their whole history.
     """
     export = _Export(db, None if speaker is None else spellings(db, [storable(speaker)])[storable(speaker)])
@@ -56,6 +63,10 @@ def export_lines(
     if text:
         count += 1
         yield encode(records.Notes(text)).decode()
+    for file, owner, content in bank.texts() if bank is not None else ():
+        if speaker is None or (owner and name_key(owner) == name_key(speaker)):
+            count += 1
+            yield encode(records.File(file.scope, file.path, content, file.modified, file.topic)).decode()
     yield encode(records.End(count, export.withheld())).decode()
 
 
@@ -93,12 +104,13 @@ class _Export:
         yield from self._records(
             records.PREFERENCES, f"{theirs} and recorded <= :until", {"scope": "", "key": ""}
         )
-        yield from self._records(records.EPISODES, f"id <= :until and {_THEIRS}", {"id": 0})
         yield from self._records(
             records.USERS, "(:person is null or name = :person) and id <= :until", {"id": 0}
         )
         yield from self._records(records.GOALS, _OWN, {"id": 0})
         yield from self._records(records.PHASES, _OWN, {"id": 0})
+        for table in (records.EPISODES, records.PROCEDURES, records.TOOL_EVENTS):
+            yield from self._records(table, f"id <= :until and {_THEIRS}", {"id": 0})
         yield from self._sessions()
         if self.person is None:
             rows = self._pages(

@@ -19,6 +19,7 @@ import msgspec
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.scopes import is_known_form, without_spaces
 from edgemem.store.db.files import create_private, write_private
+from edgemem.store.episodes import keep_tags
 from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
 from edgemem.store.preferences import erase_preferences
@@ -30,6 +31,7 @@ from edgemem.store.validation import as_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
@@ -39,7 +41,7 @@ LEAP_US = int(10 * 365.25 * 86400 * 1e6)
 """What claims to be later than this from now would push the clock out of all reason."""
 
 _QUEUED_AS = {
-    "facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary",
+    "facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary", "procedures": "procedure",
     "goals": "goal", "session_summaries": "session summary",
 }  # fmt: skip
 """Tables that the index follows, with the kind under which it is told of a row."""
@@ -51,8 +53,8 @@ _STAGES = {"open": 0, "unfinished": 1, "complete": 2, "interrupted": 3}
 class ImportReport(msgspec.Struct):
     """What an import did, by kind.
 
-    These are `facts`, `doubts`, `preferences`, `episodes`, `sessions`, `turns`, `messages`, `epochs`,
-    `outputs`, `notes`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
+    These are `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `tool_events`, `sessions`, `turns`, `messages`, `epochs`,
+    `outputs`, `notes`, `files`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
     """
 
     added: dict[str, int] = {}
@@ -68,7 +70,9 @@ class ImportReport(msgspec.Struct):
         counts[kind] = counts.get(kind, 0) + number
 
 
-def import_lines(db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None) -> ImportReport:
+def import_lines(
+    db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
+) -> ImportReport:
     """Take in the lines of an export; return what was added, known and refused.
 
     Raises:
@@ -99,6 +103,9 @@ def import_lines(db: Database, lines: Iterable[bytes], *, notes: NotesFile | Non
         raise type(error)(f"Line {reading.line} could not be taken in: {error}") from error
     if merge.notes and notes is not None:
         take_notes(notes, merge.notes, merge.report)
+    if bank is not None:
+        for file in merge.files:
+            _take_file(bank, file, merge.report)
     return merge.report
 
 
@@ -119,6 +126,8 @@ def _spelled(tx: Transaction, record: Any) -> Any:
             changed |= {"level": "private", "owner": None}
     if isinstance(record, records.User):
         changed["name"] = spell(tx, record.name)
+    if "speaker" in names:
+        changed["speaker"] = spell_owner(tx, record.speaker)
     if "heard" in names:
         changed["heard"] = spell_heard(tx, record.heard)
     return msgspec.structs.replace(record, **changed)
@@ -136,6 +145,8 @@ class _Merge:
         self.report = ImportReport()
         self.notes = ""
         """The text of NOTES.md, which is no row."""
+        self.files: list[records.File] = []
+        """Files of the bank, wherever they are kept here."""
         self._highest = {
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _QUEUED_AS
@@ -159,13 +170,19 @@ class _Merge:
             case records.Preference():
                 self._take_preference(record)
             case records.Episode():
-                self._add_alone(records.EPISODES, record, "episode", {})
+                self._take_episode(record)
+            case records.Procedure():
+                self._take_procedure(record)
+            case records.ToolEvent():
+                self._add_alone(records.TOOL_EVENTS, record, "tool event", {}, announce=False)
             case records.User(name=name):
                 self._take_newest(records.USERS, record, "user", {"name": name})
             case records.Goal(owner=owner, name=name):
                 self._take_newest(records.GOALS, record, "goal", {"owner": owner, "name": name})
             case records.Phase(owner=owner):
                 self._take_newest(records.PHASES, record, "phase", {"owner": owner})
+            case records.File():
+                self.files.append(record)
             case records.Notes(text=text):
                 self.notes = text
             case records.Session():
@@ -265,14 +282,19 @@ class _Merge:
         name: str,
         more: Mapping[str, Any],
         later: Sequence[str] = (),
-    ) -> None:
-        """Add a record on which no other depends, or refuse it."""
+        *,
+        announce: bool = True,
+    ) -> bool:
+        """Add a record on which no other depends, or refuse it; tell whether it is here now."""
         tick = msgspec.structs.asdict(record)["id"]
         parted = f"The {name} of tick {tick} is another one here, which stays."
         try:
-            self.report.count(table.name, new=self._add(table, record, parted, more, later))
+            new = self._add(table, record, parted, more, later, announce=announce)
+            self.report.count(table.name, new=new)
         except _PartedError as error:
             self._refuse(str(error))
+            return False
+        return True
 
     def _take_newest(
         self,
@@ -370,6 +392,37 @@ class _Merge:
             erase_preferences(self.tx, "scope = :scope and key = :key", keys)
             self._insert(records.PREFERENCES, given, {"id": self.tx.tick()})
         self.report.count("preferences", new=ours != given)
+
+    # What was lived through
+
+    def _take_episode(self, given: records.Episode) -> None:
+        """Take in an episode; of two with one name the newer one stays."""
+        ours = self._here(records.EPISODES, {"name": given.name}) if given.name else None
+        if ours is not None and ours.id > given.id:
+            self._refuse(f"The episode {given.name!r} was stored again here, which stays.")
+            return
+        if ours is not None and ours.id < given.id:
+            self.tx.execute("delete from episodes where id = ?", (ours.id,))
+            self.tx.announce("episode", [ours.id])
+        if self._add_alone(records.EPISODES, given, "episode", {}):
+            keep_tags(self.tx, given.id, given.details.tags)
+
+    def _take_procedure(self, given: records.Procedure) -> None:
+        """Take in a procedure that is newer than the one of its name here; of both counts the higher one stays."""
+        ours = self._here(records.PROCEDURES, {"name": given.name})
+        if ours is not None:
+            given = msgspec.structs.replace(
+                given if given.id > ours.id else ours,
+                successes=max(given.successes, ours.successes),
+                failures=max(given.failures, ours.failures),
+            )
+            if given != ours:
+                self.tx.execute("delete from procedures where id = ?", (ours.id,))
+                self.tx.announce("procedure", [ours.id])
+        if given != ours:
+            self._add_alone(records.PROCEDURES, given, "procedure", {})
+        else:
+            self.report.count("procedures", new=False)
 
     # Conversations: each comes before its parts, and is taken in for as long as both go the same way
 
@@ -477,6 +530,23 @@ class _Merge:
         elif ours != given:
             self._refuse(f"What {given.pointer!r} names is another text here, which stays.")
         return ours is None
+
+
+def _take_file(bank: MemoryBank, given: records.File, report: ImportReport) -> None:
+    """Write a file of the bank where there is none; one that the bank does not take is refused."""
+    try:
+        place = bank.at(given.bank, given.topic)
+        here = place.read(given.path)
+        if here is None:
+            place.write(given.path, given.content, at=given.modified)
+        elif here != given.content:
+            report.refused.append(
+                f"The file {given.path!r} of the bank holds another text here, which stays."
+            )
+            return
+        report.count("files", new=here is None)
+    except InvalidInputError as error:
+        report.refused.append(str(error))
 
 
 def take_notes(notes: NotesFile, text: str, report: ImportReport) -> None:
