@@ -120,6 +120,10 @@ def reason_of(calls: list[Call], ours: Any, theirs: Any) -> str:
         return "a state has no title, which nothing sets"
     if method == "recall_by_tag" and sorted(map(str, ours)) == sorted(map(str, theirs)):
         return "episodes of a tag come newest first, and not as they were stored"
+    if method == "recall_recent" and [one["timestamp"] for one in ours] == [
+        one["timestamp"] for one in theirs
+    ]:
+        return "of episodes of the same moment, the one that was stored last comes first"
     if method == "record_outcome" and theirs is None:
         return "whether there is such a procedure is told"
     again = sum(call[1] == "store" and call[2][0]["id"] == arguments[0] for call in calls if call[2]) > 1
