@@ -165,6 +165,16 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.valid_to is None and self.invalidated_at is None and not self.doubtful
 
     @property
+    def disbelieved(self) -> str | None:
+        """Return why this is a doubt although it was heard well, such as `an unknown voice said so`; None for any other fact."""
+        if not self.doubtful or self.perhaps_misheard:
+            return None
+        who = (self.heard.speaker if self.heard is not None else None) or "an unknown voice"
+        if who == "an unknown voice" and self.heard is None and self.source not in ("", "llm"):
+            who = self.source
+        return f"{who} said so"
+
+    @property
     def given(self) -> Any:
         """Return the value as it was given: text, or what JSON can hold."""
         return self.value if self.json is None else msgspec.json.decode(self.json)
@@ -409,6 +419,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str | None = None
     doubt: str | None = None
     """What is perhaps misheard: another value that was heard since, but badly; or this one, if it was heard badly twice."""
+    disbelieved: str | None = None
+    """Why that other value is not believed although it was heard well, such as `an unknown voice said so`; None: it was not."""
     safety: bool = False
     """Whether it is a fact that concerns somebody's safety, such as an allergy."""
 

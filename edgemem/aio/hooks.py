@@ -18,7 +18,7 @@ from edgemem.hooks.conversation import task_of
 from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_PARTIAL, ON_RUN_END, ON_RUN_START, Hook, HookResult
 from edgemem.hooks.registry import HookFailure, hook_name
 from edgemem.loop.toolbox import Tool
-from edgemem.records import Message
+from edgemem.records import Session
 
 
 class HookRegistry:
@@ -27,18 +27,11 @@ class HookRegistry:
     While a point is awaited, its context and payload belong to the hooks: let nothing else change them. Hooks are plain
     functions; what a loop has to await itself stands before or behind its `fire`. To cancel a turn before the model is
     called is to abort it (`fire` tells more).
-
-    Args:
-        worker: the memory's.
     """
 
     def __init__(self, worker: Worker, hooks: Iterable[Hook] = ()) -> None:
         self._worker = worker
         self._hooks = registry.HookRegistry()
-        self._open = False
-        """Whether a turn is prepared."""
-        self._before = 0
-        """How many messages the loop's session held before it."""
         self._lock = threading.Lock()
         self._partial: list[tuple[Any, Any]] | None = None
         """The newest half-heard sentence, while it waits and nothing was fired behind it."""
@@ -62,10 +55,8 @@ class HookRegistry:
 
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
         """Add several hooks, and return the registry; those of another one keep the priority that they have there."""
-        if isinstance(hooks, HookRegistry):
-            self._hooks.extend(hooks._hooks)
-        elif isinstance(hooks, registry.HookRegistry):
-            self._hooks.extend(hooks)
+        if isinstance(hooks, (HookRegistry, registry.HookRegistry)):
+            self._hooks.extend(hooks._hooks if isinstance(hooks, HookRegistry) else hooks)
         else:
             for hook in hooks:
                 self.register(hook)
@@ -123,17 +114,18 @@ class HookRegistry:
             self._worker.submit("turn", partial(self._act, point, ctx, payload))
             return
         with self._lock:
-            if self._partial:
-                self._partial[0] = (ctx, payload)
+            waiting = self._partial
+            if waiting:
+                waiting[0] = (ctx, payload)
                 return
-            waiting = self._partial = [(ctx, payload)]
+            newest = [(ctx, payload)]
+            self._worker.submit("turn", partial(self._hear, newest))
+            self._partial = newest
 
-        def act() -> None:
-            with self._lock:
-                newest = waiting.pop()
-            self._act(point, *newest)
-
-        self._worker.submit("turn", act)
+    def _hear(self, waiting: list[tuple[Any, Any]]) -> None:
+        with self._lock:
+            newest = waiting.pop()
+        self._act(ON_PARTIAL, *newest)
 
     def abort(self, ctx: Any) -> None:
         """Throw the prepared turn away without a trace, and return at once.
@@ -141,41 +133,56 @@ class HookRegistry:
         What the loop has put into its session since `on_run_start` is taken out of it. Nothing happens where the turn has
         ended, or the memory is closed.
         """
-        said = messages_of(ctx)[self._before :]
+        session = session_of(ctx)
+        before = session.state.get(_OPEN)
+        if before is None:
+            return
+        said = session.messages[before:]
 
         def discard() -> None:
-            if not self._open:
+            if _OPEN not in session.state:
                 return
             self._act(ON_ABORT, ctx, {})
-            messages = messages_of(ctx)
             for message in said:  # one by one, for the loop may have gone on meanwhile
-                at = next((n for n, kept in enumerate(messages) if kept is message), None)
+                at = next((n for n, kept in enumerate(session.messages) if kept is message), None)
                 if at is not None:
-                    del messages[at]
-            self._before = len(messages)
+                    del session.messages[at]
 
         with suppress(ClosedError):
             self._worker.submit("turn", discard, though_closed=True)
 
     def _act(self, point: str, ctx: Any, payload: Any) -> HookResult:
+        session = session_of(ctx)
+        if point == ON_RUN_START:
+            session.state[_OPEN] = heard_before(session, payload)
+        elif point == BEFORE_LLM:
+            session.state.setdefault(_OPEN, len(session.messages))
         result = self._hooks.fire(point, ctx, payload)
-        if point in (ON_RUN_START, ON_RUN_END):
-            messages, task = messages_of(ctx), task_of(payload)
-            # Some loops note the utterance before they tell of it.
-            is_noted = bool(messages) and messages[-1] == {"role": "user", "content": task}
-            self._before = len(messages) - is_noted
-        if point in (ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_ABORT):
-            self._open = point in (ON_RUN_START, BEFORE_LLM)
+        if point == ON_RUN_START:  # a hook may have taken the session up
+            session.state[_OPEN] = heard_before(session, payload)
+        elif point in (ON_RUN_END, ON_ABORT):
+            session.state.pop(_OPEN, None)
         return result
 
 
-def messages_of(ctx: Any) -> list[Message]:
-    """Return the list of a loop's session; an empty one where a loop has none for hooks to look at."""
+_OPEN = "__aio_before"
+"""Where a session's state keeps how many messages stood before the turn that is prepared; such names are never stored."""
+
+
+def session_of(ctx: Any) -> Session:
+    """Return a loop's session; an empty one where a loop has none for hooks to look at."""
     try:
-        messages: list[Message] = ctx.session.messages
+        session: Session = ctx.session
     except AttributeError:
-        return []
-    return messages
+        return Session()
+    return session
+
+
+def heard_before(session: Session, payload: Any) -> int:
+    """Return how many messages stand before a turn that begins; some loops note its utterance before they tell of it."""
+    messages = session.messages
+    noted = bool(messages) and messages[-1] == {"role": "user", "content": task_of(payload)}
+    return len(messages) - noted
 
 
 def async_tools(worker: Worker, tools: Iterable[Tool]) -> list[Tool]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from functools import partial, wraps
 from itertools import islice
@@ -10,7 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec
 
 from edgemem.aio.hooks import HookRegistry, async_tools
-from edgemem.aio.worker import Face, Stop, Worker, asynchronous
+from edgemem.aio.users import AsyncUserMemory, UserMemory
+from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Diagnostics, Memory
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -19,6 +22,16 @@ from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
 
 if TYPE_CHECKING:
+    from edgemem.aio.protocols import (
+        FactStore,
+        GoalStore,
+        MessageStore,
+        PhaseStore,
+        SessionStateStore,
+        SummaryStore,
+        ToolEventStore,
+        UserStore,
+    )
     from edgemem.config import Profile
     from edgemem.store.transfer.merge import ImportReport
 
@@ -97,6 +110,16 @@ class AsyncMemory(Face[Memory]):
         """The conversations."""
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
         """NOTES.md."""
+        users = AsyncUserMemory(self._worker, lambda: UserMemory.of(self._opened()))
+        self.messages: MessageStore = users
+        """What was said, by user and topic."""
+        self.facts: FactStore = users
+        self.goals: GoalStore = users
+        self.summaries: SummaryStore = users
+        self.users: UserStore = users
+        self.session_state: SessionStateStore = users
+        self.phases: PhaseStore = users
+        self.tool_events: ToolEventStore = users
 
     recall = asynchronous(Memory.recall)
     recall_sessions = asynchronous(Memory.recall_sessions)
@@ -130,27 +153,27 @@ class AsyncMemory(Face[Memory]):
 
     async def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
         """Take in the lines of an export, as `Memory.import_lines` does; they are read on another thread."""
-        stop = Stop(self._worker)
+        given_up = threading.Event()
 
-        def until_stopped() -> Iterable[bytes]:
+        def until_given_up() -> Iterable[bytes]:
             for line in lines:
-                if stop():
+                if self._worker.over(given_up):
                     raise ClosedError("The import was given up; nothing was imported.")
                 yield line
 
-        work = partial(self._opened().import_lines, until_stopped())
-        return await self._worker.run("long", work, given_up=stop.set)
+        work = partial(self._opened().import_lines, until_given_up())
+        return await self._worker.run("long", work, given_up=given_up.set)
 
     async def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now, as `Memory.idle` does, but give way to whoever speaks meanwhile."""
-        stop, upkeep = Stop(self._worker), self.diagnostics.upkeep
-        seconds = checked_number(seconds, "seconds")
+        given_up, upkeep = threading.Event(), self.diagnostics.upkeep
+        seconds, stop = checked_number(seconds, "seconds"), partial(self._worker.over, given_up)
 
         def give_up() -> None:
-            stop.set()
+            given_up.set()
             # Also what a model computes at this moment.
-            upkeep.hold(stop)
-            upkeep.release(stop)
+            upkeep.hold(given_up)
+            upkeep.release(given_up)
 
         work = partial(upkeep.run_all, seconds, thorough=thorough, yielding=True, stop=stop)
         return await self._worker.run("long", work, given_up=give_up)
@@ -162,7 +185,8 @@ class AsyncMemory(Face[Memory]):
         """
         if self._memory is not None:
             self._memory.diagnostics.upkeep.hold(self)
-        await self._worker.closing(self._close)
+        # Whoever gives up waiting for it does not stop it.
+        await asyncio.shield(asyncio.wrap_future(self._worker.close(self._close)))
 
     def _opened(self) -> Memory:
         if self._memory is None:

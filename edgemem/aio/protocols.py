@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Protocol, runtime_checkable
 
+from edgemem.records import Procedure
+
 
 @dataclass(frozen=True)
 class MemoryMessage:
@@ -259,3 +261,42 @@ class MemoryBankProvider(Protocol):
 
     async def delete_file(self, path: str) -> None:
         """Delete a file, if there is one."""
+
+
+@runtime_checkable
+class ProceduralMemory(Protocol):
+    """How things are done."""
+
+    async def store(self, procedure: Procedure) -> None:
+        """Store a procedure, in place of the one with its id."""
+
+    async def suggest(self, query: str, *, top_k: int = 3) -> list[Procedure]:
+        """Return the procedures that fit a task, best first."""
+        ...
+
+    async def record_outcome(self, proc_id: str, *, success: bool) -> object:
+        """Count a success or a failure."""
+        ...
+
+    async def get(self, proc_id: str) -> Procedure | None:
+        """Return a procedure by its id."""
+        ...
+
+    async def count(self) -> int:
+        """Return how many procedures are stored."""
+        ...
+
+
+@runtime_checkable
+class MemoryProvider(
+    MessageStore,
+    FactStore,
+    GoalStore,
+    SummaryStore,
+    UserStore,
+    SessionStateStore,
+    PhaseStore,
+    ToolEventStore,
+    Protocol,
+):
+    """All eight stores."""

@@ -6,29 +6,28 @@ else. `docs/cognitia.md` lists what differs from the package, and why.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from edgemem.aio.protocols import GoalState, MemoryMessage, PhaseState, ToolEvent, UserProfile
 from edgemem.aio.worker import Face, asynchronous
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key
+from edgemem.records import Heard
 from edgemem.scopes import scope_of
 from edgemem.store import goals, messages, topics
-from edgemem.store.erase.records import erase_in_truth
-from edgemem.store.memory_store import SQLiteMemoryStore
-from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.tool_events import append_tool_event
 from edgemem.store.validation import NULL, checked_count
 
 if TYPE_CHECKING:
     from edgemem.memory.memory import Memory
     from edgemem.records import StoredMessage
     from edgemem.scopes import Level
-    from edgemem.store.db.database import Database
+    from edgemem.store.erase.eraser import Eraser
+    from edgemem.store.memory_store import SQLiteMemoryStore
 
 _TRUST = {"user": 3, "ai_inferred": 1}
 """How far a source is trusted; any other is not."""
@@ -39,41 +38,25 @@ class UserMemory:
     """What is kept of users in one database.
 
     Args:
-        erase: erases what a user said in a topic but for so many messages, to the byte; returns how many went.
+        eraser: takes what is deleted out of every file.
         level: tells who may read messages.
     """
 
     def __init__(
         self,
         store: SQLiteMemoryStore,
+        eraser: Eraser,
         *,
-        erase: Callable[[str, str, int], int],
         level: Callable[[], Level] = lambda: "household",
     ) -> None:
         self._store, self._database = store, store.database
-        self._erase, self._level = erase, level
+        self._eraser, self._level = eraser, level
 
     @classmethod
     def of(cls, memory: Memory) -> UserMemory:
         """Return that of an open home."""
-        eraser = memory.diagnostics.eraser
-        return cls(
-            memory.store,
-            erase=lambda session, person, keep: eraser.said(session, person, keep=keep),
-            level=lambda: memory.profile.memory.default_level,
-        )
-
-    @classmethod
-    def alone(cls, database: Database) -> UserMemory:
-        """Return that of a database that belongs to no home."""
-        sessions = SQLiteSessionStore(database)
-
-        def erase(session: str, person: str, keep: int) -> int:
-            count = sessions.erase_said(session, person, keep=keep)
-            erase_in_truth(database, alone=True)
-            return count
-
-        return cls(SQLiteMemoryStore(database), erase=erase)
+        level = lambda: memory.profile.memory.default_level  # noqa: E731
+        return cls(memory.store, memory.diagnostics.eraser, level=level)
 
     def save_message(
         self,
@@ -90,11 +73,12 @@ class UserMemory:
         """Store a message, durably: one of the user begins a turn, and the next ones join it."""
         values = (name, tool_calls, metadata, content_blocks)
         extra = {field: value for field, value in zip(_FIELDS, values, strict=True) if value is not None}
+        _as_json(extra, "A message")
         message = messages.stored_message({"role": role, "content": content, **extra})
-        if msgspec.json.decode(messages.row_of(message).extra or "{}") != message.extra:
-            raise InvalidInputError("A message holds something that JSON cannot; pass text, numbers, lists and dicts.")
         self._database.write(
-            partial(topics.append_message, session=topic_id, person=user_id, message=message, level=self._level())
+            partial(
+                topics.append_message, session=topic_id, person=user_id, message=message, level=self._level()
+            )
         )
 
     def get_messages(self, user_id: str, topic_id: str, limit: int = 10) -> list[MemoryMessage]:
@@ -107,7 +91,7 @@ class UserMemory:
 
     def delete_messages_before(self, user_id: str, topic_id: str, keep_last: int = 10) -> int:
         """Erase all but the newest messages, from every file and index; return how many went."""
-        return self._erase(topic_id, user_id, checked_count(keep_last, "keep_last"))
+        return self._eraser.said(topic_id, user_id, keep=checked_count(keep_last, "keep_last"))
 
     def upsert_fact(
         self, user_id: str, key: str, value: Any, topic_id: str | None = None, source: str = "user"
@@ -190,8 +174,35 @@ class UserMemory:
         return None if stored is None else PhaseState(user_id, *stored)
 
     def save_tool_event(self, user_id: str, event: ToolEvent) -> None:
-        """Store one run of a tool."""
-        raise NotImplementedError
+        """Store one run of a tool; it failed if its output has an `error`, or an `error` as its status."""
+        output, level = event.output_json or {}, self._level()
+        given, answered = (
+            None if value is None else _as_json(value, f"the {what} of a tool")
+            for what, value in (("input", event.input_json), ("output", event.output_json))
+        )
+        check_key(user_id, what="a user")
+        self._database.write(
+            lambda tx: append_tool_event(
+                tx,
+                event.tool_name,
+                ok="error" not in output and output.get("status") != "error",
+                latency_ms=event.latency_ms,
+                input=given,
+                output=answered,
+                session=event.topic_id,
+                heard=Heard(speaker=user_id),
+                level=level,
+            )
+        )
+
+
+def _as_json(value: Any, what: str) -> str:
+    """Return a value as JSON; raise InvalidInputError where it would not come back as it is."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{what} holds something that JSON cannot: {error}.") from error
+    return messages.to_json(value, what=what)
 
 
 def _message(stored: StoredMessage) -> MemoryMessage:

@@ -24,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _CLOSED = "This memory is closed; open the home again with edgemem.aio.open()."
 
@@ -42,8 +43,12 @@ class Worker:
 
     @property
     def closed(self) -> bool:
-        """Tell whether nothing is begun any more; what runs for long asks now and then."""
+        """Tell whether nothing is begun any more."""
         return self._closing is not None
+
+    def over(self, given_up: threading.Event) -> bool:
+        """Tell a job that takes long whether it is to end, because nobody waits for it or the memory is being closed."""
+        return given_up.is_set() or self.closed
 
     def submit(self, lane: Lane, work: Callable[[], R], *, though_closed: bool = False) -> Future[R]:
         """Queue a job without waiting; may be called from any thread.
@@ -93,29 +98,10 @@ class Worker:
                 self._closing = turn.submit(end)
             return self._closing
 
-    async def closing(self, last: Callable[[], None]) -> None:
-        """Close, and return when that is done; cancelled, it goes on all the same."""
-        await asyncio.shield(asyncio.wrap_future(self.close(last)))
-
     def _thread(self, lane: Lane) -> Writer:
         if lane not in self._threads:
             self._threads[lane] = Writer(f"edgemem-aio-{lane}", nothing)
         return self._threads[lane]
-
-
-class Stop:
-    """Tells a job that takes long that nobody waits for it any more, or that the memory is being closed."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker, self._given_up = worker, False
-
-    def set(self) -> None:
-        """Note that nobody waits for the job."""
-        self._given_up = True
-
-    def __call__(self) -> bool:
-        """Tell whether the job is to end."""
-        return self._given_up or self._worker.closed
 
 
 class _Waiting(asyncio.Future[R]):
@@ -151,14 +137,10 @@ class _Waiting(asyncio.Future[R]):
             self.set_exception(error)
 
 
-class Face(Generic[T]):
-    """The async face of an object.
+class Face(Generic[T_co]):
+    """The async face of an object; `of` returns that, on the thread that uses it."""
 
-    Args:
-        of: returns the object, on the thread that uses it.
-    """
-
-    def __init__(self, worker: Worker, of: Callable[[], T]) -> None:
+    def __init__(self, worker: Worker, of: Callable[[], T_co]) -> None:
         self._worker, self._of = worker, of
 
 

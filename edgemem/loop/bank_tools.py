@@ -43,9 +43,9 @@ _CLOSER = (
 )
 
 
-def create_memory_bank_tools(provider: Bank) -> list[Tool]:
-    """Return the five tools over one bank, whoever speaks; their answers are JSON as Cognitia's."""
-    return _tools(lambda _turn: provider, None)
+def create_memory_bank_tools(provider: Bank | Callable[[], Bank]) -> list[Tool]:
+    """Return the five tools over one bank, or what returns it, whoever speaks; their answers are JSON as Cognitia's."""
+    return _tools(lambda _turn: provider() if callable(provider) else provider, None)
 
 
 def bank_tools(bank: MemoryBank, *, speaker: str | None = None) -> list[Tool]:

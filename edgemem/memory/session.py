@@ -27,8 +27,10 @@ from edgemem.hooks.loader import LOADING
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
+from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookFailure
+from edgemem.hooks.tool_log import ToolLogHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
@@ -141,9 +143,18 @@ def session_hooks(
             conversation=conversation,
             bank=home.bank,
         ),
+        ProcedureHook(
+            home.procedures,
+            home.database,
+            budget=budget,
+            sizes=planner.prompt_size.cache,
+            speaker=speaker,
+            conversation=conversation,
+        ),
         compaction,
         TokenBudgetHook(budget=budget, note_overflow=home.failures.note, conversation=conversation),
         EpisodeLoggerHook(home.store, agent, speaker=speaker, conversation=conversation),
+        ToolLogHook(home.store, agent, conversation=conversation),
         turn_log,
         upkeep,
         *keeping_hooks(home, model),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.erase.eraser import Forgotten
 
-LEAST = 0.1
+LEAST = 0.2
 """How relevant a procedure must be, 0 to 1, or it is not suggested, however often it succeeded."""
 _CONSIDERED = 32
 """The most relevant ones, among which those that succeed more come first."""
@@ -52,7 +52,6 @@ class Procedures:
         top_k: int = 3,
         reader: Reader | None = None,
         tools: Collection[str] | None = None,
-        deadline_s: float | None = None,
     ) -> list[Procedure]:
         """Return at most `top_k` procedures for a task, best first: by relevance times how likely they are to succeed.
 
@@ -60,26 +59,45 @@ class Procedures:
             query: what shall be done.
             reader: who will hear of them; None: the operator.
             tools: the names of those that there are; who needs another one is left out. None: all that is needed is there.
+        """
+        fitting = self.fitting(query, reader=reader, tools=tools, least=LEAST)
+        return [procedure for _, procedure in fitting][: item_count(top_k, "top_k")]
+
+    def fitting(
+        self,
+        query: str,
+        *,
+        reader: Reader | None,
+        tools: Collection[str] | None,
+        least: float,
+        deadline_s: float | None = None,
+    ) -> list[tuple[int, Procedure]]:
+        """Return the procedures for a task, best first, each with the id of its row.
+
+        Args:
+            least: how relevant it must be, 0 to 1.
             deadline_s: answer after this many seconds with what there is.
         """
-        most = item_count(top_k, "top_k")
         items = self._recall.recall(
             checked_text(query, "the query"),
             reader=reader,
             k=_CONSIDERED,
             kinds={"procedure"},
-            min_score=LEAST,
+            min_score=least,
             deadline_s=deadline_s,
         )
         known = procedures.read_rows(self._database, [int(item.id) for item in items], reader=reader)
         fitting = [
-            (item.score * known[row].expected_success, item.score, known[row])
+            (item.score * known[row].expected_success, item.score, row)
             for item in items
             if (row := int(item.id)) in known
             and (tools is None or {step.tool_name for step in known[row].steps}.issubset(tools))
         ]
-        fitting.sort(key=lambda ranked: (-ranked[0], -ranked[1], ranked[2].id))
-        return [procedure for _, _, procedure in fitting[:most]]
+        return [(row, known[row]) for _, _, row in sorted(fitting, reverse=True)]
+
+    def exist(self) -> bool:
+        """Tell whether the newest recall saw any procedure; asks nothing."""
+        return self._recall.holds("procedures")
 
     def record_outcome(self, proc_id: str, *, success: bool) -> bool:
         """Count a success or a failure; tell whether there is a procedure of this id."""

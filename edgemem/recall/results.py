@@ -36,7 +36,7 @@ from edgemem.records import Recalled, RecalledSession
 from edgemem.scopes import scope_of
 from edgemem.store.episodes import stored_text
 from edgemem.store.epochs import SUMMARIES
-from edgemem.store.fact_queries import believed_at
+from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.goals import goal_text
 from edgemem.store.procedures import procedure_text
 from edgemem.store.rights import LEVELS, readable, reading_rule
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _FACT = """
   select s.id, k.key, f.value, f.valid_from, f.valid_to, f.known_to, f.source, k.scope, f.level, f.owner,
     f.speaker, f.event_time, (
-      select d.value from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
+      select d.id from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
         and d.owner is f.owner and d.valid_from <= :now and coalesce(d.valid_to, 9e999) > :now
       order by d.id desc limit 1),
     exists (select 1 from doubts d where d.key_id = s.key_id and d.confirmed_by = s.id and d.id > s.id),
@@ -148,8 +148,13 @@ def _facts(
         f"{_FACT.format(over='0' if which == _NOW else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
         {**bound(ids), **values, **moments},
     )
+    ids = [row[12] for row in rows if row[12] is not None]
+    doubts = {int(doubt.id): doubt for doubt in read_doubts(truth, ids=ids)} if ids else {}
     for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
-        speaker, event_time, doubt, misheard, over, ended_by_hidden = more
+        speaker, event_time, doubted, misheard, over, ended_by_hidden = more
+        doubt, why = None, None
+        if doubted in doubts:
+            doubt, why = doubts[doubted].value, doubts[doubted].disbelieved
         past = bool(over) and valid_from <= moments["now"]
         if past and ended_by_hidden and which == _EVER:
             continue  # that it changed is as private as what it changed to
@@ -161,13 +166,14 @@ def _facts(
                 end = known_to / 1e6  # it was taken back then
             text, doubt = text if end is None else f"{text} (until {_day(end)})", None
         elif doubt is not None:
-            text = f"{text} (since then heard, perhaps misheard: {doubt})"
+            how = f"perhaps misheard: {doubt}" if why is None else f"not believed: {doubt}; {why}"
+            text = f"{text} (since then heard, {how})"
         elif misheard:
             text, doubt = f"{text} (perhaps misheard)", value
         yield Recalled(
             "fact", str(ref), text, 0.0, recorded_at=ref / 1e6, valid_from=valid_from, valid_to=end, source=source,
             scope=scope, speaker=speaker, level=LEVELS[level], owner=owner, event_time=event_time, key=key, value=value,
-            past=past, doubt=doubt,
+            past=past, doubt=doubt, disbelieved=None if doubt is None else why,
         )  # fmt: skip
 
 

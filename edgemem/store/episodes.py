@@ -57,7 +57,7 @@ _OLDEST = "(select id from episodes order by id desc limit 1 offset :keep)"
 _OF_TAG = "id in (select episode from episode_tags where tag = :tag)"
 
 
-class _Details(msgspec.Struct, frozen=True, omit_defaults=True):
+class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """What stands in one column: an episode is read as a whole."""
 
     decisions: tuple[str, ...] = ()
@@ -65,7 +65,17 @@ class _Details(msgspec.Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
 
 
-_details = msgspec.json.Decoder(_Details).decode
+_details = msgspec.json.Decoder(Details).decode
+
+
+def details_column(details: Details) -> str | None:
+    """Return what stands in the column for details."""
+    return as_text(details) if details != Details() else None
+
+
+def read_details(column: str | None) -> Details:
+    """Return the details that stand in the column."""
+    return _details(column) if column else Details()
 
 
 def append_episode(
@@ -106,7 +116,7 @@ def append_episode(
     agent = checked_text(agent, "the agent of an episode")
     row_id = tx.tick() if episode_id is None else episode_id
     outcome = storable_value(outcome, what="the outcome of an episode")
-    details = _Details(
+    details = Details(
         checked_texts(decisions, "the decisions of an episode"),
         checked_texts(tools, "the tools of an episode"),
         checked_texts(tags, "the tags of an episode"),
@@ -114,7 +124,7 @@ def append_episode(
     more = (
         checked_name(name, what="the name of an episode"),
         storable_value(summary, what="the summary of an episode") or None,
-        as_text(details) if details != _Details() else None,
+        details_column(details),
         checked_name(session, what="the session of an episode"),
         turn,
     )
@@ -205,7 +215,7 @@ def stored_text(kind: str, payload: str, outcome: str, summary: str | None, deta
     """Return what stands in these columns as people read it."""
     if not summary:
         return episode_text(kind, msgspec.json.decode(payload), outcome)
-    more = _details(details) if details else _Details()
+    more = read_details(details)
     marks = ", ".join(dict.fromkeys((*more.tags, *more.tools)))
     told = "; ".join((summary, *more.decisions))
     return f"{told} [{marks}]" if marks else told
@@ -213,7 +223,7 @@ def stored_text(kind: str, payload: str, outcome: str, summary: str | None, deta
 
 def text_of_episode(episode: Episode) -> str:
     """Return an episode as people read it."""
-    details = _Details(episode.decisions, episode.tools, episode.tags)
+    details = Details(episode.decisions, episode.tools, episode.tags)
     return stored_text(
         episode.kind, as_text(episode.payload), episode.outcome, episode.summary, as_text(details)
     )
@@ -296,7 +306,7 @@ def read_payload(payload: Any) -> dict[str, Any]:
 def episode_of(row: tuple[Any, ...]) -> Episode:
     """Return the record of a row of episodes."""
     kind, payload, outcome, agent, row_id, level, owner, name, summary, details, session, turn, *heard = row
-    more = _details(details) if details else _Details()
+    more = read_details(details)
     return Episode(
         kind=kind,
         payload=read_payload(msgspec.json.decode(payload)),

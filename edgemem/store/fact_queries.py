@@ -265,9 +265,18 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
 
 
 def read_doubts(
-    db: Tables, *, key: str | None = None, scope: str | None = None, reader: Reader | None = None
+    db: Tables,
+    *,
+    key: str | None = None,
+    scope: str | None = None,
+    reader: Reader | None = None,
+    ids: Sequence[int] = (),
 ) -> list[Fact]:
-    """Return doubts that wait; of one key all that there ever were. The oldest come first."""
+    """Return doubts that wait; of one key all that there ever were. The oldest come first.
+
+    Args:
+        ids: only these.
+    """
     rule, values = reading_rule(reader, "d.")
     # What was heard badly again and so believed is a version of its own, not one more doubt.
     where = [
@@ -278,6 +287,8 @@ def read_doubts(
         at, value = scope_in_sql(scope)
         where.append(f"k.scope = {at}")
         values |= value
+    if ids:
+        where.append(f"d.id in ({', '.join(map(str, ids))})")
     rows = db.query(
         f"select {_DOUBT_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
         f" where {' and '.join(where)} order by d.id",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 MOST = 10_000
 """Events that are kept."""
 _ASKED_CHARS = 200
+_TOLD_CHARS = 1000
 _COLUMNS = "tool, ok, latency, input, output, session, turn, level, owner, speaker, id"
 
 
@@ -232,11 +233,15 @@ def _outcome(runs: Sequence[ToolRun]) -> str:
 
 def _told(utterance: str, runs: Sequence[ToolRun]) -> str:
     """Return what was asked and how each tool did, as people read it."""
-    if len(utterance) > _ASKED_CHARS:
-        utterance = utterance[:_ASKED_CHARS] + "…"
+    utterance = _cut(utterance, _ASKED_CHARS)
     counts = Counter((run.tool, run.ok) for run in runs)
     told = ", ".join(
         f"{spell_out(tool)} {'worked' if ok else 'failed'}{f' {n} times' if n > 1 else ''}"
         for (tool, ok), n in counts.items()
     )
+    told = _cut(told, _TOLD_CHARS)
     return f"{utterance} ({told})" if utterance else told
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -177,7 +177,8 @@ class KeepTools(msgspec.Struct, frozen=True, tag="tools"):
     """The calls of tools in a session's newest turn; the fields are those of `append_turn_tools`."""
 
     session: str
-    runs: tuple[ToolRun, ...]
+    runs: list[ToolRun]
+    """What else ran in the turn is added until it ends."""
     agent: str = ""
     keep: int = 500
 

@@ -104,12 +104,13 @@ class _Export:
         yield from self._records(
             records.PREFERENCES, f"{theirs} and recorded <= :until", {"scope": "", "key": ""}
         )
-        yield from self._records(records.EPISODES, f"id <= :until and {_THEIRS}", {"id": 0})
         yield from self._records(
             records.USERS, "(:person is null or name = :person) and id <= :until", {"id": 0}
         )
         yield from self._records(records.GOALS, _OWN, {"id": 0})
         yield from self._records(records.PHASES, _OWN, {"id": 0})
+        for table in (records.EPISODES, records.PROCEDURES, records.TOOL_EVENTS):
+            yield from self._records(table, f"id <= :until and {_THEIRS}", {"id": 0})
         yield from self._sessions()
         if self.person is None:
             rows = self._pages(

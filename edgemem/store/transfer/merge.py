@@ -19,6 +19,7 @@ import msgspec
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.scopes import is_known_form, without_spaces
 from edgemem.store.db.files import create_private, write_private
+from edgemem.store.episodes import keep_tags
 from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
 from edgemem.store.preferences import erase_preferences
@@ -40,7 +41,7 @@ LEAP_US = int(10 * 365.25 * 86400 * 1e6)
 """What claims to be later than this from now would push the clock out of all reason."""
 
 _QUEUED_AS = {
-    "facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary",
+    "facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary", "procedures": "procedure",
     "goals": "goal", "session_summaries": "session summary",
 }  # fmt: skip
 """Tables that the index follows, with the kind under which it is told of a row."""
@@ -52,7 +53,7 @@ _STAGES = {"open": 0, "unfinished": 1, "complete": 2, "interrupted": 3}
 class ImportReport(msgspec.Struct):
     """What an import did, by kind.
 
-    These are `facts`, `doubts`, `preferences`, `episodes`, `sessions`, `turns`, `messages`, `epochs`,
+    These are `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `tool_events`, `sessions`, `turns`, `messages`, `epochs`,
     `outputs`, `notes`, `files`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
     """
 
@@ -125,6 +126,8 @@ def _spelled(tx: Transaction, record: Any) -> Any:
             changed |= {"level": "private", "owner": None}
     if isinstance(record, records.User):
         changed["name"] = spell(tx, record.name)
+    if "speaker" in names:
+        changed["speaker"] = spell_owner(tx, record.speaker)
     if "heard" in names:
         changed["heard"] = spell_heard(tx, record.heard)
     return msgspec.structs.replace(record, **changed)
@@ -167,7 +170,11 @@ class _Merge:
             case records.Preference():
                 self._take_preference(record)
             case records.Episode():
-                self._add_alone(records.EPISODES, record, "episode", {})
+                self._take_episode(record)
+            case records.Procedure():
+                self._take_procedure(record)
+            case records.ToolEvent():
+                self._add_alone(records.TOOL_EVENTS, record, "tool event", {}, announce=False)
             case records.User(name=name):
                 self._take_newest(records.USERS, record, "user", {"name": name})
             case records.Goal(owner=owner, name=name):
@@ -275,14 +282,19 @@ class _Merge:
         name: str,
         more: Mapping[str, Any],
         later: Sequence[str] = (),
-    ) -> None:
-        """Add a record on which no other depends, or refuse it."""
+        *,
+        announce: bool = True,
+    ) -> bool:
+        """Add a record on which no other depends, or refuse it; tell whether it is here now."""
         tick = msgspec.structs.asdict(record)["id"]
         parted = f"The {name} of tick {tick} is another one here, which stays."
         try:
-            self.report.count(table.name, new=self._add(table, record, parted, more, later))
+            new = self._add(table, record, parted, more, later, announce=announce)
+            self.report.count(table.name, new=new)
         except _PartedError as error:
             self._refuse(str(error))
+            return False
+        return True
 
     def _take_newest(
         self,
@@ -380,6 +392,37 @@ class _Merge:
             erase_preferences(self.tx, "scope = :scope and key = :key", keys)
             self._insert(records.PREFERENCES, given, {"id": self.tx.tick()})
         self.report.count("preferences", new=ours != given)
+
+    # What was lived through
+
+    def _take_episode(self, given: records.Episode) -> None:
+        """Take in an episode; of two with one name the newer one stays."""
+        ours = self._here(records.EPISODES, {"name": given.name}) if given.name else None
+        if ours is not None and ours.id > given.id:
+            self._refuse(f"The episode {given.name!r} was stored again here, which stays.")
+            return
+        if ours is not None and ours.id < given.id:
+            self.tx.execute("delete from episodes where id = ?", (ours.id,))
+            self.tx.announce("episode", [ours.id])
+        if self._add_alone(records.EPISODES, given, "episode", {}):
+            keep_tags(self.tx, given.id, given.details.tags)
+
+    def _take_procedure(self, given: records.Procedure) -> None:
+        """Take in a procedure that is newer than the one of its name here; of both counts the higher one stays."""
+        ours = self._here(records.PROCEDURES, {"name": given.name})
+        if ours is not None:
+            given = msgspec.structs.replace(
+                given if given.id > ours.id else ours,
+                successes=max(given.successes, ours.successes),
+                failures=max(given.failures, ours.failures),
+            )
+            if given != ours:
+                self.tx.execute("delete from procedures where id = ?", (ours.id,))
+                self.tx.announce("procedure", [ours.id])
+        if given != ours:
+            self._add_alone(records.PROCEDURES, given, "procedure", {})
+        else:
+            self.report.count("procedures", new=False)
 
     # Conversations: each comes before its parts, and is taken in for as long as both go the same way
 

@@ -16,9 +16,11 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
-from edgemem.records import LATEST, Heard, TurnState
+from edgemem.records import LATEST, Heard, ProcedureStep, TurnState
 from edgemem.scopes import Level
+from edgemem.store.episodes import Details, details_column, read_details
 from edgemem.store.facts import storable_value, trust_of
+from edgemem.store.procedures import read_steps
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import STATES
 from edgemem.store.validation import NULL, as_text, checked_json, heard_columns, heard_of
@@ -134,6 +136,47 @@ class Episode(_Line, frozen=True):
     level: Level = "household"
     owner: str | None = None
     heard: Heard | None = None
+    name: str | None = None
+    summary: str | None = None
+    details: Details = Details()
+    session: str | None = None
+    turn: Number | None = None
+
+
+class Procedure(_Line, frozen=True):
+    """A sequence of tool calls that did something before."""
+
+    id: Number
+    name: str
+    title: str
+    description: str
+    trigger: str
+    steps: tuple[ProcedureStep, ...] = ()
+    successes: Number = 0
+    failures: Number = 0
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    session: str | None = None
+    turn: Number | None = None
+    level: Level = "shared"
+    owner: str | None = None
+    heard: Heard | None = None
+
+
+class ToolEvent(_Line, frozen=True):
+    """One call of a tool."""
+
+    id: Number
+    tool: str
+    ok: bool = True
+    latency: float | None = None
+    input: str | None = None
+    output: str | None = None
+    session: str | None = None
+    turn: Number | None = None
+    level: Level = "household"
+    owner: str | None = None
+    speaker: str | None = None
 
 
 class Session(_Line, frozen=True):
@@ -270,8 +313,8 @@ class Notes(_Line, frozen=True):
 
 
 Line = (
-    Edgemem | Fact | Doubt | Preference | Episode | Session | Turn | Dropped | Epoch | Output | Notes | File | End
-    | User | Goal | Phase | State | Summary
+    Edgemem | Fact | Doubt | Preference | Episode | Procedure | ToolEvent | Session | Turn | Dropped | Epoch | Output
+    | Notes | File | User | Goal | Phase | State | Summary | End
 )  # fmt: skip
 
 _TICKS = ("id", "recorded", "known_to", "settled", "first", "last", "dropped")
@@ -377,7 +420,20 @@ _TOKENS = _Column(
 FACTS = Table(Fact, "facts", ("scope", "key", "topic"), valid_from=_EVER)
 DOUBTS = Table(Doubt, "doubts", ("scope", "key"), badly=_Column(int, bool))
 PREFERENCES = Table(Preference, "preferences")
-EPISODES = Table(Episode, "episodes", payload=_JSON)
+EPISODES = Table(
+    Episode,
+    "episodes",
+    payload=_JSON,
+    details=_Column(details_column, read_details),
+)
+PROCEDURES = Table(
+    Procedure,
+    "procedures",
+    steps=_Column(as_text, read_steps),
+    tags=_as_json(()),
+    metadata=_as_json({}),
+)
+TOOL_EVENTS = Table(ToolEvent, "tool_events", ok=_Column(int, bool))
 SESSIONS = Table(Session, "sessions", state=_Column(lambda state: as_text(state or {}), msgspec.json.decode))
 TURNS = Table(
     Turn,

@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
-from edgemem.records import Epoch, Heard, Session, StoredMessage, Turn
+from edgemem.records import Epoch, Heard, Procedure, ProcedureStep, Session, StoredMessage, Turn
 from edgemem.store import epochs, facts, preferences, turns
 from edgemem.store.db.database import Database
 from edgemem.store.episodes import append_episode
 from edgemem.store.notes import NotesFile
+from edgemem.store.procedures import put_procedure, record_outcome
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.tool_events import append_tool_event
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import import_lines
 from edgemem.store.turns import keep_output, pointer_to, read_output
@@ -112,6 +114,17 @@ def live(home, seed, steps):
                 )
             case 5:
                 home.write(append_episode, "tool_call", {"z": text, "a": [1.0, 2, None]}, "ok", heard=heard)
+                named = {
+                    "name": rng.choice("xyz"),
+                    "summary": text,
+                    "tags": ["t", text],
+                    "session": "kitchen",
+                }
+                home.write(append_episode, "episode", {}, "partial", heard=heard, **named)
+                steps = (ProcedureStep("lamp", {"room": text}),)
+                home.write(put_procedure, Procedure(rng.choice("pq"), text, "", "light", steps, heard=heard))
+                home.write(record_outcome, rng.choice("pq"), success=rng.random() < 0.5)
+                home.write(append_tool_event, "lamp", ok=False, latency_ms=1.5, input=text, heard=heard)
             case 6:
                 session = Session(
                     [{"role": "user", "content": text} for _ in range(rng.randrange(1, 4))], {"n": step}
@@ -202,7 +215,7 @@ def test_every_column_of_the_truth_is_carried(homes):
     left = {"fact_keys.id", "facts.key_id", "doubts.key_id", "turns.session_id", "messages.session_id"}
     left |= {"epochs.session_id", "turns.first_message", "turns.last_message", "messages.turn"}
     heard = {"speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time"}
-    derived = {"meta", "migrations", "index_queue", "sqlite_sequence", "erasings"}
+    derived = {"meta", "migrations", "index_queue", "sqlite_sequence", "erasings", "episode_tags"}
     left |= {"tool_outputs.session_id", "tool_outputs.bytes", "tool_outputs.id"}
     left |= {"session_states.session_id", "session_summaries.session_id"}
     left |= {f"bank_files.{name}" for name in ("id", "scope", "created", "updated")}  # `bank` and `modified`
