@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import MemoryBankViolation
+from edgemem.fence import storable
 from edgemem.scopes import name_key, scope_of
 from edgemem.store.bank.rules import (
     HOUSEHOLD,
@@ -146,7 +147,7 @@ class BankFolder:
         with suppress(OSError):
             key = name_key(name)
             found = (entry for entry in self.root.iterdir() if name_key(decoded(entry.name)) == key)
-            return [] if key in (HOUSEHOLD, SHARED) else sorted(found)
+            return [] if key in (HOUSEHOLD, SHARED) or self.root.is_symlink() else sorted(found)
         return []
 
     def erase_person(self, name: str) -> None:
@@ -204,7 +205,7 @@ def _files_in(
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:
-        if entry.name.startswith("."):
+        if entry.name.startswith(".") or entry.name != storable(entry.name):  # ours, or no text at all
             continue
         path = (*names, entry.name)
         with suppress(OSError):
@@ -257,7 +258,7 @@ def _read(folder: int, name: str) -> Held | None:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         data = file.read()
-    text = data.decode("utf-8", "replace")
+    text = storable(data.decode("utf-8", "replace"))
     return Held(text, status.st_mtime, text.encode() == data)
 
 
