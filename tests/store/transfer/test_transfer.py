@@ -220,6 +220,7 @@ def test_every_column_of_the_truth_is_carried(homes):
     derived = {"meta", "migrations", "index_queue", "sqlite_sequence", "erasings", "episode_tags"}
     left |= {"tool_outputs.session_id", "tool_outputs.bytes", "tool_outputs.id"}
     left |= {"session_states.session_id", "session_summaries.session_id"}
+    left |= {f"bank_files.{name}" for name in ("id", "scope", "created", "updated")}  # `bank` and `modified`
     left |= {"epochs.head"}  # of the robot's own instructions, and noted anew by its next turn
     with sqlite3.connect(home.db.path) as db:
         tables = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
