@@ -32,7 +32,18 @@ if TYPE_CHECKING:
     from edgemem.loop.toolbox import Tool, ToolTurn
     from edgemem.memory import Memory
     from edgemem.recall.vector_store import VectorMemoryStore
-    from edgemem.records import Episode, Fact, Heard, Preference, Reader, Recalled, RecalledSession, Session
+    from edgemem.records import (
+        Episode,
+        Fact,
+        Heard,
+        Preference,
+        Procedure,
+        ProcedureStep,
+        Reader,
+        Recalled,
+        RecalledSession,
+        Session,
+    )
     from edgemem.store.json.memory import JSONMemoryStore
     from edgemem.store.json.sessions import JSONSessionStore
     from edgemem.store.memory_store import SQLiteMemoryStore
@@ -71,7 +82,7 @@ _HOMES = {
     "edgemem.loop.toolbox": "Tool ToolTurn",
     "edgemem.memory": "Memory open",
     "edgemem.recall.vector_store": "VectorMemoryStore",
-    "edgemem.records": "Episode Fact Heard Preference Reader Recalled RecalledSession Session",
+    "edgemem.records": "Episode Fact Heard Preference Procedure ProcedureStep Reader Recalled RecalledSession Session",
     "edgemem.takeover.edgevox": "default_memory_dir new_session_id",
     "edgemem.store.json.memory": "JSONMemoryStore",
     "edgemem.store.json.sessions": "JSONSessionStore",
@@ -104,6 +115,8 @@ __all__ = [
     "NotesInjectorHook",
     "PersistSessionHook",
     "Preference",
+    "Procedure",
+    "ProcedureStep",
     "Profile",
     "Reader",
     "Recalled",

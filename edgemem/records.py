@@ -20,7 +20,7 @@ import msgspec
 from edgemem.fence import storable
 from edgemem.scopes import Level, name_key
 
-Kind = Literal["fact", "preference", "episode", "turn", "note", "summary"]
+Kind = Literal["fact", "preference", "episode", "turn", "note", "summary", "procedure", "goal", "bank"]
 """What a recalled item is."""
 
 EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0
@@ -45,8 +45,9 @@ def text_of(message: Message, image: Callable[[dict[str, Any]], str] = lambda _:
 
 REMEMBER_FACT, FORGET_FACT, RECALL_FACT = "remember_fact", "forget_fact", "recall_fact"
 LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE = "list_facts", "search_memory", "notes", "read_more"
+BANK_TOOLS = ("memory_read", "memory_write", "memory_append", "memory_list", "memory_delete")
 MEMORY_TOOLS = frozenset(
-    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE)
+    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE, *BANK_TOOLS)
 )
 """The names of the memory's own tools, as stored conversations hold them: what such a tool repeated of a fact is erased with it."""
 
@@ -148,14 +149,33 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: str | None = None
     heard: Heard | None = None
     doubtful: bool = False
-    """Whether this was heard badly, contradicts what was heard well, and so is not believed; perhaps misheard."""
+    """Whether this contradicts what was heard well, or said by somebody of more trust, and so is not believed."""
     perhaps_misheard: bool = False
-    """Whether this is believed although it contradicts what was heard well: it was heard badly, but twice."""
+    """Whether it was heard badly: a doubt, or what is believed although it contradicts what was heard well, since it was
+    heard twice."""
+    trust: int = 3
+    """3: of a recognised speaker about themselves or what is theirs, or of the operator; 2: of another recognised speaker;
+    1: inferred; 0: of a tool or an unknown voice."""
+    json: str | None = None
+    """The value as JSON, where it was given as anything but text; `value` says it in words."""
 
     @property
     def is_active(self) -> bool:
         """Tell whether this version is believed and has no known end."""
         return self.valid_to is None and self.invalidated_at is None and not self.doubtful
+
+    @property
+    def disbelieved(self) -> str | None:
+        """Return why this is a doubt although it was heard well, such as `an unknown voice said so`; None for any other fact."""
+        if not self.doubtful or self.perhaps_misheard:
+            return None
+        who = self.source if self.heard is None else self.heard.speaker
+        return f"{'an unknown voice' if who in (None, '', 'llm') else who} said so"
+
+    @property
+    def given(self) -> Any:
+        """Return the value as it was given: text, or what JSON can hold."""
+        return self.value if self.json is None else msgspec.json.decode(self.json)
 
 
 class Preference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -181,6 +201,65 @@ class Episode(msgspec.Struct, frozen=True, omit_defaults=True):
     level: Level = "household"
     owner: str | None = None
     heard: Heard | None = None
+    name: str = ""
+    """The id that a caller gave it; storing another one of this name replaces it."""
+    summary: str = ""
+    """What happened, in words; empty: kind, payload and outcome say it."""
+    decisions: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session: str = ""
+    turn: int | None = None
+    """In which conversation it happened, and in which turn of it."""
+
+
+class ProcedureStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call of a tool in a procedure."""
+
+    tool_name: str
+    args_template: dict[str, Any] = {}
+    expected_outcome: str = ""
+
+
+class Procedure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A sequence of tool calls that does something, and how often it did."""
+
+    id: str
+    name: str
+    description: str
+    trigger: str
+    """What is asked for when it fits."""
+    steps: tuple[ProcedureStep, ...] = ()
+    success_count: int = 0
+    failure_count: int = 0
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    level: Level | None = None
+    """Who may read it; None: nobody has said so yet."""
+    owner: str | None = None
+    heard: Heard | None = None
+    session: str = ""
+    turn: int | None = None
+    """In which conversation it was learnt, and in which turn of it."""
+
+    @property
+    def total_uses(self) -> int:
+        """Return how often its outcome was recorded."""
+        return self.success_count + self.failure_count
+
+    @property
+    def success_rate(self) -> float:
+        """Return the share of successes, 0 to 1; 0 where it was never used."""
+        return self.success_count / self.total_uses if self.total_uses else 0.0
+
+    @property
+    def expected_success(self) -> float:
+        """Return how likely it is to succeed next time: the mean of a Beta posterior.
+
+        The prior is Beta(1, 1): before any use, every rate is as likely. So an unused one has 1/2, 1 of 1 has 2/3, 99 of 100
+        has .98, and one that failed three times has 1/5.
+        """
+        return (self.success_count + 1) / (self.total_uses + 2)
 
 
 class Session(msgspec.Struct):
@@ -338,6 +417,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str | None = None
     doubt: str | None = None
     """What is perhaps misheard: another value that was heard since, but badly; or this one, if it was heard badly twice."""
+    disbelieved: str | None = None
+    """Why that other value is not believed although it was heard well, such as `an unknown voice said so`; None: it was not."""
     safety: bool = False
     """Whether it is a fact that concerns somebody's safety, such as an allergy."""
 

@@ -12,23 +12,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 from edgemem.aio.hooks import HookRegistry, async_tools, run_upkeep
+from edgemem.aio.users import AsyncUserMemory, UserMemory
 from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Diagnostics, Memory
+from edgemem.recall.procedures import Procedures
+from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
 
 if TYPE_CHECKING:
+    from edgemem.aio.protocols import (
+        FactStore,
+        GoalStore,
+        MessageStore,
+        PhaseStore,
+        SessionStateStore,
+        SummaryStore,
+        ToolEventStore,
+        UserStore,
+    )
     from edgemem.config import Profile
     from edgemem.store.transfer.merge import ImportReport
 
 P = ParamSpec("P")
 
-_SWITCH_S = (
-    0.001  # for which a busy thread may keep Python's lock from the loop; Python's own 5 ms double the lag
-)
+_SWITCH_S = 0.001  # after which a busy thread gives up Python's lock; Python's own 5 ms double the loop's lag
 _LINES = 100  # of an export that are read at once: some milliseconds
 
 
@@ -43,6 +54,7 @@ class AsyncStore(Face[SQLiteMemoryStore]):
     fact_history = asynchronous(SQLiteMemoryStore.fact_history, lane="store")
     facts_version = asynchronous(SQLiteMemoryStore.facts_version, lane="store")
     doubts = asynchronous(SQLiteMemoryStore.doubts, lane="store")
+    user_facts = asynchronous(SQLiteMemoryStore.user_facts, lane="store")
     retract_fact = asynchronous(SQLiteMemoryStore.retract_fact, lane="store")
     forget_fact = asynchronous(SQLiteMemoryStore.forget_fact, lane="store")
     set_preference = asynchronous(SQLiteMemoryStore.set_preference, lane="store")
@@ -50,6 +62,7 @@ class AsyncStore(Face[SQLiteMemoryStore]):
     forget_preference = asynchronous(SQLiteMemoryStore.forget_preference, lane="store")
     add_episode = asynchronous(SQLiteMemoryStore.add_episode, lane="store")
     get_episode = asynchronous(SQLiteMemoryStore.get_episode, lane="store")
+    episodes = asynchronous(SQLiteMemoryStore.episodes, lane="store")
     recent_episodes = asynchronous(SQLiteMemoryStore.recent_episodes, lane="store")
     forget_episode = asynchronous(SQLiteMemoryStore.forget_episode, lane="store")
     render_for_prompt = asynchronous(SQLiteMemoryStore.render_for_prompt, lane="store")
@@ -63,6 +76,7 @@ class AsyncSessions(Face[SQLiteSessionStore]):
     load = asynchronous(SQLiteSessionStore.load, lane="store")
     delete = asynchronous(SQLiteSessionStore.delete, lane="store")
     erase = asynchronous(SQLiteSessionStore.erase, lane="store")
+    erase_said = asynchronous(SQLiteSessionStore.erase_said, lane="store")
     list_ids = asynchronous(SQLiteSessionStore.list_ids, lane="store")
 
 
@@ -75,6 +89,48 @@ class AsyncNotes(Face[NotesFile]):
     read_section = asynchronous(NotesFile.read_section, lane="store")
     append = asynchronous(NotesFile.append, lane="store")
     clear = asynchronous(NotesFile.clear, lane="store")
+
+
+class AsyncProcedures(Face[Procedures]):
+    """What was learnt of how things are done."""
+
+    store = asynchronous(Procedures.store, lane="store")
+    suggest = asynchronous(Procedures.suggest)
+    record_outcome = asynchronous(Procedures.record_outcome, lane="store")
+    get = asynchronous(Procedures.get, lane="store")
+    list = asynchronous(Procedures.list, lane="store")
+    count = asynchronous(Procedures.count, lane="store")
+    forget = asynchronous(Procedures.forget, lane="long")
+
+
+class AsyncScopedBank(Face[ScopedBank]):
+    """One bank."""
+
+    read = asynchronous(ScopedBank.read, lane="store")
+    write = asynchronous(ScopedBank.write, lane="store")
+    append = asynchronous(ScopedBank.append, lane="store")
+    list = asynchronous(ScopedBank.list, lane="store")
+    delete = asynchronous(ScopedBank.delete, lane="store")
+
+
+class AsyncBank(Face[MemoryBank]):
+    """Files of text: each person's own by topic, the household's and anyone's."""
+
+    files = asynchronous(MemoryBank.files, lane="store")
+
+    def of(self, user: str, topic: str = "default") -> AsyncScopedBank:
+        """Return the bank of a person in a topic, which is theirs alone; a name that no bank can have is refused in use."""
+        return AsyncScopedBank(self._worker, lambda: self._of().of(user, topic))
+
+    @property
+    def household(self) -> AsyncScopedBank:
+        """Return the bank whose files are for recognised speakers."""
+        return AsyncScopedBank(self._worker, lambda: self._of().household)
+
+    @property
+    def shared(self) -> AsyncScopedBank:
+        """Return the bank whose files are for anyone."""
+        return AsyncScopedBank(self._worker, lambda: self._of().shared)
 
 
 class AsyncMemory(Face[Memory]):
@@ -98,6 +154,20 @@ class AsyncMemory(Face[Memory]):
         """The conversations."""
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
         """NOTES.md."""
+        self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
+        """What was learnt of how things are done."""
+        self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
+        """Files of text: each person's own by topic, the household's and anyone's."""
+        users = AsyncUserMemory(self._worker, lambda: UserMemory.of(self._opened()))
+        self.messages: MessageStore = users
+        """What was said, by user and topic."""
+        self.facts: FactStore = users
+        self.goals: GoalStore = users
+        self.summaries: SummaryStore = users
+        self.users: UserStore = users
+        self.session_state: SessionStateStore = users
+        self.phases: PhaseStore = users
+        self.tool_events: ToolEventStore = users
 
     recall = asynchronous(Memory.recall)
     recall_sessions = asynchronous(Memory.recall_sessions)

@@ -21,7 +21,7 @@ from edgemem.store.episodes import episode_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_KINDS = ("fact", "preference", "episode", "turn")
+_KINDS = ("fact", "preference", "episode", "turn", "goal", "phase", "file")
 
 
 @click.command()

@@ -83,11 +83,8 @@ class EpisodeLoggerHook(SharedHook):
         }
         if conversation.is_kept_in(self._database):
             keep = abilities_of(self.store).max_episodes
-            conversation.also.append(
-                AddEpisode(
-                    "tool_call", record, outcome, agent=agent, keep=500 if keep is None else keep, **whose
-                )
-            )
+            whose |= {"keep": 500 if keep is None else keep, "session": conversation.prompt_log.session}
+            conversation.also.append(AddEpisode("tool_call", record, outcome, agent=agent, **whose))
         elif isinstance(self.store, TableMemoryStore):
             # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
             self._later.write(

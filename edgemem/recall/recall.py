@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgemem.clock import Clock
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
-from edgemem.recall.index.sources import KINDS
+from edgemem.recall.index.sources import KINDS, BankSections, written
 from edgemem.recall.query import parse_query
 from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
@@ -44,6 +44,7 @@ class Recall:
         embedder: for meaning; None: words only.
         reranker: for a second pass; None: there is none.
         notes: the file whose lines are recalled.
+        sections: of the files of the bank.
         settings: how much of everything.
     """
 
@@ -55,6 +56,7 @@ class Recall:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         notes: NotesFile | None = None,
+        sections: BankSections | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -62,10 +64,10 @@ class Recall:
         self._index = index
         self._embedder = embedder
         self._reranker = reranker
-        self._notes = notes
+        self._notes, self._sections = notes, sections
         self._clock = clock or truth.clock
         self._settings = settings or Settings()
-        self._unindexed = UnindexedDocs(truth, index, notes)
+        self._unindexed = UnindexedDocs(truth, index, written(notes, sections))
         self._tail_lock = threading.Lock()
         self.last = RecallStats()
         """How the newest recall of any thread went."""
@@ -80,6 +82,10 @@ class Recall:
             self._unindexed.refresh(self._index.state())
             docs = list(reversed(self._unindexed.docs.values()))
         return self._index.embed_new(docs, limit, stop=stop)
+
+    def holds(self, table: str) -> bool:
+        """Tell whether the newest recall of any thread saw a row in a table of the truth; asks nothing."""
+        return table in self._unindexed.filled
 
     def pending(self) -> dict[str, int]:
         """Return how many rows and docs wait for idle time."""
@@ -105,6 +111,7 @@ class Recall:
         known_at: float | None = None,
         repeated: bool = False,
         asked: bool = True,
+        refs: Collection[int] | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
@@ -131,6 +138,7 @@ class Recall:
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
             asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
                 less then.
+            refs: only these rows, by their ids, where `kinds` names one kind; None: all.
             repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
         """
@@ -159,6 +167,7 @@ class Recall:
             past=past or held is not None,
             known_at=None if when is None else when.known_tick,
             held=held,
+            refs=refs,
         )
         people = {**{name: name for name in names}, **(called or {})}
         if people:
@@ -173,6 +182,7 @@ class Recall:
                 fetch,
                 self._truth,
                 self._notes,
+                self._sections,
                 reader=reader,
                 now=now,
                 include_past=past,

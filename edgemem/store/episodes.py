@@ -1,9 +1,13 @@
-"""Episodes: what the robot did or lived through, and how it ended; the newest ones are kept."""
+"""Episodes: what the robot did or lived through, and how it ended; the newest ones are kept.
+
+One that a caller gave a name takes the place of another of this name.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,9 +15,11 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
 from edgemem.records import Episode
+from edgemem.scopes import name_key
 from edgemem.store.facts import storable_value
 from edgemem.store.rights import (
     LEVELS,
+    SPELLED,
     drop_unused,
     level_and_owner,
     level_of_episode,
@@ -22,9 +28,11 @@ from edgemem.store.rights import (
 )
 from edgemem.store.validation import (
     HEARD,
+    as_text,
     checked_count,
     checked_heard,
     checked_text,
+    checked_time,
     heard_columns,
     heard_of,
     lookup,
@@ -40,7 +48,34 @@ _MAX_DEPTH = 32
 _MAX_INT = 2**63
 _ID_DIGITS = 18
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_COLUMNS = f"kind, payload, outcome, agent, id, level, owner, {HEARD}"
+_COLUMNS = f"kind, payload, outcome, agent, id, level, owner, name, summary, details, session, turn, {HEARD}"
+_AT = "coalesce(event_time, id / 1e6)"
+_SEED_OUTCOMES = {"ok": "success", "failed": "failure"}
+"""What Cognitia calls the outcomes of EdgeVox."""
+# What is older than `keep` waits to be dropped with its tenth, and is gone already for everybody who asks.
+_OLDEST = "(select id from episodes order by id desc limit 1 offset :keep)"
+_OF_TAG = "id in (select episode from episode_tags where tag = :tag)"
+
+
+class Details(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What stands in one column: an episode is read as a whole."""
+
+    decisions: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+_details = msgspec.json.Decoder(Details).decode
+
+
+def details_column(details: Details) -> str | None:
+    """Return what stands in the column for details."""
+    return as_text(details) if details != Details() else None
+
+
+def read_details(column: str | None) -> Details:
+    """Return the details that stand in the column."""
+    return _details(column) if column else Details()
 
 
 def append_episode(
@@ -55,6 +90,13 @@ def append_episode(
     owner: str | None = None,
     keep: int = 500,
     episode_id: int | None = None,
+    name: str | None = None,
+    summary: str = "",
+    decisions: Collection[str] = (),
+    tools: Collection[str] = (),
+    tags: Collection[str] = (),
+    session: str | None = None,
+    turn: int | None = None,
 ) -> int:
     """Store an episode and return its id.
 
@@ -62,6 +104,10 @@ def append_episode(
         payload: anything JSON can hold; what it cannot is stored as text.
         keep: drop the oldest beyond this number, a tenth of them at a time; 0 keeps all.
         episode_id: its number; None: a new one.
+        name: the caller's id for it; the one that has it already is replaced.
+        summary: what happened, in words; it is found by these, and by its decisions, tags and tools.
+        session: in which conversation it happened.
+        turn: the number of the turn of it.
     """
     check_key(kind, what="the kind of an episode")
     text = checked_payload(payload).decode()
@@ -70,13 +116,80 @@ def append_episode(
     agent = checked_text(agent, "the agent of an episode")
     row_id = tx.tick() if episode_id is None else episode_id
     outcome = storable_value(outcome, what="the outcome of an episode")
-    tx.execute(
-        f"insert into episodes ({_COLUMNS}) values ({', '.join('?' * 13)})",  # noqa: S608 - our own constant
-        (kind, text, outcome, agent, row_id, number, who, *heard_columns(heard)),
+    details = Details(
+        checked_texts(decisions, "the decisions of an episode"),
+        checked_texts(tools, "the tools of an episode"),
+        checked_texts(tags, "the tags of an episode"),
     )
+    more = (
+        checked_name(name, what="the name of an episode"),
+        storable_value(summary, what="the summary of an episode") or None,
+        details_column(details),
+        checked_name(session, what="the session of an episode"),
+        turn,
+    )
+    if more[0] is not None:
+        _drop(tx, tx.execute("delete from episodes where name = ? returning id, owner, speaker", more[:1]))
+    tx.execute(
+        f"insert into episodes ({_COLUMNS}) values ({', '.join('?' * 18)})",  # noqa: S608 - our own constant
+        (kind, text, outcome, agent, row_id, number, who, *more, *heard_columns(heard)),
+    )
+    keep_tags(tx, row_id, details.tags)
     if keep > 0:
         _trim(tx, keep)
     return row_id
+
+
+def keep_tags(tx: Transaction, episode_id: int, tags: Collection[str]) -> None:
+    """Have an episode found by its tags."""
+    tx.executemany("insert or ignore into episode_tags values (?, ?)", [(tag, episode_id) for tag in tags])
+
+
+def find_episodes(
+    db: Tables,
+    *,
+    n: int = 20,
+    kind: str | None = None,
+    tag: str | None = None,
+    outcome: str | None = None,
+    person: str | None = None,
+    session: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    reader: Reader | None = None,
+    keep: int = 500,
+) -> list[Episode]:
+    """Return at most `n` episodes to which all that is given applies, by the time at which they happened, newest first.
+
+    Args:
+        outcome: as it was stored; `success` and `failure` are also EdgeVox's `ok` and `failed`.
+        person: who caused them, or whose they are.
+        since: seconds since the epoch; from then on.
+        until: and before then.
+    """
+    rule, bound = reading_rule(reader)
+    bound |= {"keep": keep, "n": checked_count(n, "the number of episodes")}
+    where = [f"+id > coalesce({_OLDEST if keep > 0 else 'null'}, 0)", rule]  # +: a tag's index comes first
+    for column, value in (("kind", kind), ("tag", tag), ("session", session), ("outcome", outcome)):
+        if value is not None:
+            where.append(_OF_TAG if column == "tag" else f"{column} = :{column}")
+            bound[column] = lookup(value, f"the {column} of an episode")
+    if outcome is not None:
+        bound["other"] = next((ours for ours, seed in _SEED_OUTCOMES.items() if seed == outcome), outcome)
+        where[-1] = "outcome in (:outcome, :other)"
+    if person is not None:
+        name = SPELLED.format(key=":person")
+        where.append(f"(owner = {name} or speaker = {name})")
+        bound["person"] = name_key(lookup(person, "a person"))
+    for name, sign, time in (("since", ">=", since), ("until", "<", until)):
+        if time is not None:
+            where.append(f"{_AT} {sign} :{name}")
+            bound[name] = checked_time(time, name)
+    rows = db.query(
+        f"select {_COLUMNS} from episodes where {' and '.join(where)} order by {_AT} desc, id desc limit :n",  # noqa: S608 - ours
+        bound,
+    )
+    return [episode_of(row) for row in rows]
 
 
 def recent_episodes(
@@ -88,8 +201,7 @@ def recent_episodes(
     if n == 0:
         return []
     rule, values = reading_rule(reader)
-    # What is older than `keep` waits to be dropped with its tenth, and is gone already for everybody who asks.
-    oldest = "(select id from episodes order by id desc limit 1 offset :keep)" if keep > 0 else "null"
+    oldest = _OLDEST if keep > 0 else "null"
     of_kind = "" if kind is None else "and kind = :kind"
     rows = db.query(
         f"select {_COLUMNS} from episodes"  # noqa: S608 - our own constants
@@ -97,6 +209,41 @@ def recent_episodes(
         {**values, "keep": keep, "kind": kind, "n": n},
     )
     return [episode_of(row) for row in reversed(rows)]
+
+
+def stored_text(kind: str, payload: str, outcome: str, summary: str | None, details: str | None) -> str:
+    """Return what stands in these columns as people read it."""
+    if not summary:
+        return episode_text(kind, msgspec.json.decode(payload), outcome)
+    more = read_details(details)
+    marks = ", ".join(dict.fromkeys((*more.tags, *more.tools)))
+    told = "; ".join((summary, *more.decisions))
+    return f"{told} [{marks}]" if marks else told
+
+
+def text_of_episode(episode: Episode) -> str:
+    """Return an episode as people read it."""
+    details = Details(episode.decisions, episode.tools, episode.tags)
+    return stored_text(
+        episode.kind, as_text(episode.payload), episode.outcome, episode.summary, as_text(details)
+    )
+
+
+def as_seed_fields(episode: Episode) -> dict[str, Any]:
+    """Return the fields of Cognitia's record of an episode; its timestamp in seconds since the epoch."""
+    heard, payload = episode.heard, episode.payload
+    called = (str(payload["name"]),) if episode.kind == "tool_call" and "name" in payload else ()
+    return {
+        "id": episode.name or episode.id,
+        "summary": episode.summary or episode_text(episode.kind, payload, episode.outcome),
+        "key_decisions": episode.decisions,
+        "tools_used": episode.tools or called,
+        "outcome": _SEED_OUTCOMES.get(episode.outcome, episode.outcome),
+        "session_id": episode.session,
+        "timestamp": episode.timestamp if heard is None or heard.event_time is None else heard.event_time,
+        "tags": episode.tags,
+        "metadata": payload,
+    }
 
 
 def episode_text(kind: str, payload: Any, outcome: str) -> str:
@@ -158,7 +305,8 @@ def read_payload(payload: Any) -> dict[str, Any]:
 
 def episode_of(row: tuple[Any, ...]) -> Episode:
     """Return the record of a row of episodes."""
-    kind, payload, outcome, agent, row_id, level, owner, *heard = row
+    kind, payload, outcome, agent, row_id, level, owner, name, summary, details, session, turn, *heard = row
+    more = read_details(details)
     return Episode(
         kind=kind,
         payload=read_payload(msgspec.json.decode(payload)),
@@ -169,7 +317,32 @@ def episode_of(row: tuple[Any, ...]) -> Episode:
         level=LEVELS[level],
         owner=owner,
         heard=heard_of(heard),
+        name=name or "",
+        summary=summary or "",
+        decisions=more.decisions,
+        tools=more.tools,
+        tags=more.tags,
+        session=session or "",
+        turn=turn,
     )
+
+
+def checked_name(name: str | None, *, what: str) -> str | None:
+    """Return a name that may be left out, None where it is; raise InvalidInputError if it is none of one line."""
+    if not name:
+        return None
+    check_key(name, what=what)
+    return name
+
+
+def checked_texts(texts: Collection[str], what: str) -> tuple[str, ...]:
+    """Return some short texts as a file can hold them; raise InvalidInputError if these are none."""
+    if isinstance(texts, (str, bytes)) or not isinstance(texts, Collection):
+        raise InvalidInputError(f"{what} must be a list of texts, not {type(texts).__name__}; pass ['…'].")
+    kept = tuple(checked_text(text, what) for text in texts)
+    if sum(len(text.encode()) for text in kept) > MAX_PAYLOAD_BYTES:
+        raise InvalidInputError(f"{what} may have {MAX_PAYLOAD_BYTES:,} bytes; shorten them.")
+    return kept
 
 
 def _trim(tx: Transaction, keep: int) -> None:
@@ -177,9 +350,17 @@ def _trim(tx: Transaction, keep: int) -> None:
     if tx.execute("select count(*) from episodes")[0][0] <= keep + keep // 10:
         return
     beyond = "select id from episodes order by id desc limit 1 offset ?"
-    old = tx.execute(f"delete from episodes where id <= ({beyond}) returning id, owner, speaker", (keep,))  # noqa: S608 - our own constant
-    tx.announce("episode", sorted(number for number, _, _ in old))
-    drop_unused(tx, (name for row in old for name in row[1:]))
+    _drop(
+        tx,
+        tx.execute(f"delete from episodes where id <= ({beyond}) returning id, owner, speaker", (keep,)),  # noqa: S608 - ours
+    )
+
+
+def _drop(tx: Transaction, rows: list[tuple[Any, ...]]) -> None:
+    """Tell the index of episodes that are gone, and erase names that stand nowhere else."""
+    if rows:
+        tx.announce("episode", sorted(number for number, _, _ in rows))
+        drop_unused(tx, (name for row in rows for name in row[1:]))
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

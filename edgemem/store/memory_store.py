@@ -67,7 +67,7 @@ class TableMemoryStore(Closing):
     def _checked_scope(self, scope: str) -> str:
         return not_mistyped(scope)
 
-    def _assert_fact(self, tx: Transaction, key: str, value: str | None, **options: Any) -> bool:
+    def _assert_fact(self, tx: Transaction, key: str, value: Any, **options: Any) -> bool:
         """Believe something from now on, or doubt it; tell whether that is news."""
         return facts.assert_fact(tx, key, value, doubtful_below=self.doubtful_below, **options)
 
@@ -91,6 +91,13 @@ class TableMemoryStore(Closing):
         db = self._records()
         return fact_queries.facts_as_of(db, db.now(), scope=scope, reader=reader)
 
+    def user_facts(
+        self, scope: str, *, topic: str | None = None, reader: Reader | None = None
+    ) -> dict[str, Any]:
+        """Return the values of a scope that hold now, as they were given; a topic's stand in place of those of none."""
+        db = self._records()
+        return fact_queries.user_facts(db, db.now(), scope=scope, topic=topic, reader=reader)
+
     def facts_as_of(
         self,
         t: float,
@@ -111,7 +118,10 @@ class TableMemoryStore(Closing):
         return fact_queries.fact_history(self._records(), key, scope=scope)
 
     def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
-        """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""
+        """Return what is not believed, and waits; oldest first.
+
+        It was heard badly and contradicts what was heard well, or somebody of less trust said it.
+        """
         return fact_queries.read_doubts(self._records(), scope=scope, reader=reader)
 
     def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
@@ -123,6 +133,40 @@ class TableMemoryStore(Closing):
     ) -> list[Episode]:
         """Return the newest `n` episodes, the oldest of them first."""
         return episodes.recent_episodes(self._records(), n, kind=kind, reader=reader, keep=self.max_episodes)
+
+    def episodes(
+        self,
+        *,
+        n: int = 20,
+        kind: str | None = None,
+        tag: str | None = None,
+        outcome: str | None = None,
+        person: str | None = None,
+        session: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        reader: Reader | None = None,
+    ) -> list[Episode]:
+        """Return at most `n` episodes to which all that is given applies, by when they happened, the newest first.
+
+        Args:
+            outcome: as it was stored; `success` and `failure` are also EdgeVox's `ok` and `failed`.
+            person: who caused them, or whose they are.
+            since: seconds since the epoch; from then on, and `until` before then.
+        """
+        return episodes.find_episodes(
+            self._records(),
+            n=n,
+            kind=kind,
+            tag=tag,
+            outcome=outcome,
+            person=person,
+            session=session,
+            since=since,
+            until=until,
+            reader=reader,
+            keep=self.max_episodes,
+        )
 
     def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
         """Return one episode by its id; None: there is none that the reader may read."""
@@ -154,7 +198,7 @@ class TableMemoryStore(Closing):
     def add_fact(
         self,
         key: str,
-        value: str,
+        value: Any,
         *,
         scope: str = "global",
         source: str = "",
@@ -163,14 +207,17 @@ class TableMemoryStore(Closing):
         heard: Heard | None = None,
         level: Level | None = None,
         owner: str | None = None,
+        trust: int | None = None,
+        topic: str | None = None,
     ) -> None:
         """Store a value that holds in `[valid_from, valid_to)`; what was believed of that time stays as history.
 
-        What was heard badly and contradicts what was heard well becomes a doubt instead (see `doubts`).
+        What was heard badly and contradicts what was heard well, or what somebody of more trust said, becomes a doubt
+        instead (see `doubts`).
 
         Args:
             key: a name such as `user.allergies`.
-            value: at most 16 KiB.
+            value: text of at most 16 KiB, or anything that JSON can hold in 4 kB, which prompts say in words.
             scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read
                 it. However a name is written, it is the same person's: case and accents as they are composed do not matter.
             source: where it comes from.
@@ -179,10 +226,12 @@ class TableMemoryStore(Closing):
             heard: how it came to the robot's ears.
             level: who may read it, if not what the scope says.
             owner: of a private fact.
+            trust: 0 to 3 (see `edgemem.Fact`); None: by who said it, the operator where `heard` does not tell.
+            topic: the conversation that it is about; its key bears it too.
         """
         if value is None:
             raise InvalidInputError(
-                f"The value of {key!r:.80} must be text, not None; to end a fact call retract_fact, to erase it forget_fact."
+                f"The value of {key!r:.80} must not be None; to end a fact call retract_fact, to erase it forget_fact."
             )
         scope = self._checked_scope(scope)
         self._write(
@@ -197,6 +246,8 @@ class TableMemoryStore(Closing):
                 heard=heard,
                 level=level,
                 owner=owner,
+                trust=trust,
+                topic=topic,
             )
         )
 
@@ -224,7 +275,9 @@ class TableMemoryStore(Closing):
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
-        texts = {lookup(key), *(fact.value for fact in self.fact_history(key, scope=scope))}
+        versions = self.fact_history(key, scope=scope)
+        texts = {lookup(key), *(fact.value for fact in versions)}
+        texts |= {text for fact in versions if fact.json for text in _telling_texts(fact.given)}
         existed = self._write(lambda tx: erase_fact(tx, key, scope=scope)) is not None
         if existed:
             self._erased(texts)
@@ -253,13 +306,27 @@ class TableMemoryStore(Closing):
         heard: Heard | None = None,
         level: Level | None = None,
         owner: str | None = None,
+        name: str | None = None,
+        summary: str = "",
+        decisions: Collection[str] = (),
+        tools: Collection[str] = (),
+        tags: Collection[str] = (),
+        session: str | None = None,
+        turn: int | None = None,
     ) -> None:
         """Store what the robot did or lived through, and how it ended.
 
         The household may read what a recognised speaker caused (`heard`), and anyone the rest, where no level says so.
+
+        Args:
+            heard: how what caused it was heard; its `event_time` is when it happened, also in the future.
+            name: an id of your own; the episode that has it already is replaced.
+            summary: what happened, in words; it is found by these, and by its decisions, tags and tools.
+            session: in which conversation it happened, and `turn` in which turn of it.
         """
         # As it is now, whatever the caller does with it.
         kept = msgspec.json.decode(episodes.checked_payload(payload))
+        more = [episodes.checked_texts(texts, "a list of an episode") for texts in (decisions, tools, tags)]
         self._write(
             lambda tx: episodes.append_episode(
                 tx,
@@ -272,6 +339,13 @@ class TableMemoryStore(Closing):
                 owner=owner,
                 keep=self.max_episodes,
                 episode_id=self._episode_id(tx),
+                name=name,
+                summary=summary,
+                decisions=more[0],
+                tools=more[1],
+                tags=more[2],
+                session=session,
+                turn=turn,
             )
         )
 
@@ -280,7 +354,8 @@ class TableMemoryStore(Closing):
         episode = self.get_episode(id)
         if episode is None or self._write(lambda tx: erase_episode(tx, id)) is None:
             return False
-        self._erased({text for text in _texts_in(episode.payload) if len(text) >= _TELLING})
+        texts = {episode.summary, *episode.decisions, *_texts_in(episode.payload)}
+        self._erased({text for text in texts if len(text) >= _TELLING})
         return True
 
 
@@ -344,6 +419,10 @@ class SQLiteMemoryStore(TableMemoryStore):
     def _erased(self, texts: Collection[str]) -> None:
         # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.
         erase_in_truth(self.database, alone=self._owned)
+
+
+def _telling_texts(value: Any) -> set[str]:
+    return {text for text in _texts_in(value) if len(text) >= _TELLING}
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -20,6 +20,8 @@ from edgemem.store.erase.copies import without_memory
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.erase.records import erase_blocks
 from edgemem.store.messages import to_json
+from edgemem.store.procedures import record_outcome
+from edgemem.store.tool_events import ToolRun, append_turn_tools
 from edgemem.store.turns import keep_output
 
 if TYPE_CHECKING:
@@ -162,10 +164,38 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
     level: Level | None = None
     owner: str | None = None
     keep: int = 500
+    session: str | None = None
+    """Of whose newest turn it is."""
 
     def __call__(self, tx: Transaction) -> None:
         """Write the episode."""
-        append_episode(tx, **msgspec.structs.asdict(self))
+        turn = turns.last_number(tx, self.session) if self.session else None
+        append_episode(tx, **msgspec.structs.asdict(self), turn=turn)
+
+
+class KeepTools(msgspec.Struct, frozen=True, tag="tools"):
+    """The calls of tools in a session's newest turn; the fields are those of `append_turn_tools`."""
+
+    session: str
+    runs: list[ToolRun]
+    """What else ran in the turn is added until it ends."""
+    agent: str = ""
+    keep: int = 500
+
+    def __call__(self, tx: Transaction) -> None:
+        """Write the events, and the episode of the turn."""
+        append_turn_tools(tx, self.session, self.runs, agent=self.agent, keep=self.keep)
+
+
+class CountOutcome(msgspec.Struct, frozen=True, tag="outcome"):
+    """How a procedure went that a turn followed."""
+
+    procedure: str
+    success: bool
+
+    def __call__(self, tx: Transaction) -> None:
+        """Count it; a procedure that was forgotten meanwhile is left alone."""
+        record_outcome(tx, self.procedure, success=self.success)
 
 
 class DropErased(msgspec.Struct, frozen=True, tag="erased"):
@@ -211,7 +241,17 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
         keep_output(tx, self.session, self.pointer, self.text, most_bytes=self.most_bytes)
 
 
-Companion = BeginEpoch | KeepHead | KeepState | AddEpisode | DropErased | EraseBlocks | KeepOutput
+Companion = (
+    BeginEpoch
+    | KeepHead
+    | KeepState
+    | AddEpisode
+    | KeepTools
+    | CountOutcome
+    | DropErased
+    | EraseBlocks
+    | KeepOutput
+)
 """What is written together with a turn, and can wait with it in a file."""
 
 

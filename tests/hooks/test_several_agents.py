@@ -220,7 +220,7 @@ def test_a_conversation_is_handed_over_and_back(memory: Memory) -> None:
     stored = memory.sessions.load("kitchen")
     assert stored is not None
     assert [m["content"] for m in stored.messages] == [m["content"] for m in cook.session.messages]
-    assert [episode.agent for episode in memory.store.recent_episodes()] == ["cook", "host"]
+    assert [episode.agent for episode in memory.store.recent_episodes(kind="tool_call")] == ["cook", "host"]
 
 
 def test_a_turn_that_was_given_up_within_a_tool_does_not_stop_the_storing(memory: Memory) -> None:

@@ -76,7 +76,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
     assert [turn.n for turn in turns_of(memory)] == [0, 1, 2, 3, 4]
     assert [turn.state for turn in turns_of(memory)] == [*["complete"] * 3, "interrupted", "complete"]
     assert turns_of(memory)[3].messages[-1].unheard == ": three"
-    assert len(memory.store.recent_episodes()) == 1
+    assert len(memory.store.recent_episodes(kind="tool_call")) == 1
     assert pending(memory) == []
     assert check_of(memory, "turns").state == "ok"
     assert check_of(memory, "hooks").detail == "no failure on record"
@@ -135,7 +135,7 @@ def test_what_waits_at_the_end_is_taken_in_at_the_next_opening(tmp_path: Path, c
         with edgemem.open(home, worker=False) as again:
             assert said(again) == ["zero", "one", "a timer"]
             assert turns_of(again)[2].state == "interrupted"
-            assert len(again.store.recent_episodes()) == 1
+            assert len(again.store.recent_episodes(kind="tool_call")) == 1
             assert pending(again) == []
     # As if the plug had been pulled between the commit and the end of the file.
     path.write_bytes(copy)

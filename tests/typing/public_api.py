@@ -100,5 +100,5 @@ def wrong(memory: edgemem.Memory) -> None:
     """Misspell what a checker must find: an ignore that is not needed is an error, too."""
     memory.recall("x", spaeker="alice")  # type: ignore[call-arg]
     memory.recall("x", kinds={"fax"})  # type: ignore[arg-type]
-    memory.store.add_fact("tea", 3)  # type: ignore[arg-type]
+    memory.store.add_fact(3, "tea")  # type: ignore[arg-type]
     memory.hooks(session_id=7)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.annotations import SAYS_I
-from edgemem.recall.index.sources import FACT, KINDS, NOTE, PREFERENCE
+from edgemem.recall.index.sources import BANK, FACT, KINDS, NOTE, PREFERENCE
 from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.search.table import NOBODY
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 
-_BY_TIME = (PREFERENCE, NOTE)
+_BY_TIME = (PREFERENCE, NOTE, BANK)
 """Kinds whose refs are no ticks: their time tells when they were learnt."""
 
 
@@ -46,6 +46,8 @@ class Filter(NamedTuple):
     """Only what was known by this tick; None: all that is known."""
     held: Sequence[int] | None = None
     """The only facts that count, by what was said; None: all that `past` lets through."""
+    refs: Collection[int] | None = None
+    """Only these rows, by their ids; None: all."""
 
 
 class QueryView:
@@ -100,6 +102,8 @@ class QueryView:
             may &= ~rows["past"][:n]
         if only.kinds is not None:
             may &= np.array([name in only.kinds for name in KINDS.values()])[kind]
+        if only.refs is not None:
+            may &= np.isin(rows["ref"][:n], np.array(list(only.refs), np.int64))
         code = None if only.session_id is None else self.table.session_code(only.session_id)
         if code is not None and only.turns:
             here = np.flatnonzero(rows["session"][:n] == code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sqlite3
 import tracemalloc
 from pathlib import Path
@@ -17,12 +18,14 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
-from edgemem.records import Epoch, Heard, Session, StoredMessage, Turn
+from edgemem.records import Epoch, Heard, Procedure, ProcedureStep, Session, StoredMessage, Turn
 from edgemem.store import epochs, facts, preferences, turns
 from edgemem.store.db.database import Database
 from edgemem.store.episodes import append_episode
 from edgemem.store.notes import NotesFile
+from edgemem.store.procedures import put_procedure, record_outcome
 from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.tool_events import append_tool_event
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import import_lines
 from edgemem.store.turns import keep_output, pointer_to, read_output
@@ -96,8 +99,9 @@ def live(home, seed, steps):
                 begin = rng.choice((None, START + rng.randrange(9)))
                 end = None if begin is None else rng.choice((None, begin + 1 + rng.random()))
                 scope = rng.choice(("global", "user:alice"))
-                value = rng.choice(("red", "green", text))
+                value = rng.choice(("red", "green", text, step, {"a": [text]}))
                 options = {"valid_from": begin, "valid_to": end, "heard": heard, "source": text[:9]}
+                options |= {"trust": rng.choice((None, 0)), "topic": rng.choice((None, None, "t"))}
                 home.write(
                     facts.assert_fact, rng.choice("ab"), value, scope=scope, doubtful_below=0.4, **options
                 )
@@ -112,6 +116,17 @@ def live(home, seed, steps):
                 )
             case 5:
                 home.write(append_episode, "tool_call", {"z": text, "a": [1.0, 2, None]}, "ok", heard=heard)
+                named = {
+                    "name": rng.choice("xyz"),
+                    "summary": text,
+                    "tags": ["t", text],
+                    "session": "kitchen",
+                }
+                home.write(append_episode, "episode", {}, "partial", heard=heard, **named)
+                steps = (ProcedureStep("lamp", {"room": text}),)
+                home.write(put_procedure, Procedure(rng.choice("pq"), text, "", "light", steps, heard=heard))
+                home.write(record_outcome, rng.choice("pq"), success=rng.random() < 0.5)
+                home.write(append_tool_event, "lamp", ok=False, latency_ms=1.5, input=text, heard=heard)
             case 6:
                 session = Session(
                     [{"role": "user", "content": text} for _ in range(rng.randrange(1, 4))], {"n": step}
@@ -202,8 +217,10 @@ def test_every_column_of_the_truth_is_carried(homes):
     left = {"fact_keys.id", "facts.key_id", "doubts.key_id", "turns.session_id", "messages.session_id"}
     left |= {"epochs.session_id", "turns.first_message", "turns.last_message", "messages.turn"}
     heard = {"speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time"}
-    derived = {"meta", "migrations", "index_queue", "sqlite_sequence", "erasings"}
+    derived = {"meta", "migrations", "index_queue", "sqlite_sequence", "erasings", "episode_tags"}
     left |= {"tool_outputs.session_id", "tool_outputs.bytes", "tool_outputs.id"}
+    left |= {"session_states.session_id", "session_summaries.session_id"}
+    left |= {f"bank_files.{name}" for name in ("id", "scope", "created", "updated")}  # `bank` and `modified`
     left |= {"epochs.head"}  # of the robot's own instructions, and noted anew by its next turn
     with sqlite3.connect(home.db.path) as db:
         tables = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
@@ -371,6 +388,22 @@ def test_a_persons_export_holds_no_secret_of_another(homes):
     assert "green" in "".join(lines)
     assert not any(word in "".join(lines) for word in ("ring", "book", "everybody", "tool_call"))
     assert json.loads(lines[-1])["withheld"] == 1
+
+
+def test_an_export_of_before_there_was_trust_is_trusted_by_who_said_it(homes):
+    """As a home of that time is: both know the same of what a speaker, a stranger and the operator said."""
+    first, second = homes(), homes()
+    for n, heard in enumerate((None, Heard("alice"), Heard(room="hall"))):
+        first.write(facts.assert_fact, f"k{n}", "x", heard=heard)
+    first.write(facts.assert_fact, "k3", "x", heard=Heard("Alice"), scope="user:alice")
+    lines = [
+        re.sub(r',"trust":\d|"format":4', lambda found: '"format":3' * ("f" in found[0]), line)
+        for line in first.export()
+    ]
+    assert not any("trust" in line for line in lines)
+    assert second.take(lines).refused == []
+    assert second.export() == first.export()
+    assert set(first.take(lines).added.values()) <= {0}
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,0 +1,149 @@
+"""ProcedureHook: proposes what worked before for what is asked now, and notes how it went."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgemem.context.size import TokenCache
+from edgemem.fence import CLOSE, OPEN, clean
+from edgemem.hooks.conversation import TURN, Conversation, SharedHook
+from edgemem.hooks.points import AFTER_TOOL, BEFORE_LLM, HookResult, short_text
+from edgemem.records import BlockLine, Procedure
+from edgemem.store.turn_steps import CountOutcome
+
+if TYPE_CHECKING:
+    from edgemem.context.budget import Budget
+    from edgemem.recall.procedures import Procedures
+    from edgemem.store.db.database import Database
+
+LEAST = 0.5
+"""How relevant a procedure must be, 0 to 1, to be proposed unasked: likelier to be wanted than not."""
+LINE_CHARS = 480
+"""A procedure that takes more characters is not proposed: half of it would mislead."""
+_VALUE_CHARS = 80
+_DEADLINE_S = 0.05
+"""What is asked was embedded for recall a moment ago, so this is only spent where that came late."""
+
+_SECTION = "procedure"
+
+
+class ProcedureHook(SharedHook):
+    """Propose at most one procedure a turn, in the newest user message, within what the memory block leaves of its budget.
+
+    It fits only if all its tools are offered. Its outcome is counted with the turn: a success if its steps ran in order and
+    each worked in the end, a failure if one of them failed, and nothing where the model did something else.
+    """
+
+    points = TURN | {BEFORE_LLM, AFTER_TOOL}
+    priority = 78
+
+    def __init__(
+        self,
+        procedures: Procedures,
+        database: Database,
+        *,
+        budget: Budget,
+        sizes: TokenCache,
+        speaker: str | None = None,
+        conversation: Conversation | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            database: keeps the procedures; outcomes are counted where it keeps the session too.
+            budget: says how many tokens the memory block may take.
+            sizes: counts them.
+            speaker: who speaks where the loop does not say it.
+        """
+        super().__init__(conversation, speaker)
+        self._procedures = procedures
+        self._database = database
+        self._budget = budget
+        self._sizes = sizes
+        self._proposed: Procedure | None = None
+        self._runs: list[tuple[str, bool]] = []
+        self._lock = threading.Lock()
+
+    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
+        """Propose before the first call of the model; after a tool, note how it went."""
+        if self._conversation not in (None, conversation):
+            return None  # of an agent within a tool, whose prompt is another
+        if not isinstance(payload, dict):
+            self._note(conversation, str(payload.name), ok=payload.error is None)
+            return None
+        if payload.get("hop", 0) != 0:
+            return None
+        self._proposed, self._runs = None, []
+        line = self._propose(conversation, payload.get("tools")) if self._procedures.exist() else None
+        if line is None:
+            return None
+        conversation.prompt_log.put(_SECTION, [line], tokens=self._sizes.of(f"{line.line}\n"))
+        return HookResult.replace({**payload, "messages": conversation.prompt_log.view()}, reason=_SECTION)
+
+    def _propose(self, conversation: Conversation, tools: Any) -> BlockLine | None:
+        """Choose a procedure; return the line that tells of it, unless that stands in the prompt already."""
+        prompt_log = conversation.prompt_log
+        offered = {str(tool.get("function", tool).get("name")) for tool in tools or ()}
+        if not offered or not prompt_log.utterance.strip():
+            return None
+        visible = prompt_log.committed().visible
+        for row, procedure in self._procedures.fitting(
+            prompt_log.utterance,
+            reader=prompt_log.reader,
+            tools=offered,
+            least=LEAST,
+            deadline_s=_DEADLINE_S,
+        ):
+            name = f"procedure:{row}"
+            text = told(procedure)
+            if not procedure.steps or len(text) > LINE_CHARS:
+                continue
+            line = BlockLine(name, f"- {text}", procedure.level or "household", procedure.owner)
+            if name in visible or self._has_room(prompt_log.sections, line):
+                self._proposed = procedure
+                return None if name in visible else line
+        return None
+
+    def _has_room(self, sections: Any, line: BlockLine) -> bool:
+        memory, count = sections.get("memory"), self._sizes.of
+        taken = memory.tokens if memory is not None and memory.lines else count(f"{OPEN}\n") + count(CLOSE)
+        return taken + count(f"{line.line}\n") <= self._budget.plan["memory"]
+
+    def _note(self, conversation: Conversation, tool: str, *, ok: bool) -> None:
+        proposed = self._proposed
+        if proposed is None or not conversation.is_kept_in(self._database):
+            return
+        with self._lock:  # some frameworks run several tools at once, each in a thread
+            self._runs.append((tool, ok))
+            success = went_well(proposed, self._runs)
+            conversation.also[:] = [step for step in conversation.also if not isinstance(step, CountOutcome)]
+            if success is not None:
+                conversation.also.append(CountOutcome(proposed.id, success))
+
+
+def went_well(procedure: Procedure, runs: Sequence[tuple[str, bool]]) -> bool | None:
+    """Tell from the tools that ran whether a procedure succeeded; None: it was not followed, or not to its end.
+
+    A step that failed and worked when it was tried again has worked.
+    """
+    left = [step.tool_name for step in procedure.steps]
+    tools, failed = set(left), False
+    for tool, ok in runs:
+        if left and tool == left[0] and ok:
+            del left[0]
+        failed = failed or (tool in tools and not ok)
+    return True if not left else False if failed else None
+
+
+def told(procedure: Procedure) -> str:
+    """Return what a model is told of a procedure, on one line."""
+    steps = []
+    for step in procedure.steps:
+        given = (f"{name}: {short_text(value, _VALUE_CHARS)}" for name, value in step.args_template.items())
+        steps.append(f"{step.tool_name}({', '.join(given)})")
+    uses = procedure.total_uses
+    worked = f"worked {procedure.success_count} of {uses} times" if uses else "not tried yet"
+    text = f"a way to {procedure.trigger or procedure.name}: {', then '.join(steps)} ({worked})"
+    return clean(text, max_chars=LINE_CHARS + 1)
