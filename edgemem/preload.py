@@ -8,9 +8,10 @@ to speak. Where neither comes first, the first question makes what it needs. Sho
 from __future__ import annotations
 
 import re
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -18,13 +19,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_making = threading.RLock()
+"""Held while something is made: two threads at once would do all the work twice, and end the process in msgspec (0.22), which
+shows a class to the other thread before it has read the types of its fields."""
+
 _missing: deque[Callable[[], object]] = deque()
 """What nobody has made ahead, in the order in which modules were imported."""
 
 
 def preloaded(make: Callable[[], T]) -> _lru_cache_wrapper[T]:
     """Decorate a function that makes something once for the whole process, and takes some milliseconds."""
-    cached = cache(make)
+    once = cache(make)
+
+    @wraps(make)
+    def make_alone() -> T:
+        with _making:
+            return once()
+
+    cached = cache(make_alone)
     preload_later(cached)
     return cached
 

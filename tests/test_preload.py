@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -29,6 +31,27 @@ def test_what_is_provided_is_made_once() -> None:
     assert table() is table()
     assert preload()
     assert made == [1]
+
+
+def test_threads_that_need_one_thing_at_once_make_it_once() -> None:
+    """The others wait for the first: what reads a file by its classes must not be done by two at once."""
+    made: list[int] = []
+    begun, together = threading.Event(), threading.Barrier(4)
+
+    @preloaded
+    def table() -> list[int]:
+        made.append(1)
+        begun.wait(0.05)
+        return made
+
+    def ask() -> list[int]:
+        together.wait(60)
+        return table()
+
+    with ThreadPoolExecutor(4) as threads:
+        tables = [asked.result() for asked in [threads.submit(ask) for _ in range(4)]]
+    assert made == [1]
+    assert all(table is made for table in tables)
 
 
 def test_it_stops_between_two_when_somebody_speaks() -> None:

@@ -328,6 +328,10 @@ class Settings:
         self.now = profile or Profile()
 
 
+# Read before threads are: while one reads a class's fields, msgspec 0.22 ends the process of another that needs them.
+msgspec.json.Decoder(Profile)
+
+
 def load_profile(path: Path | str | None) -> Profile:
     """Return the profile in a TOML file; the defaults where it says nothing, or where there is no path.
 

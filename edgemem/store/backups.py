@@ -235,10 +235,13 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     """Those that nobody has acknowledged yet, oldest first."""
 
 
+_mark = msgspec.json.Decoder(Mark).decode
+
+
 def read_mark(folder: Path) -> Mark | None:
     """Return the mark in a home's `db`; None if there is none."""
     try:
-        return msgspec.json.decode((folder / _MARK).read_bytes(), type=Mark)
+        return _mark((folder / _MARK).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError):

@@ -272,12 +272,15 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
             return to_json(self, what="A turn").encode()
 
 
+_line, _accept = msgspec.json.Decoder(Line).decode, msgspec.json.Decoder(Accept).decode
+
+
 def line_of(text: bytes) -> Line | None:
     """Return what a record says; an earlier version kept open turns without a line around them. None: it is damaged."""
     with suppress(msgspec.DecodeError):
-        return msgspec.json.decode(text, type=Line)
+        return _line(text)
     with suppress(msgspec.DecodeError):
-        accept = msgspec.json.decode(text, type=Accept)
+        accept = _accept(text)
         return Line(accept.tick or 0, accept)
     return None
 

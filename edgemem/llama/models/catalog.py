@@ -134,6 +134,9 @@ class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: list[ModelEntry]
 
 
+msgspec.json.Decoder(_Catalogue)  # read before threads are, as `Profile`
+
+
 def catalogue_path() -> Path:
     """Return the catalogue file: beside the package in a wheel, in `models/` of a checkout."""
     return (_checkout() or _PACKAGE / "_models") / "catalog.toml"
