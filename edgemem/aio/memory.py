@@ -72,6 +72,7 @@ class AsyncSessions(Face[SQLiteSessionStore]):
     load = asynchronous(SQLiteSessionStore.load, lane="store")
     delete = asynchronous(SQLiteSessionStore.delete, lane="store")
     erase = asynchronous(SQLiteSessionStore.erase, lane="store")
+    erase_said = asynchronous(SQLiteSessionStore.erase_said, lane="store")
     list_ids = asynchronous(SQLiteSessionStore.list_ids, lane="store")
 
 

@@ -133,17 +133,10 @@ class Provider(Face[T]):
 
 
 class SQLiteMemoryProvider(Provider[UserMemory], AsyncUserMemory):
-    """The eight stores over the file of a path."""
+    """The eight stores over one file."""
 
-    def __init__(self, db_path: str | Path) -> None:
+    def __init__(self, db_path: str | Path | None = None) -> None:
         super().__init__(db_path, lambda file: file.opened().users)
-
-
-class InMemoryMemoryProvider(Provider[UserMemory], AsyncUserMemory):
-    """The eight stores over a temporary file."""
-
-    def __init__(self) -> None:
-        super().__init__(None, lambda file: file.opened().users)
 
 
 class EpisodeFile:
@@ -194,9 +187,9 @@ def _episode(fields: dict[str, Any]) -> Episode:
 
 
 class SqliteEpisodicMemory(Provider[EpisodeFile]):
-    """Episodes in the file of a path; `None` as for `InMemoryEpisodicMemory`."""
+    """Episodes in one file."""
 
-    def __init__(self, db_path: str | Path | None) -> None:
+    def __init__(self, db_path: str | Path | None = None) -> None:
         super().__init__(db_path, EpisodeFile)
 
     store = asynchronous(EpisodeFile.store, lane="store")
@@ -206,17 +199,10 @@ class SqliteEpisodicMemory(Provider[EpisodeFile]):
     count = asynchronous(EpisodeFile.count, lane="store")
 
 
-class InMemoryEpisodicMemory(SqliteEpisodicMemory):
-    """Episodes in a temporary file."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-
-
 class SqliteProceduralMemory(Provider[Procedures]):
-    """Procedures in the file of a path; `None` as for `InMemoryProceduralMemory`."""
+    """Procedures in one file."""
 
-    def __init__(self, db_path: str | Path | None) -> None:
+    def __init__(self, db_path: str | Path | None = None) -> None:
         super().__init__(db_path, _procedures)
 
     store = asynchronous(Procedures.store, lane="store")
@@ -224,13 +210,6 @@ class SqliteProceduralMemory(Provider[Procedures]):
     record_outcome = asynchronous(Procedures.record_outcome, lane="store")
     get = asynchronous(Procedures.get, lane="store")
     count = asynchronous(Procedures.count, lane="store")
-
-
-class InMemoryProceduralMemory(SqliteProceduralMemory):
-    """Procedures in a temporary file."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
 
 
 def _procedures(file: FileMemory) -> Procedures:
@@ -285,6 +264,12 @@ class DatabaseMemoryBankProvider(BankProvider):
             return ScopedBank(lambda: table, scope, topic_id, lambda: config)
 
         super().__init__(None if isinstance(given, Database) else given, of)
+
+
+InMemoryMemoryProvider = SQLiteMemoryProvider
+InMemoryEpisodicMemory = SqliteEpisodicMemory
+InMemoryProceduralMemory = SqliteProceduralMemory
+"""Without a path, each has a temporary file."""
 
 
 def create_memory_bank_tools(provider: BankProvider) -> list[Tool]:
