@@ -40,11 +40,11 @@ def _bank(memory: Memory, user: str | None, scope: str | None, topic: str) -> Sc
 
 @click.group(cls=Guided, bare="list", single="show")
 def bank() -> None:
-    """List all files of the bank (`bank`), show one (`bank PATH --user NAME`), write or delete one.
+    """List all files of the bank (`bank`), show one (`bank show PATH --user NAME`), write or delete one.
 
     \b
     edgemem bank write plans/garden.md "Beans behind the shed." --user mara
-    edgemem bank plans/garden.md --user mara
+    edgemem bank show plans/garden.md --user mara
     """  # noqa: D301 - click reads the backspace as: do not wrap
 
 

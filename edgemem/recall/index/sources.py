@@ -333,18 +333,22 @@ class BankSections:
     """The files of the bank by the section, as docs: whoever may read a file may read its sections."""
 
     def __init__(self, bank: MemoryBank) -> None:
-        self.stamp = bank.stamp
-        """Returns what changes whenever a file does; empty where there is none."""
         self._bank = bank
+        self._stamp = ""
         self._read: tuple[str, dict[int, tuple[Doc, BankFile]]] = ("", {})
+
+    def stamp(self) -> str:
+        """Return what changes whenever a file does; empty where there is none."""
+        self._stamp = self._bank.stamp()
+        return self._stamp
 
     def docs(self) -> Mapping[int, Doc]:
         """Return them by the hashes of their texts and of who may read them."""
         return {ref: doc for ref, (doc, _) in self.placed().items()}
 
     def placed(self) -> Mapping[int, tuple[Doc, BankFile]]:
-        """Return them with the files that they stand in."""
-        stamp = self.stamp()
+        """Return them with the files that they stand in, as of the newest stamp: each recall takes one as it begins."""
+        stamp = self._stamp or self.stamp()
         if stamp != self._read[0]:
             self._read = stamp, dict(self._all()) if stamp else {}
         return self._read[1]

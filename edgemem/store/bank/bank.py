@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Settings
     from edgemem.scopes import Level
-    from edgemem.store.bank.rules import BankStore, Held
+    from edgemem.store.bank.rules import Held
     from edgemem.store.db.database import Database
+
+    BankStore = BankFolder | BankTable
 
 _DAY = 86400.0
 
@@ -163,13 +165,12 @@ class MemoryBank:
     def memory_files(self, user: str | None, topic: str) -> list[tuple[Level, str | None, str]]:
         """Return what MEMORY.md holds of a person in a topic, of the household and of anyone, with who may read it."""
         found: list[tuple[Level, str | None, str]] = []
-        with suppress(EdgememError):  # a name that no bank can have, or a file that is none
-            if user:
-                found.append(("private", user, self.of(user, topic or "default").read(MEMORY_FILE) or ""))
-        with suppress(EdgememError):
-            found.append(("household", None, self.household.read(MEMORY_FILE) or ""))
-        with suppress(EdgememError):
-            found.append(("shared", None, self.shared.read(MEMORY_FILE) or ""))
+        levels: tuple[Level, ...] = ("private", "household", "shared") if user else ("household", "shared")
+        for level in levels:
+            with suppress(EdgememError):  # a name that no bank can have, or a file that is none
+                owner = user if level == "private" else None
+                bank = self.at(level, "") if owner is None else self.of(owner, topic or "default")
+                found.append((level, owner, bank.read(MEMORY_FILE) or ""))
         return found
 
     def prompt(self) -> str:
@@ -197,12 +198,15 @@ class MemoryBank:
     def texts(self) -> Iterator[tuple[BankFile, str | None, str]]:
         """Yield all files, whose they are and their texts; people as rows spell them, and by their keys where none does."""
         owners: dict[str | None, str | None] = {None: None}
-        for file, text in self.store().texts():
+        store = self.store()
+        for file in store.listed():
             person = person_of(file.scope)
             if person is not None and person not in owners:
                 key = name_key(person)
                 owners[person] = spellings(self._database, [key])[key]
-            yield file, owners[person], text
+            with suppress(MemoryBankViolation):  # by hand, there may stand anything
+                if held := store.read(file.scope, file.topic, file.path):
+                    yield file, owners[person], held.text
 
     def retain(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Delete what is older than the profile keeps files; return whether there was any."""
@@ -214,7 +218,8 @@ class MemoryBank:
                 def make(held: Held | None, _others: Sequence[BankFile]) -> str | None:
                     return held.text if held is not None and held.modified >= oldest else None
 
-                deleted |= self.store().change(file.scope, file.topic, file.path, make)
+                with suppress(MemoryBankViolation):
+                    deleted |= self.store().change(file.scope, file.topic, file.path, make)
         return deleted
 
     def faults(self) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgemem.errors import MemoryBankViolation
+from edgemem.fence import storable
 from edgemem.scopes import name_key, scope_of
 from edgemem.store.bank.rules import (
     HOUSEHOLD,
@@ -80,28 +81,20 @@ class BankFolder:
     def listed(self, scope: str | None = None, topic: str | None = None) -> list[BankFile]:
         """Return the files of one bank, or of all, in order."""
         within = [] if scope is None else folders_of(scope, topic or "")
-        files = []
-        for names, status in self._walk(within):
-            where, of_topic, path = (
-                _place_of(names) if scope is None else (scope, topic or "", "/".join(names))
+        return sorted(
+            BankFile(
+                *(_place_of(names) if scope is None else (scope, topic or "", "/".join(names))),
+                status.st_size,
+                status.st_mtime,
             )
-            files.append(BankFile(where, of_topic, path, status.st_size, status.st_mtime))
-        return sorted(files)
+            for names, status in self._walk(within)
+        )
 
     def read(self, scope: str, topic: str, path: str) -> Held | None:
         """Return what a file holds; bytes that are not UTF-8 are read as well as they can be."""
         *folders, name = split_path(path)
         with _within(path, self.root), self._opened(folders_of(scope, topic), folders) as folder:
-            return None if folder is None else _read(folder, name, errors="replace")
-
-    def texts(self) -> Iterator[tuple[BankFile, str]]:
-        """Yield all files with their texts; one that is gone meanwhile, or cannot be read, is left out."""
-        for names, status in self._walk([]):
-            held = None
-            with suppress(OSError), self._opened(names[:-1], exact=True) as folder:
-                held = None if folder is None else _read(folder, names[-1], errors="replace")
-            if held is not None:
-                yield BankFile(*_place_of(names), status.st_size, held.modified), held.text
+            return None if folder is None else _read(folder, name)
 
     def change(self, scope: str, topic: str, path: str, make: Make, at: float | None = None) -> bool:
         """Replace a file by what `make` returns, or delete it for None, as one step; return whether anything was done."""
@@ -110,29 +103,30 @@ class BankFolder:
             with self._opened(bank, folders) as folder:
                 if folder is not None:
                     _drop_empty(folder, name)
-                held = None if folder is None else _read(folder, name, errors="strict")
-            key = path_key(path)
-            others = [file for file in self.listed(scope, topic) if path_key(file.path) != key]
-            text = make(held, others)
-            if text is None:
-                with self._opened(bank, folders) as folder:
-                    if folder is None or held is None:
-                        return False
+                held = None if folder is None else _read(folder, name)
+                key = path_key(path)
+                others = [file for file in self.listed(scope, topic) if path_key(file.path) != key]
+                text = make(held, others)
+                if (held is None and text is None) or (held is not None and text is held.text):
+                    return False
+                if text is None and folder is not None:
                     os.unlink(_entry(folder, name, str), dir_fd=folder)
                     os.fsync(folder)
-                while folders:
-                    left = folders.pop()
-                    with self._opened(bank, folders) as folder:
-                        if folder is not None:
-                            _drop_empty(folder, left)
+            while text is None and folders:
+                left = folders.pop()
+                with self._opened(bank, folders) as folder:
+                    if folder is not None:
+                        _drop_empty(folder, left)
+            if text is None:
                 return True
-            if held is not None and text is held.text:
-                return False
-            new = held is None and not others
+            if held is not None and not held.sound:
+                raise MemoryBankViolation(
+                    f"{path!r:.100} holds bytes that are no UTF-8; mend it, or delete it.", path=path
+                )
             with self._opened(bank, folders, make=True) as folder:
                 if folder is not None:
                     _replace(folder, name, text, self._clock.now() if at is None else at)
-            for made in self._default_folders if new else ():
+            for made in () if held is not None or others else self._default_folders:
                 with suppress(OSError), self._opened(bank, [made], make=True):
                     pass
             return True
@@ -153,14 +147,14 @@ class BankFolder:
         with suppress(OSError):
             key = name_key(name)
             found = (entry for entry in self.root.iterdir() if name_key(decoded(entry.name)) == key)
-            return [] if key in (HOUSEHOLD, SHARED) else sorted(found)
+            return [] if key in (HOUSEHOLD, SHARED) or self.root.is_symlink() else sorted(found)
         return []
 
     def erase_person(self, name: str) -> None:
         """Remove all that stands in the folders of a person; raise StoreError where it cannot be."""
-        if self.folders_of_person(name):
+        if folders := self.folders_of_person(name):
             with _within(name, self.root), self._locked():
-                for folder in self.folders_of_person(name):
+                for folder in folders:
                     if folder.is_dir() and not folder.is_symlink():
                         shutil.rmtree(folder)
                     else:
@@ -174,7 +168,7 @@ class BankFolder:
 
     @contextmanager
     def _opened(
-        self, bank: Sequence[str], folders: Sequence[str] = (), *, make: bool = False, exact: bool = False
+        self, bank: Sequence[str], folders: Sequence[str] = (), *, make: bool = False
     ) -> Iterator[int | None]:
         """Open a folder of a bank, one step after the other; None where it is not there.
 
@@ -182,21 +176,18 @@ class BankFolder:
             bank: the folders of the bank itself: that of a person in whatever spelling, that of a topic exactly.
             folders: those within it, in whatever spelling.
             make: make those that are missing.
-            exact: take all names as they are.
         """
         with ExitStack() as stack:
-            try:
-                folder: int | None = os.open(self.root, _FOLDER)
-            except FileNotFoundError:
-                folder = None
+            folder: int | None = None
+            with suppress(FileNotFoundError):
+                folder = os.open(self.root, _FOLDER)
+                stack.callback(os.close, folder)
             for n, name in enumerate([*bank, *folders]):
                 if folder is None:
                     break
-                stack.callback(os.close, folder)
-                if not exact and (n == 0 or n >= len(bank)):
+                if n == 0 or n >= len(bank):
                     name = _entry(folder, name, decoded if n == 0 else str)  # noqa: PLW2901
                 folder = _enter(folder, name, make=make)
-            else:
                 if folder is not None:
                     stack.callback(os.close, folder)
             yield folder
@@ -214,7 +205,7 @@ def _files_in(
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:
-        if entry.name.startswith("."):
+        if entry.name.startswith(".") or entry.name != storable(entry.name):  # ours, or no text at all
             continue
         path = (*names, entry.name)
         with suppress(OSError):
@@ -257,7 +248,7 @@ def _enter(folder: int, name: str, *, make: bool) -> int | None:
     return os.open(name, _FOLDER, dir_fd=folder)
 
 
-def _read(folder: int, name: str, *, errors: str) -> Held | None:
+def _read(folder: int, name: str) -> Held | None:
     try:
         opened = os.open(_entry(folder, name, str), _READ, dir_fd=folder)
     except FileNotFoundError:
@@ -267,12 +258,8 @@ def _read(folder: int, name: str, *, errors: str) -> Held | None:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         data = file.read()
-    try:
-        return Held(data.decode("utf-8", errors), status.st_mtime)
-    except UnicodeDecodeError as error:
-        raise MemoryBankViolation(
-            f"{name} holds bytes that are no UTF-8; mend it, or delete it by hand.", path=name
-        ) from error
+    text = storable(data.decode("utf-8", "replace"))
+    return Held(text, status.st_mtime, text.encode() == data)
 
 
 def _replace(folder: int, name: str, text: str, at: float) -> None:

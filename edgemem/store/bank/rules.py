@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -15,11 +15,13 @@ from edgemem.fence import check_key
 from edgemem.scopes import name_key, person_of, scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from edgemem.config import BankSettings
 
     Make = Callable[["Held | None", Sequence["BankFile"]], "str | None"]
+    """Gets what a file holds and the other files of its bank, and returns what it shall hold; None: nothing, and the very text
+    that it was given leaves it as it is."""
 
 HOUSEHOLD, SHARED = "household", "shared"
 MEMORY_FILE = "MEMORY.md"
@@ -180,33 +182,5 @@ class Held(NamedTuple):
 
     text: str
     modified: float
-
-
-class BankStore(Protocol):
-    """Where files of all banks are; what the bank asks of a folder, and of the database."""
-
-    def state(self) -> tuple[str, list[str]]:
-        """Return what changes whenever a file does, empty where there is none, and names of people as written there."""
-        ...
-
-    def listed(self, scope: str | None = None, topic: str | None = None) -> list[BankFile]:
-        """Return the files of one bank, or of all, in order."""
-        ...
-
-    def read(self, scope: str, topic: str, path: str) -> Held | None:
-        """Return what a file holds; None: there is none."""
-        ...
-
-    def texts(self) -> Iterator[tuple[BankFile, str]]:
-        """Yield all files with their texts."""
-        ...
-
-    def change(self, scope: str, topic: str, path: str, make: Make, at: float | None = None) -> bool:
-        """Replace a file by what `make` returns, or delete it for None, as one step; return whether anything was done.
-
-        Args:
-            make: gets what the file holds and the other files of its bank; what it raises leaves all as it was, and so does the
-                very text that it was given.
-            at: when that is, seconds since the epoch; None: now.
-        """
-        ...
+    sound: bool = True
+    """Whether that is all of it: bytes that are not UTF-8 are read as well as they can be."""

@@ -11,7 +11,7 @@ from edgemem.store.erase.erasings import note_forgotten
 from edgemem.store.rights import drop_unused, scope_in_sql, spell_scope, written_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from edgemem.store.bank.rules import Make
     from edgemem.store.db.database import Database
@@ -55,13 +55,6 @@ class BankTable:
         number = next((number for number, of in rows if path_key(of) == key), None)
         rows = self._database.query("select content, updated from bank_files where id = ?", (number,))
         return Held(*rows[0]) if rows else None
-
-    def texts(self) -> Iterator[tuple[BankFile, str]]:
-        """Yield all files with their texts."""
-        for row in self._database.query(
-            f"select scope, topic, path, {_SIZE}, updated, content from bank_files order by scope, topic, path"  # noqa: S608
-        ):
-            yield BankFile(*row[:5]), row[5]
 
     def change(self, scope: str, topic: str, path: str, make: Make, at: float | None = None) -> bool:
         """Replace a file by what `make` returns, or delete it for None, as one step; return whether anything was done."""
