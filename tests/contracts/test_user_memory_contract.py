@@ -189,6 +189,8 @@ async def test_what_cannot_be_kept_is_refused(memory):
         memory.save_session_state("ann", "t", nan, []),
         memory.save_phase_state("ann", "x" * 20_000),
         memory.save_tool_event("ann", ToolEvent("t", "web", {"q": nan})),
+        memory.save_goal("ann", {"goal_id": "t"}),
+        memory.save_tool_event("ann", "web"),
         memory.ensure_user("\n"),
         memory.get_messages("ann", "t", "ten"),
     )
