@@ -233,7 +233,7 @@ class AsyncUserMemory(Face[UserMemory]):
     save_message = asynchronous(UserMemory.save_message, lane="store")
     get_messages = asynchronous(UserMemory.get_messages, lane="store")
     count_messages = asynchronous(UserMemory.count_messages, lane="store")
-    delete_messages_before = asynchronous(UserMemory.delete_messages_before, lane="store")
+    delete_messages_before = asynchronous(UserMemory.delete_messages_before, lane="long")
     upsert_fact = asynchronous(UserMemory.upsert_fact, lane="store")
     get_facts = asynchronous(UserMemory.get_facts, lane="store")
     save_goal = asynchronous(UserMemory.save_goal, lane="store")

@@ -84,7 +84,14 @@ def test_a_forgotten_person_leaves_nothing(home, person):
     fill(home)
     fill(home, "Bob")
     erased = home.forget(person=person).erased
-    assert erased == {"goals": 1, "phases": 1, "users": 1, "states": 1, "summaries": 1, "turns": 2}
+    assert erased == {
+        "goals": 1,
+        "phases": 1,
+        "users": 1,
+        "session states": 1,
+        "session summaries": 1,
+        "turns": 2,
+    }
     assert kept(home) == NOTHING
     assert kept(home, "Bob")[2] == ("saving", "slowly")
     assert all(b"lice" not in path.read_bytes() for path in home.home.rglob("*.db*"))

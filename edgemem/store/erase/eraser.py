@@ -218,7 +218,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
     erased: dict[str, int]
     """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `tool events`, `procedures`, `constants of procedures`
-    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `states` and `summaries` of sessions, `log lines`."""
+    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `session states`, `session summaries`, `log lines`."""
     pending: dict[str, str] = {}
     """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
     mentions: Mentions = Mentions()

@@ -152,7 +152,7 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     # A session's id is a tick: all of its messages have larger ones.
     messages = _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id})
     kept = erase_kept(tx, "session_id = :id", {"id": session_id})
-    erase_blocks(tx, [*messages, *lived, *kept["summaries"]])
+    erase_blocks(tx, [*messages, *lived, *kept["session summaries"]])
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
@@ -197,7 +197,7 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files
     messages, turns = _erase_turns(tx, bound)
     if turns:
         counts["turns"] = turns
-    shown = ("facts", "preferences", "episodes", "goals", "summaries")
+    shown = ("facts", "preferences", "episodes", "goals", "session summaries")
     erase_blocks(tx, {*messages, *learnt, *(key for kind in shown for key in erased[kind])})
     if counts:
         note_forgotten(tx)
