@@ -258,10 +258,10 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
     return messages, len(turns)
 
 
-def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
-    """Erase what a person said in a session and what was answered, but for the newest messages; return how many went.
+def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tuple[int, int]:
+    """Erase what a person said in a session and what was answered, but for the newest messages.
 
-    Its epochs with their summaries go with it, what was dropped there, and the loop's state, as with a person.
+    Returns how many messages went, and the number of the first turn behind them. Its epochs with their summaries go with it, what was dropped there, and the loop's state, as with a person.
 
     Args:
         keep: how many of the newest messages stay.
@@ -269,7 +269,7 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
     bound = topic(session, person)
     rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
     if not rows:
-        return 0
+        return 0, 0
     note_forgotten(tx)
     session_id, turns = rows[0][1], sorted({(session_id, n) for _, session_id, n in rows})
     gone = [("turn", number) for number, _, _ in rows]
@@ -291,7 +291,7 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
     tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
     drop_session(tx, session_id)
     drop_unused(tx, spellings(tx, [person]).values())
-    return len(rows)
+    return len(rows), turns[-1][1] + 1
 
 
 def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
