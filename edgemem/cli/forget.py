@@ -109,7 +109,7 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
     if as_json:
         print_json({"speaker": name, **msgspec.to_builtins(forgotten)})
     else:
-        counts = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
+        counts = ", ".join(count(number, _singular(kind)) for kind, number in erased.items())
         click.echo(f"Erased what {plain(name)} said or owned: {counts or 'nothing was there'}.")
         mentions = forgotten.mentions
         if mentions.count:
@@ -124,6 +124,10 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
         for file in forgotten.files:
             click.echo(f"  a damaged file that may hold anything: {file}")
     tell_pending(forgotten)
+
+
+def _singular(kind: str) -> str:
+    return f"{kind[:-3]}y" if kind.endswith("ies") else kind.removesuffix("s")
 
 
 def _held(lines: Iterable[str]) -> Counter[str]:

@@ -218,6 +218,7 @@ class OpenHome:
                 Place("backups", lambda _forgotten, stop: self.backups.erase(stop)),
             ),
             on_forgotten=self._forget,
+            on_deleted=self._leave_out,
             wake=lambda: self.upkeep.wake(),  # noqa: PLW0108 - the worker is made after this
             wait_s=store.busy_timeout_s,
         )
@@ -308,6 +309,11 @@ class OpenHome:
         """Have no session say or write what was erased; their prompts keep it until their epochs end (law 2)."""
         for hook in self.in_use.compactions():
             hook.forget(erased)
+
+    def _leave_out(self, session: str, first_turn: int) -> None:
+        """Have the prompt of a session go on with a turn, without those before it."""
+        for hook in self.in_use.compactions():
+            hook.leave_out(session, first_turn)
 
     def _close_states(self) -> None:
         """Write what is to be kept of the models that are open."""

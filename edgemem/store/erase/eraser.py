@@ -218,7 +218,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
     erased: dict[str, int]
     """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `tool events`, `procedures`, `constants of procedures`
-    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `states` and `summaries` of sessions, `log lines`."""
+    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `session states`, `session summaries`, `log lines`."""
     pending: dict[str, str] = {}
     """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
     mentions: Mentions = Mentions()
@@ -237,6 +237,7 @@ class Eraser:
         sessions: the conversations; turns that wait to be written are written before something is forgotten.
         places: where copies of the truth stand; itself comes before them.
         on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
+        on_deleted: told with which turn of a session its prompt goes on, where messages before that were deleted.
         wake: has idle time go on with what is pending.
         wait_s: how long a forgetting waits for the bytes to be gone.
     """
@@ -247,6 +248,7 @@ class Eraser:
         places: Sequence[Place],
         *,
         on_forgotten: Callable[[Erased], None],
+        on_deleted: Callable[[str, int], None] = lambda _session, _turn: None,
         wake: Callable[[], None],
         wait_s: float,
     ) -> None:
@@ -261,7 +263,7 @@ class Eraser:
             ),
             *places,
         )
-        self._on_forgotten = on_forgotten
+        self._on_forgotten, self._on_deleted = on_forgotten, on_deleted
         self._wake = wake
         self._wait_s = wait_s
         self._clean = 0
@@ -312,7 +314,9 @@ class Eraser:
     def said(self, session_id: str, person: str, *, keep: int) -> int:
         """Erase what a person said in a conversation, but for the newest messages; return how many went."""
         self._sessions.journal.settle()
-        count = self._sessions.erase_said(session_id, person, keep=keep)
+        count, first_turn = self._sessions.erase_said(session_id, person, keep=keep)
+        if count:
+            self._on_deleted(session_id, first_turn)
         self._forgotten({"messages": count}, at_once=count > 0)
         return count
 

@@ -152,7 +152,7 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     # A session's id is a tick: all of its messages have larger ones.
     messages = _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id})
     kept = erase_kept(tx, "session_id = :id", {"id": session_id})
-    erase_blocks(tx, [*messages, *lived, *kept["summaries"]])
+    erase_blocks(tx, [*messages, *lived, *kept["session summaries"]])
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
@@ -197,7 +197,7 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files
     messages, turns = _erase_turns(tx, bound)
     if turns:
         counts["turns"] = turns
-    shown = ("facts", "preferences", "episodes", "goals", "summaries")
+    shown = ("facts", "preferences", "episodes", "goals", "session summaries")
     erase_blocks(tx, {*messages, *learnt, *(key for kind in shown for key in erased[kind])})
     if counts:
         note_forgotten(tx)
@@ -258,10 +258,10 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
     return messages, len(turns)
 
 
-def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
-    """Erase what a person said in a session and what was answered, but for the newest messages; return how many went.
+def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tuple[int, int]:
+    """Erase what a person said in a session and what was answered, but for the newest messages.
 
-    Its epochs with their summaries go with it, what was dropped there, and the loop's state, as with a person.
+    Returns how many messages went, and the number of the first turn behind them. Its epochs with their summaries go with it, what was dropped there, and the loop's state, as with a person.
 
     Args:
         keep: how many of the newest messages stay.
@@ -269,7 +269,7 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
     bound = topic(session, person)
     rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
     if not rows:
-        return 0
+        return 0, 0
     note_forgotten(tx)
     session_id, turns = rows[0][1], sorted({(session_id, n) for _, session_id, n in rows})
     gone = [("turn", number) for number, _, _ in rows]
@@ -291,7 +291,7 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
     tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
     drop_session(tx, session_id)
     drop_unused(tx, spellings(tx, [person]).values())
-    return len(rows)
+    return len(rows), turns[-1][1] + 1
 
 
 def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
