@@ -169,10 +169,8 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return why this is a doubt although it was heard well, such as `an unknown voice said so`; None for any other fact."""
         if not self.doubtful or self.perhaps_misheard:
             return None
-        who = (self.heard.speaker if self.heard is not None else None) or "an unknown voice"
-        if who == "an unknown voice" and self.heard is None and self.source not in ("", "llm"):
-            who = self.source
-        return f"{who} said so"
+        who = self.source if self.heard is None else self.heard.speaker
+        return f"{'an unknown voice' if who in (None, '', 'llm') else who} said so"
 
     @property
     def given(self) -> Any:

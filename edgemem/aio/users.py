@@ -20,7 +20,7 @@ from edgemem.records import Heard
 from edgemem.scopes import scope_of
 from edgemem.store import goals, messages, topics
 from edgemem.store.tool_events import append_tool_event
-from edgemem.store.validation import NULL, checked_count
+from edgemem.store.validation import NULL, checked_count, checked_text
 
 if TYPE_CHECKING:
     from edgemem.memory.memory import Memory
@@ -74,7 +74,8 @@ class UserMemory:
         values = (name, tool_calls, metadata, content_blocks)
         extra = {field: value for field, value in zip(_FIELDS, values, strict=True) if value is not None}
         _as_json(extra, "A message")
-        message = messages.stored_message({"role": role, "content": content, **extra})
+        said = {"role": role, "content": checked_text(content, "the content of a message"), **extra}
+        message = messages.stored_message(said)
         self._database.write(
             partial(
                 topics.append_message, session=topic_id, person=user_id, message=message, level=self._level()

@@ -22,6 +22,7 @@ COMMANDS = {
     "recall": "Find what is remembered about something.",
     "facts": "List facts, draw the history of one, add or forget one.",
     "notes": "Print NOTES.md, a section of it, or add to it.",
+    "goals": "List what people are after.",
     "bank": "List files of the bank, show, write or delete one.",
     "sessions": "List conversations, or show one.",
     "inspect": "Show the next prompt part by part, or a tool's result in full.",

@@ -288,7 +288,8 @@ def read_doubts(
         where.append(f"k.scope = {at}")
         values |= value
     if ids:
-        where.append(f"d.id in ({', '.join(map(str, ids))})")
+        values |= {f"id{n}": number for n, number in enumerate(ids)}
+        where.append(f"d.id in (:{', :'.join(f'id{n}' for n in range(len(ids)))})")
     rows = db.query(
         f"select {_DOUBT_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
         f" where {' and '.join(where)} order by d.id",

@@ -402,10 +402,8 @@ def _cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
     before = next((old.origin for old in touched if old.valid_from <= begin and old.value is not None), None)
     if not touched:
         # Nothing was known of this key: say so for all other times, so that a search finds that at once.
-        nothing = statement._replace(
-            value=None, json=None, source="", trust=TRUSTED, heard=heard_columns(None)
-        )
-        nothing = nothing._replace(badly=None)
+        nothing = statement._replace(value=None, json=None, source="", trust=TRUSTED)
+        nothing = nothing._replace(heard=heard_columns(None), badly=None)
         touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
     first, last = touched[0], touched[-1]
     left = []

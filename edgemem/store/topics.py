@@ -48,10 +48,6 @@ def append_message(
     Args:
         level: who may read a turn that begins with it.
     """
-    if not isinstance(message.content, str):
-        raise InvalidInputError(
-            f"The content of a message must be text, not {type(message.content).__name__}."
-        )
     name = spell_person(tx, person)
     session_id = ensure_session(tx, session)
     newest = tx.execute(

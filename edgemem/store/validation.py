@@ -163,7 +163,8 @@ def checked_json(value: Any, what: str) -> tuple[str, str]:
             raise ValueError("keys must be text, and sequences lists")
         words = words_of(given)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{what} must be text or JSON, not {value!r:.80} ({error}).") from error
+        kind = type(value).__name__
+        raise InvalidInputError(f"{what} must be text or JSON, and this {kind} is not: {error}.") from error
     text = storable(text)
     if len(text.encode()) > MAX_JSON_BYTES:
         raise InvalidInputError(
@@ -180,10 +181,10 @@ def words_of(value: Any, depth: int = 0) -> str:
         return str(value)
     if not value or depth >= _DEEPEST:
         return "…" if value else "none"
-    parts = value.items() if isinstance(value, dict) else (("", item) for item in value)
-    words = ", ".join(
-        (f"{key}: " if isinstance(value, dict) else "") + words_of(part, depth + 1) for key, part in parts
-    )
+    parts = [("", item) for item in value]
+    if isinstance(value, dict):
+        parts = [(f"{key}: ", item) for key, item in value.items()]
+    words = ", ".join(name + words_of(item, depth + 1) for name, item in parts)
     return f"({words})" if depth else words
 
 

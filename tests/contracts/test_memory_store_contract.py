@@ -19,6 +19,7 @@ from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Heard, Held, Reader
 from edgemem.store import Database, MemoryStore, SQLiteMemoryStore
 from edgemem.store.json.memory import JSONMemoryStore
+from edgemem.store.validation import NULL
 
 STORES = {
     "sqlite": SQLiteMemoryStore,
@@ -564,6 +565,73 @@ def test_another_threshold_later_changes_nothing_that_was_believed(make, hand):
         with make(clock=hand.clock, doubtful_below=below) as store:
             assert (store.get_fact("city"), store.get_fact("tea")) == ("Berlin", "black")
             assert [fact.value for fact in store.doubts()] == ["Perlin"]
+
+
+def test_a_value_comes_back_as_it_was_given(make, hand):
+    """Text stays text, and what else JSON can hold is itself again, said in words where people read it."""
+    values = {
+        "text": "42",
+        "number": 42,
+        "share": 0.5,
+        "huge": 2**70,
+        "yes": True,
+        "list": ["tea", 2, []],
+        "null": None,
+    }
+    values["structure"] = {"age": 4, "likes": ["ham", {"not": "fish"}], "deep": {"a": {"b": {"c": 1}}}}
+    words = {"number": "42", "yes": "yes", "list": "tea, 2, none", "null": "none"}
+    words["structure"] = "age: 4, likes: (ham, (not: fish)), deep: (a: (b: …))"
+    with make(clock=hand.clock) as store:
+        for key, value in values.items():
+            store.add_fact(key, NULL if value is None else value, scope="user:mai")
+        store.add_fact("number", "42", scope="user:mai")
+        store.add_fact("number", 42, scope="user:mai")
+    with make(clock=hand.clock) as store:
+        assert store.user_facts("user:mai") == values
+        assert isinstance(store.user_facts("user:mai")["text"], str)
+        assert words.items() <= {fact.key: fact.value for fact in store.facts()}.items()
+        assert [fact.given for fact in store.fact_history("number", scope="user:mai")] == [42, "42", 42]
+
+
+def test_a_fact_of_a_topic_stands_in_place_of_the_one_of_none(make, hand):
+    """Each has a history of its own, under a key that bears the topic; who asks for no topic reads none."""
+    with make(clock=hand.clock) as store:
+        store.add_fact("diet", "vegan", scope="user:mai", topic="party")
+        store.add_fact("diet", "all", scope="user:mai")
+        store.add_fact("drink", "tea", scope="user:mai")
+        store.add_fact("key @ odd", "kept", scope="user:mai")
+    with make(clock=hand.clock) as store:
+        everywhere = {"diet": "all", "drink": "tea", "key @ odd": "kept"}
+        assert store.user_facts("user:Mai") == store.user_facts("user:mai", topic="odd") == everywhere
+        assert store.user_facts("user:mai", topic="party") == {**everywhere, "diet": "vegan"}
+        assert store.get_fact("diet @ party", scope="user:mai") == "vegan"
+        assert store.retract_fact("diet @ party", scope="user:mai")
+        assert store.user_facts("user:mai", topic="party") == everywhere
+
+
+def test_trust_survives_and_ranks_who_said_it(make, hand):
+    """Less trust makes a doubt that no repeating and no taking back changes; as much confirms it, more is news."""
+    stranger, bob, mai = Heard(room="hall"), Heard("bob"), Heard("Mai")
+    options = {"level": "household", "owner": "mai"}
+    with make(clock=hand.clock) as store:
+        store.add_fact("tea", "green", heard=bob, **options)
+        for _ in range(3):
+            store.add_fact("tea", "black", heard=stranger, **options)
+        assert [(doubt.value, doubt.trust, doubt.disbelieved) for doubt in store.doubts()] == [
+            ("black", 0, "an unknown voice said so")
+        ]
+    with make(clock=hand.clock) as store:
+        assert (store.get_fact("tea"), store.facts()[0].trust) == ("green", 2)
+        store.add_fact("tea", "green", heard=mai, **options)
+        assert (store.facts()[0].trust, store.doubts()) == (3, [])
+        store.add_fact("tea", "white", heard=bob, **options)
+        assert store.get_fact("tea") == "green"
+    with make(clock=hand.clock) as store:
+        hand.advance(9)
+        store.add_fact("tea", "white", **options)
+        (fact,) = store.facts()
+        assert (fact.value, fact.trust, store.doubts()) == ("white", 3, [])
+        assert fact.valid_from < fact.recorded_at, "it was told before"
 
 
 HUGE = "v" * 2**20

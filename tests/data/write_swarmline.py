@@ -134,10 +134,11 @@ async def write(folder: Path) -> None:
         memory._conn.close()
 
 
-folder = Path(sys.argv[1])
-asyncio.run(write(folder))
-for file in folder.glob("*.db"):
-    with sqlite3.connect(file) as database:
-        database.execute("pragma journal_mode = delete")
-        database.execute("pragma page_size = 512")
-        database.execute("vacuum")
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    asyncio.run(write(folder))
+    for file in folder.glob("*.db"):
+        with sqlite3.connect(file) as database:
+            database.execute("pragma journal_mode = delete")
+            database.execute("pragma page_size = 512")
+            database.execute("vacuum")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 from by_words import BY_WORDS
@@ -53,8 +54,21 @@ def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(tmp_path)
             for line in lines_for([hits], visible=VisibleLines(), visible_turns=frozenset(), session="s")
         ]
         assert lines == ["- doctor: comes on monday", "- perhaps misheard: doctor: comes on friday"]
-        memory.store.add_fact("doctor", "comes on monday", heard=WELL)
+        memory.store.add_fact("doctor", "comes on monday")
         assert memory.recall("doctor", k=1)[0].text == "doctor: comes on monday"
+
+
+def test_recall_and_the_prompt_say_who_is_not_believed(tmp_path):
+    """What was heard well from somebody who is trusted less was not misheard: it says who said so."""
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
+        memory.store.add_fact("doctor", "comes on monday", heard=WELL)
+        memory.store.add_fact("doctor", "comes on friday", heard=Heard(asr_confidence=0.9))
+        (hit,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
+        assert hit.text.endswith(
+            "(since then heard, not believed: comes on friday; an unknown voice said so)"
+        )
+        lines = lines_for([hit], visible=VisibleLines(), visible_turns=frozenset(), session="s")
+        assert lines[1].line == "- not believed: doctor: comes on friday (an unknown voice said so)"
 
 
 def test_the_command_line_shows_doubts(tmp_path):
@@ -63,12 +77,14 @@ def test_the_command_line_shows_doubts(tmp_path):
     with edgemem.open(home, worker=False) as memory:
         memory.store.add_fact("doctor", "monday")
         memory.store.add_fact("doctor", "sunday", heard=BADLY)
-        memory.store.add_fact("doctor", "monday", heard=WELL)
+        memory.store.add_fact("doctor", "monday")
+        memory.store.add_fact("doctor", "tuesday", heard=WELL)
         memory.store.add_fact("doctor", "friday", heard=BADLY)
     output = CliRunner().invoke(main, ["facts", "history", "doctor", "--home", str(home)]).output
     assert "perhaps misheard: sunday" in output
     assert "30% sure; refuted)" in output
     assert "30% sure; undecided)" in output
+    assert re.search(r"not believed: tuesday \(.*90% sure; mai said so; undecided\)", output)
     assert "perhaps misheard: friday" in " ".join(
         CliRunner().invoke(main, ["recall", "doctor", "--home", str(home)]).output.split()
     )

@@ -189,7 +189,6 @@ def test_what_was_said_before_is_erased_to_the_byte(home, keep, left):
         lambda tx: topics.put_summary(tx, "s", "a", " ", 1),
         lambda tx: topics.put_summary(tx, "s", "a", "x" * 100_000, 1),
         lambda tx: topics.put_summary(tx, "s", "a", "x", -1),
-        lambda tx: topics.append_message(tx, "s", "a", StoredMessage("user", None)),
     ],
 )  # fmt: skip
 def test_what_cannot_be_kept_is_refused_in_one_sentence(home, work):

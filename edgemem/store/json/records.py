@@ -96,7 +96,7 @@ class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when"
     """Whether the value is the null of JSON; else None is no value."""
     topic: str | None = None
     trust: int | None = None
-    """None: it is believed whoever said it; it is from before there was trust, somebody wrote it by hand, or it is trusted."""
+    """None: it is believed, whoever said it: the operator, who also edits the file, or anybody before there was trust."""
     level: Level | None = None
     owner: str | None = None
     heard: Heard | None = None
@@ -309,7 +309,7 @@ def _rectangle(entry: FactEntry, tick: int) -> facts.Rectangle:
 
 def _fact_entry(scope: str, key: str, statement: facts.Rectangle, tick: int) -> FactEntry:
     heard = heard_of(statement.heard)
-    trusted = statement.trust == facts.TRUSTED == facts.trust_of(heard, scope, statement.owner)
+    trusted = statement.trust == facts.TRUSTED and heard is None
     recorded, level, owner = tick / 1e6, LEVELS[statement.level], statement.owner
     meant = (level, owner) == level_of_scope(scope) or statement.value is None
     return FactEntry(

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 FORMAT = 4
 """1 had no outputs of tools; 3 no trust, topics and values of JSON."""
-_FORMAT_OF_TRUST = 4
+
+_BEFORE_TRUST = 3
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -503,7 +504,7 @@ class Reading:
                 end = record
             elif not isinstance(record, Edgemem):
                 count += 1
-                yield record if form >= _FORMAT_OF_TRUST else _with_trust(record)
+                yield record if form > _BEFORE_TRUST else _with_trust(record)
             elif (form := record.format) > FORMAT:
                 raise InvalidInputError(
                     f"A newer edgemem wrote this export (format {record.format}); update edgemem to read it."
