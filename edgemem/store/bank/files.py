@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import blake2b
@@ -156,7 +155,9 @@ class BankFolder:
             with _within(name, self.root), self._locked():
                 for folder in folders:
                     if folder.is_dir() and not folder.is_symlink():
-                        shutil.rmtree(folder)
+                        from shutil import rmtree  # here: not what a memory opens with
+
+                        rmtree(folder)
                     else:
                         folder.unlink()
 
