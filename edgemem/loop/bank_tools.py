@@ -132,8 +132,8 @@ class _SpeakersBank:
         if bank is None or not readable(self._turn.reader, level, owner):
             raise MemoryBankViolation(_OVERHEARD if self._turn.reader.known else _STRANGER, path=path)
         if content is not None and level != "private":
-            prompt_log, closing = self._turn.prompt_log, (level, None)
-            closer = prompt_log is not None and prompt_log.level_as(closing, path, content)[0] != level
+            prompt_log, closing, name = self._turn.prompt_log, (level, None), path.removesuffix(".md")
+            closer = prompt_log is not None and prompt_log.level_as(closing, name, content)[0] != level
             if closer or self._turn.private:
                 raise MemoryBankViolation(_CLOSER, path=path)
         self._close(path, level, owner)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -40,6 +41,8 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 16
 """Folders below the bank that are looked into, whoever made them."""
+_TICK_NS = 50_000_000
+"""More than a tick of any system's clock."""
 _NO_PLACE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -56,26 +59,27 @@ class BankFolder:
         self.root = root
         self._clock = clock
         self._default_folders = default_folders
-        self._empty: tuple[int, ...] = ()
-        """How the root looked when it had no folders."""
+        self._known, self._looked = [str(root)], list[tuple[int, ...]]()
+        """Folders and files, and how they looked: as long as they look so, there are no others."""
+        self._state: tuple[str, list[str]] = ("", [])
 
     def state(self) -> tuple[str, list[str]]:
         """Return what changes whenever a file does, empty where there is none, and the names that folders of people have."""
-        try:
-            status = self.root.stat()
-        except OSError:
-            return "", []
-        look = status.st_mtime_ns, status.st_nlink, status.st_size, status.st_ino
-        if look == self._empty:
-            return "", []
-        files = list(self._walk([]))
-        people = sorted({decoded(names[0]) for names, _ in files})
-        if not files:
-            with os.scandir(self.root) as entries:
-                self._empty = () if any(entry.is_dir() for entry in entries) else look
-            return "", []
-        seen = [(names, status.st_mtime_ns, status.st_size, status.st_ino) for names, status in files]
-        return blake2b(repr(seen).encode(), digest_size=16).hexdigest(), people
+        looked = [_look(place) for place in self._known]
+        if looked != self._looked:
+            places = list(self.places())
+            self._known = [str(place) for place in places] or [str(self.root)]
+            looked = [_look(place) for place in self._known]
+            inner = [place.relative_to(self.root).parts for place in places]
+            people = sorted({decoded(names[0]) for names in inner if len(names) > 1})
+            digest = blake2b(
+                repr((self._known, looked)).encode("utf-8", "replace"), digest_size=16
+            ).hexdigest()
+            self._state = (digest, people) if people else ("", [])
+            # What is made within the same tick of the system's clock leaves a folder's time as it is.
+            newest = max((look[0] for look in looked if look), default=0)
+            self._looked = looked if time.time_ns() - newest > _TICK_NS else []
+        return self._state
 
     def listed(self, scope: str | None = None, topic: str | None = None) -> list[BankFile]:
         """Return the files of one bank, or of all, in order."""
@@ -198,6 +202,14 @@ class BankFolder:
         with suppress(OSError), self._opened(within) as folder:
             if folder is not None:
                 yield from _files_in(folder, (), 2 if not within else 1)
+
+
+def _look(place: str) -> tuple[int, ...]:
+    try:
+        status = os.lstat(place)
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _files_in(
