@@ -183,7 +183,7 @@ class Parrot:
         elif name == "memory_list":
             given = {}
         elif name.startswith("memory_"):
-            given = {"path": dice.choice(BANK_PATHS)}
+            given = {"path": dice.choice([*BANK_PATHS, *(f"household/{secret}.md" for secret in chosen[:1])])}
             if name in ("memory_write", "memory_append"):
                 given["content"] = " ".join(chosen)
                 if given["path"].startswith("shared/") and not self.oracle.private:
