@@ -141,6 +141,7 @@ def session_hooks(
         ProcedureHook(
             home.procedures,
             home.database,
+            exist=lambda: home.search.holds("procedures"),
             budget=budget,
             sizes=planner.prompt_size.cache,
             speaker=speaker,

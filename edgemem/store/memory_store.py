@@ -128,7 +128,6 @@ class TableMemoryStore(Closing):
         self,
         *,
         n: int = 20,
-        kind: str | None = None,
         tag: str | None = None,
         outcome: str | None = None,
         person: str | None = None,
@@ -147,7 +146,6 @@ class TableMemoryStore(Closing):
         return episodes.find_episodes(
             self._records(),
             n=n,
-            kind=kind,
             tag=tag,
             outcome=outcome,
             person=person,
