@@ -215,7 +215,8 @@ def stored_text(kind: str, payload: str, outcome: str, summary: str | None, deta
     if not summary:
         return episode_text(kind, msgspec.json.decode(payload), outcome)
     more = read_details(details)
-    marks = ", ".join(dict.fromkeys((*more.tags, *more.tools)))
+    tools = (tool for tool in more.tools if spell_out(tool) not in summary)  # else it names them
+    marks = ", ".join(dict.fromkeys((*more.tags, *tools)))
     told = "; ".join((summary, *more.decisions))
     return f"{told} [{marks}]" if marks else told
 
