@@ -22,7 +22,7 @@ COMMANDS = {
     "recall": "Find what is remembered about something.",
     "facts": "List facts, draw the history of one, add or forget one.",
     "episodes": "List what the robot did and lived through.",
-    "procedures": "List what was learnt of how things are done, or find it for a task.",
+    "procedures": "List ways of doing things, or find one for a task.",
     "notes": "Print NOTES.md, a section of it, or add to it.",
     "sessions": "List conversations, or show one.",
     "inspect": "Show the next prompt part by part, or a tool's result in full.",

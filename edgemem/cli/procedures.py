@@ -87,7 +87,7 @@ def suggest(words: tuple[str, ...], limit: int, speaker: str | None, home: Path,
 @click.argument("path", metavar="FILE.json", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @home_and_json
 def add(path: Path, home: Path, as_json: bool) -> None:
-    """Store the procedure in FILE.json, or several in a list; `edgemem procedures ID --json` prints one.
+    """Store the procedure in FILE.json, or several in a list; `edgemem procedures show ID --json` prints one.
 
     One of an id that is here already takes its place, and keeps its counts.
     """

@@ -110,6 +110,7 @@ class Recall:
         repeated: bool = False,
         asked: bool = True,
         refs: Collection[int] | None = None,
+        retold: bool = True,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
@@ -136,6 +137,7 @@ class Recall:
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
             asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
                 less then.
+            retold: also episodes that retell a turn.
             refs: only these rows, by their ids, where `kinds` names one kind; None: all.
             repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
@@ -166,6 +168,7 @@ class Recall:
             known_at=None if when is None else when.known_tick,
             held=held,
             refs=refs,
+            retold=retold,
         )
         people = {**{name: name for name in names}, **(called or {})}
         if people:

@@ -192,9 +192,15 @@ def find_episodes(
 
 
 def recent_episodes(
-    db: Tables, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
+    db: Tables,
+    n: int = 5,
+    *,
+    kind: str | None = None,
+    reader: Reader | None = None,
+    keep: int = 500,
+    retold: bool = True,
 ) -> list[Episode]:
-    """Return the newest `n` episodes, the oldest of them first."""
+    """Return the newest `n` episodes, the oldest of them first; without `retold` none that retells a turn."""
     n = checked_count(n, "the number of episodes")
     kind = None if kind is None else lookup(kind, "a kind")
     if n == 0:
@@ -202,6 +208,8 @@ def recent_episodes(
     rule, values = reading_rule(reader)
     oldest = _OLDEST if keep > 0 else "null"
     of_kind = "" if kind is None else "and kind = :kind"
+    if not retold:
+        of_kind += " and (kind <> 'turn' or turn is null)"
     rows = db.query(
         f"select {_COLUMNS} from episodes"  # noqa: S608 - our own constants
         f" where id > coalesce({oldest}, 0) and {rule} {of_kind} order by id desc limit :n",
