@@ -14,6 +14,14 @@ class InvalidInputError(EdgememError, ValueError):
     """An argument cannot be stored or used as it is; change it and call again."""
 
 
+class MemoryBankViolation(InvalidInputError):  # noqa: N818 - Cognitia's name
+    """A path that the bank does not take, or a file beyond its limits; name another, or shorten or delete files."""
+
+    def __init__(self, text: str, *, path: str | None = None) -> None:
+        super().__init__(text)
+        self.path = path
+
+
 class ConfigError(EdgememError):
     """A profile or a hook file cannot be read; mend the file."""
 

@@ -20,7 +20,7 @@ import msgspec
 from edgemem.fence import storable
 from edgemem.scopes import Level, name_key
 
-Kind = Literal["fact", "preference", "episode", "turn", "note", "summary", "procedure"]
+Kind = Literal["fact", "preference", "episode", "turn", "note", "summary", "procedure", "goal", "bank"]
 """What a recalled item is."""
 
 EARLIEST, LATEST = -62_135_596_800.0, 253_402_300_799.0
@@ -45,8 +45,9 @@ def text_of(message: Message, image: Callable[[dict[str, Any]], str] = lambda _:
 
 REMEMBER_FACT, FORGET_FACT, RECALL_FACT = "remember_fact", "forget_fact", "recall_fact"
 LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE = "list_facts", "search_memory", "notes", "read_more"
+BANK_TOOLS = ("memory_read", "memory_write", "memory_append", "memory_list", "memory_delete")
 MEMORY_TOOLS = frozenset(
-    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE)
+    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE, *BANK_TOOLS)
 )
 """The names of the memory's own tools, as stored conversations hold them: what such a tool repeated of a fact is erased with it."""
 
@@ -148,14 +149,33 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: str | None = None
     heard: Heard | None = None
     doubtful: bool = False
-    """Whether this was heard badly, contradicts what was heard well, and so is not believed; perhaps misheard."""
+    """Whether this contradicts what was heard well, or said by somebody of more trust, and so is not believed."""
     perhaps_misheard: bool = False
-    """Whether this is believed although it contradicts what was heard well: it was heard badly, but twice."""
+    """Whether it was heard badly: a doubt, or what is believed although it contradicts what was heard well, since it was
+    heard twice."""
+    trust: int = 3
+    """3: of a recognised speaker about themselves or what is theirs, or of the operator; 2: of another recognised speaker;
+    1: inferred; 0: of a tool or an unknown voice."""
+    json: str | None = None
+    """The value as JSON, where it was given as anything but text; `value` says it in words."""
 
     @property
     def is_active(self) -> bool:
         """Tell whether this version is believed and has no known end."""
         return self.valid_to is None and self.invalidated_at is None and not self.doubtful
+
+    @property
+    def disbelieved(self) -> str | None:
+        """Return why this is a doubt although it was heard well, such as `an unknown voice said so`; None for any other fact."""
+        if not self.doubtful or self.perhaps_misheard:
+            return None
+        who = self.source if self.heard is None else self.heard.speaker
+        return f"{'an unknown voice' if who in (None, '', 'llm') else who} said so"
+
+    @property
+    def given(self) -> Any:
+        """Return the value as it was given: text, or what JSON can hold."""
+        return self.value if self.json is None else msgspec.json.decode(self.json)
 
 
 class Preference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -397,6 +417,8 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     value: str | None = None
     doubt: str | None = None
     """What is perhaps misheard: another value that was heard since, but badly; or this one, if it was heard badly twice."""
+    disbelieved: str | None = None
+    """Why that other value is not believed although it was heard well, such as `an unknown voice said so`; None: it was not."""
     safety: bool = False
     """Whether it is a fact that concerns somebody's safety, such as an allergy."""
 

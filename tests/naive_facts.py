@@ -1,8 +1,8 @@
-"""What facts in two times mean, in the plainest way there is: later assertions paint over earlier ones."""
+"""What facts in two times mean, in the plainest way there is: later assertions paint over earlier ones of no more trust."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Assertion(NamedTuple):
@@ -11,29 +11,80 @@ class Assertion(NamedTuple):
     recorded: int
     valid_from: float
     valid_to: float | None
-    value: str | None
+    value: Any
+    trust: int = 3
+
+    def holds(self, t: float) -> bool:
+        """Tell whether it is about a moment."""
+        return self.valid_from <= t and (self.valid_to is None or t < self.valid_to)
+
+    def meets(self, other: Assertion) -> bool:
+        """Tell whether both are about some moment."""
+        return self.holds(max(self.valid_from, other.valid_from)) and other.holds(
+            max(self.valid_from, other.valid_from)
+        )
 
 
 class NaiveFacts:
-    """Every assertion of every key in the order in which they came."""
+    """Every assertion of every key in the order in which they came, and what waits because of who said it."""
 
     def __init__(self) -> None:
         self.said: dict[tuple[str, str], list[Assertion]] = {}
+        self.waiting: dict[tuple[str, str], list[Assertion]] = {}
 
-    def say(self, scope: str, key: str, assertion: Assertion) -> None:
-        """Take note of one assertion."""
-        self.said.setdefault((scope, key), []).append(assertion)
+    def say(self, scope: str, key: str, new: Assertion, *, now: bool = False) -> None:
+        """Take note of one assertion, or doubt it.
 
-    def value(self, scope: str, key: str, t: float, known_at: int | None = None) -> str | None:
+        Args:
+            now: it holds since the doubt that it confirms, where nothing of more trust stands between.
+        """
+        said, waiting = self.said.setdefault((scope, key), []), self.waiting.setdefault((scope, key), [])
+        since = min(
+            (old.valid_from for old in waiting if old.value == new.value and old.meets(new)),
+            default=new.valid_from,
+        )
+        if now and since < new.valid_from:
+            between = new._replace(valid_from=since, valid_to=new.valid_from)
+            new = new if self._against(said, between)[0] else new._replace(valid_from=since)
+        outranked, differs = self._against(said, new)
+        if not outranked:
+            said.append(new)
+        if not (outranked and differs):
+            done = [
+                old
+                for old in waiting
+                if old.meets(new) and (old.trust <= new.trust or old.value == new.value)
+            ]
+            waiting[:] = [old for old in waiting if old not in done]
+        elif new.value is not None and not any(_covers(old, new) for old in waiting):
+            waiting.append(new)
+
+    @staticmethod
+    def _against(said: list[Assertion], new: Assertion) -> tuple[bool, bool]:
+        """Tell whether any value of more trust holds while `new` does, and whether any other value or none does."""
+        edges = {
+            new.valid_from,
+            *(edge for old in said for edge in old[1:3] if edge is not None and new.holds(edge)),
+        }
+        held = [next((old for old in reversed(said) if old.holds(edge)), None) for edge in edges]
+        outranked = any(old is not None and old.value is not None and old.trust > new.trust for old in held)
+        return outranked, any((None if old is None else old.value) != new.value for old in held)
+
+    def value(self, scope: str, key: str, t: float, known_at: int | None = None) -> Any:
         """Return what held at `t`, as believed when only the assertions up to `known_at` had been made."""
         found = None
-        for recorded, valid_from, valid_to, value in self.said.get((scope, key), ()):
-            known = known_at is None or recorded <= known_at
-            if known and valid_from <= t and (valid_to is None or t < valid_to):
-                found = value
+        for old in self.said.get((scope, key), ()):
+            if (known_at is None or old.recorded <= known_at) and old.holds(t):
+                found = old.value
         return found
 
-    def as_of(self, scope: str, t: float, known_at: int | None = None) -> dict[str, str]:
+    def as_of(self, scope: str, t: float, known_at: int | None = None) -> dict[str, Any]:
         """Return all values of one scope."""
         values = {key: self.value(scope, key, t, known_at) for each, key in self.said if each == scope}
         return {key: value for key, value in values.items() if value is not None}
+
+
+def _covers(old: Assertion, new: Assertion) -> bool:
+    """Tell whether a doubt says all that a new one would."""
+    ends = old.valid_to is None or (new.valid_to is not None and new.valid_to <= old.valid_to)
+    return old.value == new.value and old.trust >= new.trust and old.valid_from <= new.valid_from and ends

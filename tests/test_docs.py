@@ -162,7 +162,7 @@ def test_code_of_the_pages_prints_what_is_shown(
         exec(compile(code, block.page, "exec"), {"__name__": "__main__"})
     if block.shown:
         compare(block.shown, capsys.readouterr().out)
-    written = (tmp_path / ".edgemem" / "kitchen" / "db" / "memory.db", tmp_path / "kitchen.json")
+    written = (tmp_path / name for name in (".edgemem/kitchen/db/memory.db", "kitchen.json", "agent.db"))
     assert any(file.is_file() for file in written)
 
 

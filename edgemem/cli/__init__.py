@@ -24,6 +24,8 @@ COMMANDS = {
     "episodes": "List what the robot did and lived through.",
     "procedures": "List ways of doing things, or find one for a task.",
     "notes": "Print NOTES.md, a section of it, or add to it.",
+    "goals": "List what people are after.",
+    "bank": "List files of the bank, show, write or delete one.",
     "sessions": "List conversations, or show one.",
     "inspect": "Show the next prompt part by part, or a tool's result in full.",
     "stats": "Count what there is, what it takes and what waits.",

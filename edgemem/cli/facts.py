@@ -141,7 +141,11 @@ def add(
     if as_json:
         print_json(newest)
     elif len(versions) == len(before):
-        click.echo(f"{plain(key)} had that value already; nothing was written.")
+        how = " as a doubt" if newest.doubtful and newest.value == value else ""
+        click.echo(f"{plain(key)} had that value{how} already; nothing was written.")
+    elif newest.doubtful:
+        why = newest.disbelieved or "it was heard badly"
+        click.echo(f"{plain(key)}: {plain(newest.value)} is not believed: {plain(why)}. It waits as a doubt.")
     else:
         until = f" until {moment(newest.valid_to)}" if newest.valid_to is not None else ""
         click.echo(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _KINDS = {
     "fact": "fact", "preference": "preference", "episode": "episode", "procedure": "procedure",
-    "toolevent": "tool event", "turn": "turn",
+    "toolevent": "tool event", "turn": "turn", "goal": "goal", "phase": "phase", "file": "file",
 }  # fmt: skip
 """How the kinds of an export are told."""
 

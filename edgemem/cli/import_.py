@@ -1,7 +1,8 @@
-"""`edgemem import`: what was exported comes back, and what EdgeVox remembered moves in."""
+"""`edgemem import`: what was exported comes back, and what EdgeVox or Swarmline remembered moves in."""
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -10,38 +11,27 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from edgemem.cli.options import Guided, home_and_json, open_home
-from edgemem.cli.printing import count, plain, print_json
+from edgemem.cli.printing import plain, print_json
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.memory import Memory
-
-_NOUNS = [
-    "facts",
-    "doubts",
-    "preferences",
-    "episodes",
-    "sessions",
-    "turns",
-    "messages",
-    "epochs",
-    "outputs",
-    "notes",
-]
+    from edgemem.takeover.scratch import TakeoverReport
 
 
 @click.group(name="import", cls=Guided, bare="file", single="file")
 def import_() -> None:
-    """Take in an export (`import FILE`), or what EdgeVox remembers (`import edgevox PATH`).
+    """Take in an export (`import FILE`), or what EdgeVox or Swarmline remembers (`import edgevox PATH`).
 
-    What is here already stays, so a second time adds nothing. Both have --home and --json.
+    What is here already stays, so a second time adds nothing. All have --home and --json.
 
     \b
     edgemem import kitchen.jsonl
     ssh robot edgemem export | edgemem import -
     edgemem import edgevox ~/.edgevox/memory
+    edgemem import swarmline agent.db
     """  # noqa: D301 - click reads the backspace as: do not wrap
 
 
@@ -78,6 +68,28 @@ def edgevox(path: Path, home: Path, as_json: bool) -> None:
     with open_home(home) as memory:
         report = import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, old)
         _index(memory)
+    _tell(report, as_json=as_json)
+
+
+@import_.command(short_help="Take over the memory of Swarmline, once called Cognitia.")
+@click.argument("path", type=click.Path(path_type=Path))
+@home_and_json
+def swarmline(path: Path, home: Path, as_json: bool) -> None:
+    """Take over PATH: a database of Swarmline's memory, a folder of them, or of memory banks; all are only read.
+
+    Users become speakers, and what is theirs stays theirs alone: facts, messages, summaries, goals, tool events, bank files.
+    Episodes and procedures, which are nobody's there, are the household's.
+    """
+    from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
+
+    old = SwarmlineMemory(path)
+    with open_home(home) as memory:
+        report = import_swarmline(memory.diagnostics.database, memory.bank, old)
+        _index(memory)
+    _tell(report, as_json=as_json)
+
+
+def _tell(report: TakeoverReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
@@ -112,4 +124,9 @@ def _print(added: dict[str, int], known: dict[str, int], sentences: Sequence[str
 
 
 def _sum(counts: dict[str, int]) -> str:
-    return ", ".join(count(counts[noun], noun.removesuffix("s")) for noun in _NOUNS if counts.get(noun))
+    """Return counts with their kinds, which are plurals: 1 session summary, 2,000 turns."""
+    kinds = {kind: kind.replace("_", " ") for kind, number in counts.items() if number}
+    single = {kind: re.sub("ies$", "y", noun).removesuffix("s") for kind, noun in kinds.items()}
+    return ", ".join(
+        f"{counts[kind]:,} {single[kind] if counts[kind] == 1 else kinds[kind]}" for kind in kinds
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from edgemem.cli.options import Guided, did_you_mean, home_and_json, open_existing, open_home
-from edgemem.cli.printing import answer, count, plain, print_json
+from edgemem.cli.options import Dashed, Guided, did_you_mean, home_and_json, open_existing, open_home, typed
+from edgemem.cli.printing import answer, count, plain, print_json, print_lines
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -47,18 +46,7 @@ def show(heading: str, home: Path, as_json: bool) -> None:
     _print(path, text, as_json=as_json, heading=heading)
 
 
-class _Dashed(click.Command):
-    """Takes words that begin with the dash of a list for what they are, and not for options."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put such words behind `--`."""
-        dashed = [] if "--" in args else [word for word in args if word.startswith("- ")]
-        return super().parse_args(
-            ctx, [*(w for w in args if w not in dashed), *(["--"] if dashed else []), *dashed]
-        )
-
-
-@notes.command(cls=_Dashed, short_help="Write at the end of the notes.")
+@notes.command(cls=Dashed, short_help="Write at the end of the notes.")
 @click.argument("words", metavar="TEXT", nargs=-1, required=True)
 @click.option("--heading", help="Open a section with this heading and the date.")
 @home_and_json
@@ -68,10 +56,7 @@ def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) 
     \b
     edgemem notes add The spare key is under the blue pot. --heading House
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    text = " ".join(words)
-    if text == "-" and sys.stdin is None:
-        raise InvalidInputError("There is no standard input to read from; write the text behind the command.")
-    note = sys.stdin.read() if text == "-" else text
+    note = typed(words)
     if not note.strip():
         raise InvalidInputError("An empty note is not written; give some text.")
     with open_home(home) as memory:
@@ -111,7 +96,4 @@ def _print(path: Path, text: str, *, as_json: bool, otherwise: str = "", heading
     elif not text.strip():
         click.echo(otherwise)
     else:
-        # A line may hold anything that somebody pasted; its indentation is kept.
-        for line in text.strip("\n").splitlines():
-            indent = line[: len(line) - len(line.lstrip(" "))]
-            click.echo(indent + plain(line))
+        print_lines(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from edgemem.cli.printing import answer, plain
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from edgemem.memory import Memory
     from edgemem.memory.home import TruthFile
@@ -122,6 +123,27 @@ class Guided(click.Group):
             if not meant or "Did you mean" in error.message:
                 raise
             raise click.UsageError(error.message + meant, ctx) from error
+
+
+class Dashed(click.Command):
+    """Takes words that begin with the dash of a list for what they are, and not for options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put such words behind `--`."""
+        dashed = [] if "--" in args else [word for word in args if word.startswith("- ")]
+        return super().parse_args(
+            ctx, [*(w for w in args if w not in dashed), *(["--"] if dashed else []), *dashed]
+        )
+
+
+def typed(words: Sequence[str]) -> str:
+    """Return a text that was written behind a command; `-` alone reads it from standard input."""
+    text = " ".join(words)
+    if text != "-":
+        return text
+    if sys.stdin is None:
+        raise InvalidInputError("There is no standard input to read from; write the text behind the command.")
+    return sys.stdin.read()
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str:

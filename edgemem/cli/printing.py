@@ -65,6 +65,13 @@ def print_hanging(on: Console, lead: Text, body: Text) -> None:
         lead = type(lead)(" " * lead.cell_len)
 
 
+def print_lines(text: str) -> None:
+    """Print a text that may hold anything that somebody pasted; its indentation is kept."""
+    for line in text.strip("\n").splitlines():
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        click.echo(indent + plain(line))
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented; it is UTF-8 whatever the terminal speaks, because programs read it."""
     click.echo(msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2))

@@ -322,11 +322,13 @@ def _print_versions(drawn: list[Row], facts: list[Fact]) -> None:
 
 
 def _print_doubts(facts: list[Fact]) -> None:
-    """Print what was heard badly and not believed, and what became of it."""
+    """Print what was not believed, for how it was heard or who said it, and what became of it."""
     for fact in facts:
         became = "confirmed" if fact.superseded_by else "refuted" if fact.invalidated_at else "undecided"
         sure = fact.heard.asr_confidence if fact.heard is not None else None
         how = "" if sure is None else f", {sure:.0%} sure"
-        click.echo(f"perhaps misheard: {plain(fact.value)} ({moment(fact.recorded_at)}{how}; {became})")
+        why = "" if fact.disbelieved is None else f"; {plain(fact.disbelieved)}"
+        what = "not believed" if why else "perhaps misheard"
+        click.echo(f"{what}: {plain(fact.value)} ({moment(fact.recorded_at)}{how}{why}; {became})")
     if facts:
         click.echo()

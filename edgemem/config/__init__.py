@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from edgemem.config.profile import (
     BackupSettings,
+    BankSettings,
     ChatSettings,
     CompactionSettings,
     ContextSettings,
@@ -30,6 +31,7 @@ from edgemem.config.profile import (
 
 __all__ = [
     "BackupSettings",
+    "BankSettings",
     "ChatSettings",
     "CompactionSettings",
     "ContextSettings",

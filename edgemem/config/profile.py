@@ -64,6 +64,22 @@ class NotesSettings(_Section, frozen=True):
     """Who may read it: "household" (recognised speakers), since people write down what guests need not know, or "shared" (anyone)."""
 
 
+BankLimit = Literal[
+    "max_file_size_bytes", "max_total_size_bytes", "max_entries", "max_depth", "retention_days", "auto_load_max_lines"
+]  # fmt: skip
+
+
+class BankSettings(_Section, frozen=True):
+    """`[bank]`: files that a model keeps, each person's own, the household's and anyone's."""
+
+    backend: Literal["off", "files", "database"] = "off"
+    """Where they are: in the home's `bank/`, to read and edit ("files", and "off", where no model is offered them), or in the
+    database, with its backups. Else `memory.tools()` has five tools for them, and MEMORY.md is shown once an epoch."""
+    limits: dict[BankLimit, CountOrZero] = {}
+    """Other bounds of each bank than 102,400 bytes a file, 1,048,576 in all, 200 files, 2 names in a path, files kept for
+    ever (`retention_days` after their last change) and 200 lines of MEMORY.md shown: `{ max_entries = 500 }`."""
+
+
 class RecallSettings(_Section, frozen=True):
     """`[recall]`: finding."""
 
@@ -264,6 +280,7 @@ class Profile(_Section, frozen=True):
     memory: MemorySettings = MemorySettings()
     store: StoreSettings = StoreSettings()
     notes: NotesSettings = NotesSettings()
+    bank: BankSettings = BankSettings()
     recall: RecallSettings = RecallSettings()
     context: ContextSettings = ContextSettings()
     compaction: CompactionSettings = CompactionSettings()

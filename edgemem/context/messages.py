@@ -130,6 +130,15 @@ def split_instructions(messages: Sequence[Message]) -> tuple[list[Message], list
     return system, list(messages[len(system) :])
 
 
+def with_prompt(system: list[Message], prompt: str) -> list[Message]:
+    """Return system messages followed by an operator's text, which they may have already."""
+    if not prompt or (system and text_of(system[-1]).endswith(prompt)):
+        return system
+    if not system or not isinstance(system[-1].get("content"), str):
+        return [*system, {"role": "system", "content": prompt}]
+    return [*system[:-1], {**system[-1], "content": f"{system[-1]['content']}\n\n{prompt}"}]
+
+
 def heard_in(messages: Sequence[Message]) -> str:
     """Return what was said in a turn, before tools ran and behind them."""
     return " ".join(text for n in speeches_of(messages) if (text := text_of(messages[n])).strip())

@@ -62,6 +62,7 @@ WHY = {
     "changed": "changed since it was shown",
     "interrupted": "the reply before was cut off",
     "note": "the end of NOTES.md",
+    "MEMORY.md": "the beginning of the bank's MEMORY.md",
 }
 """Why a line is there that recall did not find, by the first part of its id."""
 

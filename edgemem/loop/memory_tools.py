@@ -245,7 +245,9 @@ class _MemoryTools:
         key = before[0].key if before else key
         _check_owner(self._versions(key, scope), turn)
         speaker = turn.reader.speaker
-        heard = turn.heard or (Heard(speaker=speaker) if speaker else None)
+        # Outside of any turn of ours, as an agent of EdgeVox calls them, nobody tells voices apart: it is the operator's.
+        apart = speaker or turn.n >= 0 or not self._is_bare
+        heard = turn.heard or (Heard(speaker=speaker) if apart else None)
         more = {"heard": heard} if self._levelled else {}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
         self._close(turn, *level_of_scope(scope))
@@ -262,10 +264,11 @@ class _MemoryTools:
             line += " (perhaps misheard, ask whether it is right)"
         holds = self._store.get_fact(key, scope=scope)
         if holds != value:
-            if not after:
-                return f"Not believed: it was hard to hear. Kept as perhaps misheard: {line}."
+            why = "it was hard to hear. Kept as perhaps misheard"
+            if self._is_disbelieved(key, value, scope):
+                why = "somebody whom the robot trusts more said otherwise. Kept as a doubt"
             kept = clean(f"{key}: {holds}", max_chars=self._max_chars)
-            return f"Not believed: it was hard to hear. Kept as perhaps misheard: {line}. {kept} still holds."
+            return f"Not believed: {why}: {line}.{f' {kept} still holds.' if after else ''}"
         if before and before[0].value != value:
             return f"Remembered: {line}. Before, it was: {clean(before[0].value, max_chars=self._max_chars)}."
         return f"Remembered: {line}."
@@ -391,6 +394,13 @@ class _MemoryTools:
             facts = [fact for fact in ours if readable(turn.reader, *closed_to(fact))]
         return facts if key is None else [fact for fact in facts if fact.key.casefold() == key.casefold()]
 
+    def _is_disbelieved(self, key: str, value: str, scope: str) -> bool:
+        """Tell whether a value waits beside a fact because of who said it."""
+        doubts: list[Fact] = self._store.doubts(scope=scope) if self._levelled else []
+        return any(
+            (doubt.key, doubt.value) == (key, value) and doubt.disbelieved is not None for doubt in doubts
+        )
+
     def _versions(self, key: str, scope: str) -> list[Fact]:
         history = abilities_of(self._store).fact_history
         if history is not None:
@@ -480,7 +490,7 @@ def _check_owner(versions: Iterable[Fact], turn: ToolTurn) -> None:
 def _check_erasable(versions: Iterable[Fact | Episode], turn: ToolTurn) -> None:
     """Raise RefusedError where an unknown voice would erase what a recognised speaker said.
 
-    It may say otherwise, as anybody may of what is shared: then history keeps both, and who said what.
+    It may say otherwise, as anybody may of what is shared: that waits as a doubt.
     """
     known = (version.heard is not None and version.heard.speaker for version in versions)
     if not turn.reader.speaker and any(known):

@@ -73,6 +73,7 @@ def check(home: OpenHome) -> list[Check]:
         _clock(home),
         _upkeep(home),
         _files(home),
+        _bank(home),
         _profile(home),
         _hooks(home),
     ]
@@ -303,6 +304,14 @@ def _upkeep(home: OpenHome) -> Check:
     waiting = [f"{count:,} {name}" for name, count in home.search.pending().items() if count]
     words = f"{', '.join(waiting)} wait for idle time, and are found by their words until then"
     return _ok("upkeep", words if waiting else "nothing left to do")
+
+
+def _bank(home: OpenHome) -> Check:
+    if faults := home.bank.faults():
+        advice = "It is read all the same; shorten or delete files, or raise `limits` under [bank]."
+        return _warn("bank", f"{faults[0]}{_more(faults)}", advice)
+    files = home.bank.files()
+    return _ok("bank", f"{len(files):,} files, {sum(file.size for file in files) / 1e3:,.1f} kB")
 
 
 def _files(home: OpenHome) -> Check:

@@ -18,6 +18,9 @@ Stop = Callable[[], bool]
 AGAIN_S = 600.0
 """Seconds until the worker looks again, for work that only time makes due."""
 
+_LOOK_S = 0.02
+"""How often whoever waits for the worker's step asks whether that is still wanted."""
+
 _log = logging.getLogger("edgemem.idle")
 
 
@@ -86,21 +89,25 @@ class IdleWorker:
         """Look for work soon, unless somebody speaks."""
         self._woken.set()
 
-    def run(self, seconds: float, *, yielding: bool = False) -> bool:
+    def run(self, seconds: float, *, yielding: bool = False, stop: Stop = lambda: False) -> bool:
         """Work in the caller's thread until nothing is left or the time is over; return whether all was done.
 
         Where it is another agent's quiet that is used, `yielding` stops it when somebody speaks, too.
+
+        Args:
+            stop: asked every few milliseconds; once it is true, work ends.
         """
         end = monotonic() + seconds
 
-        def stop() -> bool:
-            return monotonic() >= end or self._closed.is_set() or (yielding and self.held)
+        def over() -> bool:
+            return monotonic() >= end or self._closed.is_set() or (yielding and self.held) or stop()
 
         # The worker may be at a step; whoever gives no time does not wait for its end.
-        if not self._lock.acquire(timeout=min(max(seconds, 0.0), threading.TIMEOUT_MAX)):
-            return False
+        while not self._lock.acquire(timeout=min(max(end - monotonic(), 0.0), _LOOK_S)):
+            if over():
+                return False
         try:
-            return self._work(stop)
+            return self._work(over)
         finally:
             self._lock.release()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.context.messages import with_prompt
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.hooks.loader import OwnHook
@@ -96,6 +97,8 @@ class Memory:
         """NOTES.md."""
         self.procedures = self._home.procedures
         """What was learnt of how things are done."""
+        self.bank = self._home.bank
+        """Files of text: each person's own by topic, the household's and anyone's."""
         self.diagnostics = Diagnostics(self._home)
         """What a robot's program does not need; any version may change it."""
 
@@ -235,7 +238,8 @@ class Memory:
         check_session_id(session_id)
         schemas = [tool.schema() for tool in tools]
         budget = budget_of(home, tokenizer=tokenizer, model=model)
-        budget.measure([{"role": "system", "content": instructions}] if instructions else [], schemas)
+        system = [{"role": "system", "content": instructions}] if instructions else []
+        budget.measure(with_prompt(system, home.bank.prompt()), schemas)
         budget.check_head()
         hooks = session_hooks(
             home, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
@@ -250,8 +254,10 @@ class Memory:
 
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
-            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, and of
-                `read_more`, which reads on in results that were shortened; None: all.
+            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, of
+                `read_more`, which reads on in results that were shortened, and of `memory_read`, `memory_write`,
+                `memory_append`, `memory_list` and `memory_delete`, for files of the bank; None: all, those of the bank where
+                `[bank] backend` says where it is.
         """
         return default_tools(self._home.checked(), include=include, speaker=speaker)
 
@@ -316,7 +322,9 @@ class Memory:
         if kind == "session":
             return home.eraser.session(name, logs=every_log, wait_s=wait_s)
         called = self.profile.others(name)
-        return home.eraser.person(name, called=called, logs=every_log, notes=self.notes, wait_s=wait_s)
+        return home.eraser.person(
+            name, called=called, logs=every_log, notes=self.notes, bank=self.bank, wait_s=wait_s
+        )
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
         """Yield everything that is remembered as JSON lines, which `import_lines` takes.
@@ -327,7 +335,7 @@ class Memory:
         database = self._home.checked().database
         from edgemem.store.transfer.export import export_lines
 
-        return export_lines(database, notes=self.notes, speaker=speaker)
+        return export_lines(database, notes=self.notes, bank=self.bank, speaker=speaker)
 
     def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
         """Take in the lines of an export, in one transaction; what is here already stays.
@@ -338,7 +346,7 @@ class Memory:
         database = self._home.checked().database
         from edgemem.store.transfer.merge import import_lines
 
-        return import_lines(database, lines, notes=self.notes)
+        return import_lines(database, lines, notes=self.notes, bank=self.bank)
 
     def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now; return whether nothing is left to do.

@@ -34,10 +34,11 @@ from edgemem.memory.idle import AGAIN_S, IdleWorker, Step, Stop
 from edgemem.memory.reload import Reload
 from edgemem.preload import preload
 from edgemem.recall.index.index import Index
-from edgemem.recall.index.sources import notes_stamp
+from edgemem.recall.index.sources import BankSections, notes_stamp
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
+from edgemem.store.bank.bank import MemoryBank
 from edgemem.store.db.schema import keeping_apart
 from edgemem.store.db.wal import copied, scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
@@ -194,6 +195,8 @@ class OpenHome:
         self.sessions = SQLiteSessionStore(self.database)
         opened.callback(self.sessions.close)
         self.notes = NotesFile(self.path / "NOTES.md", clock=self.clock, settings=settings)
+        self.bank = MemoryBank(self.path / "bank", self.database, clock=self.clock, settings=settings)
+        self.sections = BankSections(self.bank)
         self.index_fault = ""
         """Why the index stands in memory, for this process alone; empty if nothing is wrong."""
         self.index = self._open_index(self.path / "db" / "index.db", opened)
@@ -203,6 +206,7 @@ class OpenHome:
             embedder=self.embedder,
             reranker=self.reranker,
             notes=self.notes,
+            sections=self.sections,
             clock=self.clock,
             settings=settings,
         )
@@ -224,7 +228,12 @@ class OpenHome:
 
         def index_at(place: Path) -> Index:
             index = Index(
-                place, self.database, embedder=self.embedder, notes=self.notes, settings=self.settings
+                place,
+                self.database,
+                embedder=self.embedder,
+                notes=self.notes,
+                sections=self.sections,
+                settings=self.settings,
             )
             opened.callback(index.close)
             return index
@@ -254,6 +263,7 @@ class OpenHome:
             self.profile,
             source=source,
             notes=self.notes.path,
+            bank=self.bank.folder.places,
             embedder=self.embedder,
             open_embedder=self.open_embedder,
             wake=self.upkeep.wake,
@@ -261,7 +271,13 @@ class OpenHome:
         opened.callback(self.reload.close)
         self.prefetch = Prefetch(
             self.search.recall,
-            stamp=lambda: (self.database.version(), notes_stamp(self.notes), self.profile, self.embedder),
+            stamp=lambda: (
+                self.database.version(),
+                notes_stamp(self.notes),
+                self.bank.stamp(),
+                self.profile,
+                self.embedder,
+            ),
             late=lambda: self.search.last.late,
             warm=self.preload,
             share=lambda: self.settings.now.recall.ahead_share,
@@ -369,6 +385,7 @@ class Upkeep(IdleWorker):
             "settings": lambda _stop: renew(),
             "waiting turns": home.sessions.journal.retry,
             "erase": erase,
+            "bank": home.bank.retain,
             "compact": lambda stop: any(hook.work(stop=stop) for hook in home.in_use.compactions()),
             "index": catch_up,
             "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,
@@ -384,11 +401,14 @@ class Upkeep(IdleWorker):
             on_hold=home.give_way,
         )
 
-    def run_all(self, seconds: float, *, thorough: bool) -> bool:
-        """Work now, for at most so long; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
+    def run_all(
+        self, seconds: float, *, thorough: bool, yielding: bool = False, stop: Stop = lambda: False
+    ) -> bool:
+        """Work now, as `run` does; return whether nothing is left to do. `thorough`: also what the worker would let wait."""
         self._thorough = thorough
         try:
-            return self.run(seconds) and not self._home.eraser.pending()
+            done = self.run(seconds, yielding=yielding, stop=stop)
+            return done and not self._home.eraser.pending()
         finally:
             self._thorough = False
 

@@ -20,7 +20,7 @@ from edgemem.llama.protocols import model_file
 from edgemem.memory.watch import Stamp, Watcher, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from edgemem.llama.protocols import Embedder
 
@@ -61,6 +61,7 @@ class Reload:
 
     Args:
         source: the file that the profile was read from; None: it is no file that could change.
+        bank: tells which folders and files of the bank there are.
         embedder: the one in use; where there is none, `open_embedder` opens that of a profile when its file comes.
         wake: has idle time take what was read.
     """
@@ -72,6 +73,7 @@ class Reload:
         *,
         source: Path | None,
         notes: Path,
+        bank: Callable[[], Iterable[Path]],
         embedder: Embedder | None,
         open_embedder: Callable[[Profile], Embedder | None],
         wake: Callable[[], None],
@@ -83,7 +85,7 @@ class Reload:
         self.replaced: Path | None = None
         """The file of the embedder in use, if it was changed since."""
         self.source = source
-        self._home, self._notes = home, notes
+        self._home, self._notes, self._bank = home, notes, bank
         self._opened = self._newest = profile
         self._embedder, self._open_embedder, self._wake = embedder, open_embedder, wake
         self.hook_files = [HookFile(path) for path in self._hook_paths(profile)]
@@ -128,6 +130,7 @@ class Reload:
 
     def _files(self) -> Iterator[Path]:
         yield self._notes
+        yield from self._bank()
         if self.source is not None:
             yield self.source
         yield from self._named

@@ -34,7 +34,7 @@ from edgemem.hooks.tool_log import ToolLogHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
-from edgemem.records import NOTES, READ_MORE, Epoch, Kind, Reader, Recalled
+from edgemem.records import BANK_TOOLS, NOTES, READ_MORE, Epoch, Kind, Reader, Recalled
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ _log = logging.getLogger(__name__)
 
 SIGHTS: tuple[frozenset[Kind], ...] = (
     frozenset(("fact", "preference")),
-    frozenset(("note",)),
+    frozenset(("note", "bank")),
     frozenset(("episode", "turn")),
 )
 """What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts. A summary is
 too long for a block, and says what turns say."""
 
-LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary",)))
+LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary", "goal")))
 """What a model looks through when it asks."""
 
 AUDIT_BYTES = 1_000_000
@@ -83,7 +83,7 @@ def session_hooks(
         model: its state is kept over a restart; it writes the summaries, where the profile says so.
     """
     settings, now = home.settings, home.clock.now
-    prompt_log = PromptLog(session_id, settings=settings)
+    prompt_log = PromptLog(session_id, settings=settings, prompt=home.bank.prompt())
     prompt_log.epoch = Epoch(session_id, 0, reason="begin", started_at=now())
     conversation = Conversation(prompt_log, settings=settings)
     planner = EpochPlanner(
@@ -136,7 +136,12 @@ def session_hooks(
         early,
         memories,
         NotesInjectorHook(
-            home.notes, settings=settings, budget=budget, speaker=speaker, conversation=conversation
+            home.notes,
+            settings=settings,
+            budget=budget,
+            speaker=speaker,
+            conversation=conversation,
+            bank=home.bank,
         ),
         ProcedureHook(
             home.procedures,
@@ -335,9 +340,11 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
 
     # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
     with_notes, with_more = True, bool(settings.now.hooks.tool_output_chars)
+    of_bank: Collection[str] = BANK_TOOLS if home.bank.limits().enabled else ()
     if include is not None and not isinstance(include, str):
         with_notes, with_more = NOTES in include, READ_MORE in include
-        include = [name for name in include if name not in (NOTES, READ_MORE)]
+        of_bank = [name for name in include if name in BANK_TOOLS]
+        include = [name for name in include if name not in (NOTES, READ_MORE, *BANK_TOOLS)]
     tools = memory_tools(
         home.store,
         include=NAMES if include is None else include,
@@ -351,4 +358,8 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
         tools.append(notes_tool(home.notes, clock=home.clock, speaker=speaker, settings=settings))
     if with_more:
         tools.append(read_more_tool(home.database, speaker=speaker))
+    if of_bank:
+        from edgemem.loop.bank_tools import bank_tools
+
+        tools += [tool for tool in bank_tools(home.bank, speaker=speaker) if tool.name in of_bank]
     return tools

@@ -35,6 +35,7 @@ COUNTS = {
     "turns": "select count(*) from turns",
     "messages": "select count(*) from messages",
     "epochs": "select count(*) from epochs",
+    "goals": "select count(*) from goals",
 }
 """What is counted in the truth; a count alone reads no text."""
 
@@ -71,6 +72,7 @@ def gather(home: OpenHome) -> Stats:
     now = home.clock.now()
     counts = {name: home.database.query(sql)[0][0] for name, sql in COUNTS.items()}
     counts["notes"] = _note_lines(home.notes.path)
+    counts["bank_files"] = len(home.bank.files())
     disk = _disk(home.path)
     return Stats(
         os.fsencode(home.path).decode(errors="replace"),

@@ -42,7 +42,7 @@ class Watcher:
     """Calls back, in a thread of its own, when files have changed and are quiet again.
 
     Args:
-        files: tells which files count now; asked again after every change.
+        files: tells which files count now; asked again after every change. In folders that count, all files do.
         changed: gets those that were written, made or removed, and those that began to count and are there.
         never: a folder that is not watched whatever `files` says.
         start_s: seconds after `start` until anything is watched.
@@ -73,6 +73,7 @@ class Watcher:
         # By folder and its inode: one that was made anew needs a new watch.
         self._watches: dict[tuple[str, int], ObservedWatch] = {}
         self._names: frozenset[str] = frozenset()
+        self._folders: frozenset[str] = frozenset()
         self._gone: set[str] = set()
         # A child made by fork has this object, but neither the thread nor the right to the parent's watches.
         self._process = os.getpid()
@@ -95,12 +96,13 @@ class Watcher:
         self.state = "closed"
 
     def dispatch(self, event: FileSystemEvent) -> None:
-        """Take an event; it wakes the watcher if it is about one of the files, or a folder above one."""
+        """Take an event; it wakes the watcher if it is about one of the files, in a folder that counts, or a folder above one."""
         self.wakes += 1
         if event.is_directory and event.event_type == "deleted":
             # Its watch is dead, although a folder made in its place may have the same inode.
             self._gone.add(os.fsdecode(event.src_path))
-        if {os.fsdecode(event.src_path), os.fsdecode(event.dest_path or "")} & self._names:
+        paths = {os.fsdecode(event.src_path), os.fsdecode(event.dest_path or "")}
+        if paths & self._names or {os.path.dirname(path) for path in paths} & self._folders:  # noqa: PTH120 - all day long
             self._woken.set()
 
     def _run(self) -> None:
@@ -144,10 +146,13 @@ class Watcher:
         # The target of a link lies elsewhere, and may be changed there.
         places = {place for path in self._known for place in (path, Path(os.path.realpath(path)))}
         self._names = frozenset(str(name) for place in places for name in (place, *place.parents))
+        folders = {place for place in places if place.is_dir()}
+        self._folders = frozenset(map(str, folders))
         if self.state == "polling":
             return
         try:
-            self._watch({_folder(place.parent) for place in places if place.parent != self._never})
+            watched = folders | {place.parent for place in places}
+            self._watch({_folder(place) for place in watched if place != self._never})
             self.state = "watching"
         except FileNotFoundError:
             # A folder went while it was about to be watched; look again what there is.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgemem.clock import Clock
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
-from edgemem.recall.index.sources import KINDS
+from edgemem.recall.index.sources import KINDS, BankSections, written
 from edgemem.recall.query import parse_query
 from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
@@ -44,6 +44,7 @@ class Recall:
         embedder: for meaning; None: words only.
         reranker: for a second pass; None: there is none.
         notes: the file whose lines are recalled.
+        sections: of the files of the bank.
         settings: how much of everything.
     """
 
@@ -55,6 +56,7 @@ class Recall:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         notes: NotesFile | None = None,
+        sections: BankSections | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -62,10 +64,10 @@ class Recall:
         self._index = index
         self._embedder = embedder
         self._reranker = reranker
-        self._notes = notes
+        self._notes, self._sections = notes, sections
         self._clock = clock or truth.clock
         self._settings = settings or Settings()
-        self._unindexed = UnindexedDocs(truth, index, notes)
+        self._unindexed = UnindexedDocs(truth, index, written(notes, sections))
         self._tail_lock = threading.Lock()
         self.last = RecallStats()
         """How the newest recall of any thread went."""
@@ -183,6 +185,7 @@ class Recall:
                 fetch,
                 self._truth,
                 self._notes,
+                self._sections,
                 reader=reader,
                 now=now,
                 include_past=past,

@@ -16,8 +16,10 @@ from math import expm1, log1p, sqrt
 from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.index.sources import (
+    BANK,
     EPISODE,
     FACT,
+    GOAL,
     KINDS,
     NOTE,
     PREFERENCE,
@@ -31,15 +33,18 @@ from edgemem.recall.index.sources import (
     speaker_of,
 )
 from edgemem.records import Recalled, RecalledSession
+from edgemem.scopes import scope_of
 from edgemem.store.episodes import stored_text
 from edgemem.store.epochs import SUMMARIES
-from edgemem.store.fact_queries import believed_at
+from edgemem.store.fact_queries import believed_at, read_doubts
+from edgemem.store.goals import goal_text
 from edgemem.store.procedures import procedure_text
 from edgemem.store.rights import LEVELS, readable, reading_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from edgemem.recall.index.sources import BankSections
     from edgemem.recall.times import When
     from edgemem.records import Reader, Recalled
     from edgemem.store.db.database import Database
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
 _FACT = """
   select s.id, k.key, f.value, f.valid_from, f.valid_to, f.known_to, f.source, k.scope, f.level, f.owner,
     f.speaker, f.event_time, (
-      select d.value from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
+      select d.id from doubts d where d.key_id = s.key_id and d.settled is null and d.level = f.level
         and d.owner is f.owner and d.valid_from <= :now and coalesce(d.valid_to, 9e999) > :now
       order by d.id desc limit 1),
     exists (select 1 from doubts d where d.key_id = s.key_id and d.confirmed_by = s.id and d.id > s.id),
@@ -93,6 +98,7 @@ _HIDDEN = """
 def fetch(
     truth: Database,
     notes: NotesFile | None,
+    sections: BankSections | None,
     refs: Sequence[tuple[int, int]],
     *,
     reader: Reader | None,
@@ -125,6 +131,8 @@ def fetch(
                 items = _facts(truth, ids, reader, _THEN.format(believed), moments)
         elif kind == NOTE:
             items = _notes(notes, ids, reader)
+        elif kind == BANK:
+            items = _sections(sections, ids, reader)
         else:
             items = _others(truth, kind, ids, reader)
         recalled.update(((kind, int(item.id)), item) for item in items)
@@ -140,8 +148,13 @@ def _facts(
         f"{_FACT.format(over='0' if which == _NOW else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
         {**bound(ids), **values, **moments},
     )
+    ids = [row[12] for row in rows if row[12] is not None]
+    doubts = {int(doubt.id): doubt for doubt in read_doubts(truth, ids=ids)} if ids else {}
     for ref, key, value, valid_from, valid_to, known_to, source, scope, level, owner, *more in rows:
-        speaker, event_time, doubt, misheard, over, ended_by_hidden = more
+        speaker, event_time, doubted, misheard, over, ended_by_hidden = more
+        doubt, why = None, None
+        if doubted in doubts:
+            doubt, why = doubts[doubted].value, doubts[doubted].disbelieved
         past = bool(over) and valid_from <= moments["now"]
         if past and ended_by_hidden and which == _EVER:
             continue  # that it changed is as private as what it changed to
@@ -153,13 +166,14 @@ def _facts(
                 end = known_to / 1e6  # it was taken back then
             text, doubt = text if end is None else f"{text} (until {_day(end)})", None
         elif doubt is not None:
-            text = f"{text} (since then heard, perhaps misheard: {doubt})"
+            how = f"perhaps misheard: {doubt}" if why is None else f"not believed: {doubt}; {why}"
+            text = f"{text} (since then heard, {how})"
         elif misheard:
             text, doubt = f"{text} (perhaps misheard)", value
         yield Recalled(
             "fact", str(ref), text, 0.0, recorded_at=ref / 1e6, valid_from=valid_from, valid_to=end, source=source,
             scope=scope, speaker=speaker, level=LEVELS[level], owner=owner, event_time=event_time, key=key, value=value,
-            past=past, doubt=doubt,
+            past=past, doubt=doubt, disbelieved=None if doubt is None else why,
         )  # fmt: skip
 
 
@@ -189,7 +203,15 @@ _OTHERS = {
           and f.dropped is null and trim(f.content) <> ''
         """,  # nothing was heard of an empty one
     ),
-    SUMMARY: ("f.", f"f.id, f.summary, s.name from {SUMMARIES} f join sessions s on s.id = f.session_id"),
+    SUMMARY: (
+        "f.",
+        f"""
+        f.id, f.summary, s.name from (select id, session_id, summary, level, owner from {SUMMARIES}
+          union all select id, session_id, summary, level, owner from session_summaries) f
+        join sessions s on s.id = f.session_id
+        """,  # noqa: S608 - our own constant
+    ),
+    GOAL: ("f.", "f.id, f.title, f.data from goals f"),
 }
 """By kind: whose level and owner count, and what is selected beside them, after the time of writing."""
 
@@ -214,6 +236,8 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
         return {"text": fact_text(key, value), "scope": scope, "key": key, "value": value}
     if kind == SUMMARY:
         return dict(zip(("text", "session"), columns, strict=True))
+    if kind == GOAL:
+        return {"text": goal_text(*columns)}
     if kind == EPISODE:
         *told, agent, speaker, event_time, session, turn = columns
         fields = {"text": stored_text(*told), "source": agent, "speaker": speaker, "event_time": event_time}
@@ -238,6 +262,19 @@ def _notes(notes: NotesFile | None, ids: Sequence[int], reader: Reader | None) -
         yield Recalled(
             "note", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=notes.path.name, level=notes.level
         )
+
+
+def _sections(sections: BankSections | None, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
+    if sections is None:
+        return
+    placed = sections.placed()
+    for doc, file in (placed[ref] for ref in ids if ref in placed):
+        level = LEVELS[doc.level]
+        if readable(reader, level, doc.owner):
+            yield Recalled(
+                "bank", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=file.place, level=level, owner=doc.owner,
+                scope=file.scope if doc.owner is None else scope_of(doc.owner),
+            )  # fmt: skip
 
 
 MESSAGES = 100

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import msgspec
+
 from edgemem.records import Fact, Held
+from edgemem.store.facts import plain_key
 from edgemem.store.rights import LEVELS, SPELLED, looked_up, reading_rule, scope_in_sql
 from edgemem.store.validation import checked_tick, checked_time, heard_of, lookup
 
@@ -19,12 +23,13 @@ T = TypeVar("T")
 FACT_COLUMNS = """
   k.key, f.value, k.scope, f.origin, f.source, f.valid_from, f.valid_to, f.known_to, f.supersedes, f.level, f.owner,
   exists (select 1 from doubts w where w.key_id = k.id and w.confirmed_by = f.origin and w.id > f.origin),
-  f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
+  f.trust, f.json, f.speaker, f.speaker_confidence, f.asr_confidence, f.device, f.room, f.event_time
 """
 """What `fact_of` makes a Fact of, from `facts f join fact_keys k`."""
 
 _DOUBT_COLUMNS = (
-    FACT_COLUMNS.replace("f.origin", "d.id")
+    re.sub(r"exists \(.*\)", "d.badly", FACT_COLUMNS)
+    .replace("f.origin", "d.id")
     .replace("f.known_to", "d.settled")
     .replace("f.supersedes", "d.confirmed_by")
     .replace("f.", "d.")
@@ -161,6 +166,24 @@ def as_of(
     return sql, values
 
 
+def user_facts(
+    db: Tables, t: float, *, scope: str, topic: str | None = None, reader: Reader | None = None
+) -> dict[str, Any]:
+    """Return the values of a scope that hold at `t`, as they were given, by their keys without a topic.
+
+    The newest come first; a topic's fact stands in place of the one that is of none.
+
+    Args:
+        topic: whose facts are meant beside those of none; None: only these.
+    """
+    sql, values = as_of(t, scope=scope, reader=reader, columns="k.topic, k.key, f.value, f.json, f.origin")
+    rows = db.query(f"{sql} and (k.topic is null or k.topic = :topic)", {**values, "topic": topic})
+    found: dict[str, Any] = {}
+    for of, key, value, json, _ in sorted(rows, key=lambda row: (row[0] is None, -row[-1])):
+        found.setdefault(plain_key(key, of), value if json is None else msgspec.json.decode(json))
+    return found
+
+
 def held_at(db: Tables, t: float, *, known_at: float | None, reader: Reader | None) -> list[int]:
     """Return the statements that held at `t`, as believed now or at `known_at`, by the numbers of what was said."""
     sql, values = as_of(t, known_at=known_at, reader=reader, columns="f.origin")
@@ -242,9 +265,18 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
 
 
 def read_doubts(
-    db: Tables, *, key: str | None = None, scope: str | None = None, reader: Reader | None = None
+    db: Tables,
+    *,
+    key: str | None = None,
+    scope: str | None = None,
+    reader: Reader | None = None,
+    ids: Sequence[int] = (),
 ) -> list[Fact]:
-    """Return doubts that wait; of one key all that there ever were. The oldest come first."""
+    """Return doubts that wait; of one key all that there ever were. The oldest come first.
+
+    Args:
+        ids: only these.
+    """
     rule, values = reading_rule(reader, "d.")
     # What was heard badly again and so believed is a version of its own, not one more doubt.
     where = [
@@ -255,6 +287,9 @@ def read_doubts(
         at, value = scope_in_sql(scope)
         where.append(f"k.scope = {at}")
         values |= value
+    if ids:
+        values |= {f"id{n}": number for n, number in enumerate(ids)}
+        where.append(f"d.id in (:{', :'.join(f'id{n}' for n in range(len(ids)))})")
     rows = db.query(
         f"select {_DOUBT_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id"  # noqa: S608 - our own constants
         f" where {' and '.join(where)} order by d.id",
@@ -278,6 +313,8 @@ def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None, doubtful:
         level,
         owner,
         misheard,
+        trust,
+        json,
         *heard,
     ) = row
     at = origin / 1e6
@@ -299,4 +336,6 @@ def fact_of(row: tuple[Any, ...], *, superseded_by: int | None = None, doubtful:
         heard_of(heard),
         doubtful,
         bool(misheard),
+        trust,
+        json,
     )

@@ -5,8 +5,9 @@ that it touches (the old version stays, with the time until which it was believe
 on both sides, and itself. So each version is a rectangle in valid time x transaction time, rectangles of one
 key never overlap, and any pair (when, known when) has one answer, found in O(log n) steps.
 
-A doubt is what was heard badly and contradicts what was heard well. It is not believed, and waits beside the facts until
-the same is heard again, or anything is heard well of that time.
+A doubt is what was heard badly and contradicts what was heard well, or what somebody of less trust said against what somebody
+of more said. It is not believed, and waits beside the facts. What was heard badly does so until it is heard again, the other
+until somebody of trust says the same; both, until anything is heard well of that time from somebody of as much trust.
 """
 
 from __future__ import annotations
@@ -17,10 +18,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
-from edgemem.scopes import without_spaces
+from edgemem.scopes import name_key, person_of, without_spaces
 from edgemem.store.erase.erasings import note_forgotten
 from edgemem.store.rights import level_and_owner, scope_in_sql, spell_both, spell_scope
-from edgemem.store.validation import HEARD, checked_heard, checked_moment, checked_text, heard_columns
+from edgemem.store.validation import (
+    HEARD,
+    checked_heard,
+    checked_json,
+    checked_moment,
+    checked_text,
+    heard_columns,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,8 +40,12 @@ if TYPE_CHECKING:
 
 
 MAX_VALUE_BYTES = 16 * 1024
-STATED = f"value, valid_from, valid_to, source, level, owner, {HEARD}"
+STATED = f"value, json, valid_from, valid_to, source, level, owner, trust, {HEARD}"
 """The columns of facts and doubts that `Rectangle.stated` holds."""
+
+TRUSTED, SAID, INFERRED, UNKNOWN = 3, 2, 1, 0
+"""Trust: a recognised speaker about themselves or what is theirs, or the operator; another recognised speaker; what the robot
+inferred; what a tool returned or an unknown voice said."""
 
 
 class Rectangle(NamedTuple):
@@ -41,6 +54,8 @@ class Rectangle(NamedTuple):
     id: int
     value: str | None
     """None: there is no value."""
+    json: str | None
+    """The value as it was given, where that was no text."""
     valid_from: float
     valid_to: float | None
     version: int
@@ -50,6 +65,7 @@ class Rectangle(NamedTuple):
     source: str
     level: int
     owner: str | None
+    trust: int
     heard: tuple[Any, ...]
     badly: bool | None = None
     """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
@@ -57,7 +73,16 @@ class Rectangle(NamedTuple):
     @property
     def stated(self) -> tuple[Any, ...]:
         """Return what stands in the columns of `STATED`."""
-        return (*self[1:4], self.source, self.level, self.owner, *self.heard)
+        return (*self[1:5], self.source, self.level, self.owner, self.trust, *self.heard)
+
+    @property
+    def what(self) -> tuple[Any, ...]:
+        """Return what makes it news beside another one: the value as it was given, and whose it is."""
+        return self.value, self.json, self.level, self.owner
+
+    def outranks(self, trust: int) -> bool:
+        """Tell whether it has a value that somebody of more trust said."""
+        return self.value is not None and self.trust > trust
 
 
 # Writing
@@ -80,28 +105,31 @@ _PEOPLE_OF_KEY = f"""
 def assert_fact(
     tx: Transaction,
     key: str,
-    value: str | None,
+    value: Any,
     *,
     scope: str = "global",
     valid_from: float | None = None,
     heard: Heard | None = None,
+    topic: str | None = None,
     doubtful_below: float = 0.0,
     **stated: Any,
 ) -> bool:
     """Believe from now on that `key` has `value` in `[valid_from, valid_to)`; tell whether that is news.
 
     Args:
-        value: None says that it has none.
+        value: text, or anything else that JSON can hold; `validation.NULL` is its null. None says that it has none.
         valid_from: seconds since the epoch; None is the moment of this transaction, or of the doubt that it confirms.
-        stated: `source`, `valid_to`, `level` and `owner`, as `checked_fact` takes them.
+        topic: the conversation that it is about; None: about none.
+        stated: `source`, `valid_to`, `level`, `owner` and `trust`, as `checked_fact` takes them.
         doubtful_below: what a recogniser was less sure of than this becomes a doubt where it contradicts what was
             heard well, and is not believed before it is heard again.
     """
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
+    key = topic_key(key, topic)
     statement = checked_fact(key, value, scope=scope, valid_from=begin, heard=heard, **stated)
     owner, heard = spell_both(tx, statement.owner, heard)
     statement = statement._replace(owner=owner, heard=heard_columns(heard))
-    key_id = ensure_key(tx, scope, key)
+    key_id = ensure_key(tx, scope, key, topic)
     if valid_from is None:
         statement = since_first_heard(tx, key_id, statement)
     return believe(tx, key_id, statement, badly=partial(heard_badly, below=doubtful_below))
@@ -113,6 +141,7 @@ def believe(
     statement: Rectangle,
     *,
     badly: Callable[[Rectangle], bool],
+    ranked: bool = True,
     number: int | None = None,
     recorded: int | None = None,
 ) -> bool:
@@ -120,26 +149,35 @@ def believe(
 
     Args:
         badly: tells what was heard badly.
+        ranked: whether what somebody of more trust said stands against it; what was believed before there was trust was not.
         number: the id that its row gets; None: a new one.
         recorded: the tick at which it was learnt; None: now.
     """
     touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
-    again = _first_heard(tx, key_id, statement) is not None
-    if not again and statement.value is not None and badly(statement):
-        rows = tx.execute("select confirmed_by from doubts where key_id = ?", (key_id,))
-        confirmed = {fact for (fact,) in rows}
-        against = [old for old in touched if old.value not in (None, statement.value)]
+    well = not badly(statement)
+    rank = statement.trust if ranked else TRUSTED
+    outranked = any(old.outranks(rank) for old in touched)
+    differs = not touched or any(old.what != statement.what for old in touched)
+    if outranked and differs:
+        if statement.value is not None and not _waits(tx, key_id, statement):
+            _note_doubt(tx, key_id, statement, number, badly=not well)
+        return False
+    needed = max((old.trust for old in touched if ranked and old.value is not None), default=UNKNOWN)
+    again = _first_heard(tx, key_id, statement, trust=needed) is not None
+    if not again and statement.value is not None and not well:
+        sql = "select f.id from doubts d join facts f on f.id = d.confirmed_by and f.trust <= d.trust where d.key_id = ?"
+        confirmed = {fact for (fact,) in tx.execute(sql, (key_id,))}
+        against = [old for old in touched if old.value is not None and old.what[:2] != statement.what[:2]]
         # What was heard badly twice is as good as heard well.
         if any(not badly(old) or old.origin in confirmed for old in against):
             _note_doubt(tx, key_id, statement, number)
             return False
-    well = not badly(statement)
-    # The same value is news all the same when it is heard well at last: then it is safe from what is heard badly.
-    what = (statement.value, statement.level, statement.owner)
-    is_news = not touched or any((old.value, old.level, old.owner) != what for old in touched)
-    if not is_news and not (well and any(map(badly, touched))):
+    # The same value is news all the same when it is heard well at last, or from somebody of more trust: then it is safe from
+    # what is heard badly, or said by somebody of less.
+    gains = well and not outranked and any(badly(old) or old.trust < statement.trust for old in touched)
+    if not differs and (statement.value is None or not gains):
         if well:
-            _settle_doubts(tx, key_id, statement, touched[0].origin)
+            _settle_doubts(tx, key_id, statement, touched[0].origin, rank)
         return False
     recorded, version = _next_version(tx, key_id, recorded)
     _close(tx, touched, recorded, version)
@@ -150,7 +188,7 @@ def believe(
     if again and not well:
         # The second bad hearing stays a doubt as well, behind the fact that it makes: that marks the fact.
         _note_doubt(tx, key_id, statement)
-    _settle_doubts(tx, key_id, statement, number)
+    _settle_doubts(tx, key_id, statement, number, rank)
     return True
 
 
@@ -177,9 +215,19 @@ def heard_badly(what: Rectangle, below: float) -> bool:
 
 
 def since_first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> Rectangle:
-    """Return what was said now as true from when it was first heard, if it waits as a doubt."""
-    first = _first_heard(tx, key_id, statement)
-    return statement if first is None else statement._replace(valid_from=min(first, statement.valid_from))
+    """Return what was said now as true from when it was first heard, if it waits as a doubt.
+
+    Not where that would contradict what somebody of more trust said of the time between.
+    """
+    first, now = _first_heard(tx, key_id, statement), statement.valid_from
+    if first is None or first >= now:
+        return statement
+    between = _believed_between(tx, key_id, first, now)
+    return (
+        statement
+        if any(old.outranks(statement.trust) for old in between)
+        else statement._replace(valid_from=first)
+    )
 
 
 def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
@@ -188,9 +236,42 @@ def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
     return {name for (name,) in tx.execute(_PEOPLE_OF_KEY, {"key": key_id})}
 
 
+def trust_of(heard: Heard | None, scope: str, owner: str | None) -> int:
+    """Return how far what was said is trusted, by who said it; None is the operator, who is trusted as a speaker is.
+
+    Args:
+        heard: with whoever said it; nobody: an unknown voice.
+        scope: of the fact; that of a person is theirs.
+        owner: of the fact.
+    """
+    if heard is None:
+        return TRUSTED
+    if not (speaker := name_key(heard.speaker or "")):
+        return UNKNOWN
+    return TRUSTED if speaker in {name_key(name) for name in (person_of(scope), owner) if name} else SAID
+
+
+def topic_key(key: str, topic: str | None) -> str:
+    """Return the key under which a fact of a topic stands, such as `diet @ kitchen`; without a topic, the key itself."""
+    if topic is None:
+        return key
+    check_key(key)
+    check_key(topic, what="a topic")
+    if _OF_TOPIC in topic:
+        raise InvalidInputError(
+            f"A topic must not hold {_OF_TOPIC!r}, as {topic!r:.80} does; give it another name."
+        )
+    return f"{key}{_OF_TOPIC}{topic}"
+
+
+def plain_key(key: str, topic: str | None) -> str:
+    """Return the key of a fact without the topic that it bears."""
+    return key if topic is None else key.removesuffix(f"{_OF_TOPIC}{topic}")
+
+
 def checked_fact(
     key: str,
-    value: str | None,
+    value: Any,
     *,
     scope: str,
     valid_from: float,
@@ -199,19 +280,30 @@ def checked_fact(
     heard: Heard | None = None,
     level: Level | None = None,
     owner: str | None = None,
+    trust: int | None = None,
 ) -> Rectangle:
-    """Return a new version of a fact, not yet numbered; raise InvalidInputError if it cannot be stored."""
+    """Return a new version of a fact, not yet numbered; raise InvalidInputError if it cannot be stored.
+
+    Args:
+        trust: 0 to 3; None: as `trust_of` has it.
+    """
     check_key(key)
     check_key(scope, what="a scope")
-    if value is not None:
-        value = storable_value(value)
+    words, json = value, None
+    if isinstance(value, str):
+        words = storable_value(value)
+    elif value is not None:
+        words, json = checked_json(value, "the value of a fact")
     begin = checked_moment(valid_from, "valid_from")
     end = None if valid_to is None else checked_moment(valid_to, "valid_to")
     if end is not None and end <= begin:
         raise InvalidInputError(f"A fact must end after it begins: valid_to {end:g} is not after {begin:g}.")
     source = checked_text(source, "the source of a fact")
     number, who = level_and_owner(scope, level, owner, checked_heard(heard))
-    return Rectangle(0, value, begin, end, 0, 0, None, source, number, who, heard_columns(heard))
+    trust = trust_of(heard, scope, who) if trust is None else whole_number(trust, "trust")
+    if not UNKNOWN <= trust <= TRUSTED:
+        raise InvalidInputError(f"trust must be 0 to 3, not {trust}; see edgemem.Fact.")
+    return Rectangle(0, words, json, begin, end, 0, 0, None, source, number, who, trust, heard_columns(heard))
 
 
 def storable_value(value: str, *, what: str = "the value of a fact") -> str:
@@ -235,19 +327,28 @@ def find_key(tx: Transaction, scope: str, key: str) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def ensure_key(tx: Transaction, scope: str, key: str) -> int:
-    """Return the id of a key in a scope, making it if there is none."""
+def ensure_key(tx: Transaction, scope: str, key: str, topic: str | None = None) -> int:
+    """Return the id of a key in a scope, making it if there is none.
+
+    Args:
+        topic: the one that the key bears.
+    """
     scope = spell_scope(tx, without_spaces(scope))
-    rows = tx.execute("select id from fact_keys where scope = ? and key = ?", (scope, key))
+    rows = tx.execute("select id, topic from fact_keys where scope = ? and key = ?", (scope, key))
     if not rows:
-        rows = tx.execute("insert into fact_keys (scope, key) values (?, ?) returning id", (scope, key))
+        row = (scope, key, topic)
+        rows = tx.execute(
+            "insert into fact_keys (scope, key, topic) values (?, ?, ?) returning id, topic", row
+        )
+    if topic is not None and rows[0][1] is None:
+        tx.execute("update fact_keys set topic = ? where id = ?", (topic, rows[0][0]))
     return int(rows[0][0])
 
 
 def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | None) -> list[Rectangle]:
     rows = tx.execute(
         f"""
-        select id, value, valid_from, valid_to, version, origin, supersedes, source, level, owner, {HEARD}
+        select id, value, json, valid_from, valid_to, version, origin, supersedes, source, level, owner, trust, {HEARD}
         from facts where key_id = :key_id and known_to is null and valid_from < :end and valid_from >= (
           select valid_from from facts where key_id = :key_id and known_to is null and valid_from <= :begin
           order by valid_from desc limit 1)
@@ -255,7 +356,7 @@ def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | N
         """,  # noqa: S608 - our own constant
         {"key_id": key_id, "begin": begin, "end": math.inf if end is None else end},
     )
-    return [Rectangle._make((*row[:10], row[10:], None)) for row in rows]
+    return [Rectangle._make((*row[:12], row[12:], None)) for row in rows]
 
 
 def _next_version(tx: Transaction, key_id: int, at: int | None) -> tuple[int, int]:
@@ -289,7 +390,7 @@ def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int, number:
     place = (row_id, key_id, recorded, row.version, row.origin or row_id, row.supersedes)
     tx.execute(
         f"insert into facts (id, key_id, recorded, version, origin, supersedes, {STATED})"  # noqa: S608 - our own constant
-        f" values ({', '.join('?' * 18)})",
+        f" values ({', '.join('?' * 20)})",
         (*place, *row.stated),
     )
     return row_id
@@ -301,7 +402,8 @@ def _cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
     before = next((old.origin for old in touched if old.valid_from <= begin and old.value is not None), None)
     if not touched:
         # Nothing was known of this key: say so for all other times, so that a search finds that at once.
-        nothing = statement._replace(value=None, source="", heard=heard_columns(None), badly=None)
+        nothing = statement._replace(value=None, json=None, source="", trust=TRUSTED)
+        nothing = nothing._replace(heard=heard_columns(None), badly=None)
         touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
     first, last = touched[0], touched[-1]
     left = []
@@ -312,32 +414,49 @@ def _cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
     return [*left, statement._replace(supersedes=before)]
 
 
-def _note_doubt(tx: Transaction, key_id: int, statement: Rectangle, number: int | None = None) -> None:
-    """Store a doubt: what was heard badly and is not believed yet."""
+def _note_doubt(
+    tx: Transaction, key_id: int, statement: Rectangle, number: int | None = None, *, badly: bool = True
+) -> None:
+    """Store a doubt: what was heard badly, or said by somebody of less trust, and is not believed yet."""
     tx.execute(
-        f"insert into doubts (id, key_id, {STATED}) values (?, ?{', ?' * 12})",  # noqa: S608 - our own constant
-        (tx.tick() if number is None else number, key_id, *statement.stated),
+        f"insert into doubts (id, key_id, badly, {STATED}) values (?, ?, ?{', ?' * 14})",  # noqa: S608 - our own constant
+        (tx.tick() if number is None else number, key_id, badly, *statement.stated),
     )
 
 
-def _settle_doubts(tx: Transaction, key_id: int, statement: Rectangle, fact: int) -> None:
-    """End the doubts of the time that something is believed of now: they are confirmed by the fact, or refuted."""
+def _settle_doubts(tx: Transaction, key_id: int, statement: Rectangle, fact: int, rank: int) -> None:
+    """End the doubts of the time that something is believed of now: they are confirmed by the fact, or refuted.
+
+    What somebody of more trust than `rank` said, and was heard badly, goes on waiting.
+    """
+    same = "value is ? and json is ?"
+    value = statement.value, statement.json
     tx.execute(
-        f"update doubts set settled = ?, confirmed_by = case when value is ? then ? end where {_DOUBTED}",  # noqa: S608 - ours
-        (tx.recorded, statement.value, fact, *_bound(key_id, statement)),
+        f"update doubts set settled = ?, confirmed_by = case when {same} then ? end"  # noqa: S608 - our own constants
+        f" where {_DOUBTED} and (trust <= ? or {same})",
+        (tx.recorded, *value, fact, *_bound(key_id, statement), rank, *value),
     )
 
 
-def _first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> float | None:
-    """Return from when on something is true that waits as a doubt, or None if it does not."""
+def _first_heard(tx: Transaction, key_id: int, statement: Rectangle, *, trust: int = UNKNOWN) -> float | None:
+    """Return from when on something is true that waits as a doubt of so much trust, or None if it does not."""
     rows = tx.execute(
-        f"select min(valid_from) from doubts where {_DOUBTED} and value is ? and level = ? and owner is ?",  # noqa: S608 - ours
-        (*_bound(key_id, statement), statement.value, statement.level, statement.owner),
+        f"select min(valid_from) from doubts where {_DOUBTED} and {_SAME} and trust >= ?",  # noqa: S608 - our own constants
+        (*_bound(key_id, statement), *statement.what, trust),
     )
     first: float | None = rows[0][0]
     return first
 
 
+def _waits(tx: Transaction, key_id: int, statement: Rectangle) -> bool:
+    """Tell whether the same waits as a doubt already, of no shorter time and no less trust."""
+    sql = f"select 1 from doubts where {_DOUBTED} and {_SAME} and trust >= ? and valid_from <= ? and coalesce(valid_to, 9e999) >= ?"  # noqa: S608 - ours
+    bound = _bound(key_id, statement)
+    return bool(tx.execute(sql, (*bound, *statement.what, statement.trust, *bound[:0:-1])))
+
+
+_OF_TOPIC = " @ "
+_SAME = "value is ? and json is ? and level = ? and owner is ?"
 _DOUBTED = "key_id = ? and settled is null and valid_from < ? and coalesce(valid_to, 9e999) > ?"
 """The doubts that wait about a time."""
 

@@ -67,7 +67,7 @@ class TableMemoryStore(Closing):
     def _checked_scope(self, scope: str) -> str:
         return not_mistyped(scope)
 
-    def _assert_fact(self, tx: Transaction, key: str, value: str | None, **options: Any) -> bool:
+    def _assert_fact(self, tx: Transaction, key: str, value: Any, **options: Any) -> bool:
         """Believe something from now on, or doubt it; tell whether that is news."""
         return facts.assert_fact(tx, key, value, doubtful_below=self.doubtful_below, **options)
 
@@ -91,6 +91,13 @@ class TableMemoryStore(Closing):
         db = self._records()
         return fact_queries.facts_as_of(db, db.now(), scope=scope, reader=reader)
 
+    def user_facts(
+        self, scope: str, *, topic: str | None = None, reader: Reader | None = None
+    ) -> dict[str, Any]:
+        """Return the values of a scope that hold now, as they were given; a topic's stand in place of those of none."""
+        db = self._records()
+        return fact_queries.user_facts(db, db.now(), scope=scope, topic=topic, reader=reader)
+
     def facts_as_of(
         self,
         t: float,
@@ -111,7 +118,10 @@ class TableMemoryStore(Closing):
         return fact_queries.fact_history(self._records(), key, scope=scope)
 
     def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
-        """Return what was heard badly, contradicts what was heard well, and waits to be heard again; oldest first."""
+        """Return what is not believed, and waits; oldest first.
+
+        It was heard badly and contradicts what was heard well, or somebody of less trust said it.
+        """
         return fact_queries.read_doubts(self._records(), scope=scope, reader=reader)
 
     def preferences(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Preference]:
@@ -189,7 +199,7 @@ class TableMemoryStore(Closing):
     def add_fact(
         self,
         key: str,
-        value: str,
+        value: Any,
         *,
         scope: str = "global",
         source: str = "",
@@ -198,14 +208,17 @@ class TableMemoryStore(Closing):
         heard: Heard | None = None,
         level: Level | None = None,
         owner: str | None = None,
+        trust: int | None = None,
+        topic: str | None = None,
     ) -> None:
         """Store a value that holds in `[valid_from, valid_to)`; what was believed of that time stays as history.
 
-        What was heard badly and contradicts what was heard well becomes a doubt instead (see `doubts`).
+        What was heard badly and contradicts what was heard well, or what somebody of more trust said, becomes a doubt
+        instead (see `doubts`).
 
         Args:
             key: a name such as `user.allergies`.
-            value: at most 16 KiB.
+            value: text of at most 16 KiB, or anything that JSON can hold in 4 kB, which prompts say in words.
             scope: who or what it is about: `global`, `household`, `user:alice`, `env:kitchen`; it also says who may read
                 it. However a name is written, it is the same person's: case and accents as they are composed do not matter.
             source: where it comes from.
@@ -214,10 +227,12 @@ class TableMemoryStore(Closing):
             heard: how it came to the robot's ears.
             level: who may read it, if not what the scope says.
             owner: of a private fact.
+            trust: 0 to 3 (see `edgemem.Fact`); None: by who said it, the operator where `heard` does not tell.
+            topic: the conversation that it is about; its key bears it too.
         """
         if value is None:
             raise InvalidInputError(
-                f"The value of {key!r:.80} must be text, not None; to end a fact call retract_fact, to erase it forget_fact."
+                f"The value of {key!r:.80} must not be None; to end a fact call retract_fact, to erase it forget_fact."
             )
         scope = self._checked_scope(scope)
         self._write(
@@ -232,6 +247,8 @@ class TableMemoryStore(Closing):
                 heard=heard,
                 level=level,
                 owner=owner,
+                trust=trust,
+                topic=topic,
             )
         )
 
@@ -259,7 +276,9 @@ class TableMemoryStore(Closing):
 
     def forget_fact(self, key: str, *, scope: str = "global") -> bool:
         """Erase a fact with every version of it, from the file too; tell whether there was one."""
-        texts = {lookup(key), *(fact.value for fact in self.fact_history(key, scope=scope))}
+        versions = self.fact_history(key, scope=scope)
+        texts = {lookup(key), *(fact.value for fact in versions)}
+        texts |= {text for fact in versions if fact.json for text in _telling_texts(fact.given)}
         existed = self._write(lambda tx: erase_fact(tx, key, scope=scope)) is not None
         if existed:
             self._erased(texts)
@@ -401,6 +420,10 @@ class SQLiteMemoryStore(TableMemoryStore):
     def _erased(self, texts: Collection[str]) -> None:
         # The erased bytes are overwritten in the pages, but old pages still stand in the log until it is emptied.
         erase_in_truth(self.database, alone=self._owned)
+
+
+def _telling_texts(value: Any) -> set[str]:
+    return {text for text in _texts_in(value) if len(text) >= _TELLING}
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.fence import storable
+from edgemem.fence import check_key, storable
 from edgemem.scopes import level_of_scope, name_key, person_of, scope_of, without_spaces
 from edgemem.store.validation import lookup
 
@@ -100,6 +100,17 @@ def spell(tx: Transaction, name: str) -> str:
     return name.strip()
 
 
+def spell_person(tx: Transaction, name: str) -> str:
+    """Return the name of a user as it was first written; raise InvalidInputError where it can be nobody's."""
+    check_key(name, what="a user")
+    return spell(tx, name)
+
+
+def person_key(name: str) -> str:
+    """Return the key by which somebody is looked up; raise InvalidInputError unless it is text."""
+    return name_key(lookup(name, "a user"))
+
+
 def spell_owner(tx: Transaction, owner: str | None) -> str | None:
     """Return an owner as their name was first written."""
     return None if owner is None else spell(tx, owner)
@@ -154,10 +165,10 @@ def spellings(db: Tables, names: Iterable[str]) -> dict[str, str]:
 
 
 def as_spelled(db: Tables, reader: Reader | None) -> Reader | None:
-    """Return a reader whose name is spelled as in the rows, and in what is made of them."""
+    """Return a reader whose name is spelled as in the rows, and in what is made of them; by its key where no row has it."""
     if reader is None or not reader.speaker:
         return reader
-    name = spellings(db, [reader.speaker])[reader.speaker]
+    name = spellings(db, [reader.key])[reader.key]
     return reader if name == reader.speaker else msgspec.structs.replace(reader, speaker=name)
 
 
@@ -168,8 +179,14 @@ _USED = """
   or exists (select 1 from doubts where owner = :name or speaker = :name)
   or exists (select 1 from preferences where owner = :name or scope = 'user:' || :name)
   or exists (select 1 from episodes where owner = :name or speaker = :name)
+  or exists (select 1 from users where name = :name)
+  or exists (select 1 from goals where owner = :name)
+  or exists (select 1 from phases where owner = :name)
+  or exists (select 1 from session_states where owner = :name)
+  or exists (select 1 from session_summaries where owner = :name)
   or exists (select 1 from procedures where owner = :name or speaker = :name)
   or exists (select 1 from tool_events where owner = :name or speaker = :name)
+  or exists (select 1 from bank_files where scope = 'user:' || :name)
 """
 
 

@@ -18,7 +18,7 @@ from edgemem.store import messages
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import Closing
 from edgemem.store.db.transaction import Tables, Transaction
-from edgemem.store.erase.records import erase_in_truth, erase_session
+from edgemem.store.erase.records import erase_in_truth, erase_said, erase_session
 from edgemem.store.journal import TurnJournal
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import LIVE, STATES, ensure_session
@@ -146,6 +146,16 @@ class SQLiteSessionStore(Closing):
         with self._lock:
             self._saved.pop(id, None)
             return self.database.write(lambda tx: erase_session(tx, id, logs=logs))
+
+    def erase_said(self, id: str, person: str, *, keep: int) -> int:  # noqa: A002
+        """Erase what a person said in a conversation, without waiting as `erase`; return how many messages went.
+
+        Args:
+            keep: how many of their newest messages stay, with what was answered.
+        """
+        with self._lock:
+            self._saved.pop(id, None)
+            return self.database.write(lambda tx: erase_said(tx, id, person, keep=keep))
 
     def list_ids(self, *, since: float | None = None) -> list[str]:
         """Return the ids of conversations, the one that was spoken in last first.

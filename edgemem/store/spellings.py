@@ -197,9 +197,9 @@ def _respell(tx: Transaction, old: str, new: str) -> None:
 def _move(tx: Transaction, old: str, new: str) -> None:
     """Put what stands under one scope under another, which may hold the same keys."""
     level, owner = level_of_scope(new)
-    for gone, key in tx.execute("select id, key from fact_keys where scope = ?", (old,)):
+    for gone, key, topic in tx.execute("select id, key, topic from fact_keys where scope = ?", (old,)):
         _as_meant(tx, gone, LEVELS.index(level), owner, old)
-        join_keys(tx, ensure_key(tx, new, key), gone)
+        join_keys(tx, ensure_key(tx, new, key, topic), gone)
     _move_preferences(tx, old, new, LEVELS.index(level), owner)
     for read, write in _SHOWN.items():
         for entries, *row in tx.execute(read):
@@ -238,8 +238,9 @@ def join_keys(tx: Transaction, kept: int, gone: int) -> None:
     tx.executemany("delete from facts where id = ?", rows)
     tx.execute("update doubts set key_id = :kept where key_id = :gone and settled is not null", keys)
     confirmed = {fact for (fact,) in tx.execute("select confirmed_by from doubts where key_id = :kept", keys)}
-    for number, value, begin, end, source, level, owner, *heard, recorded in statements:
-        statement = Rectangle(0, value, begin, end, 0, 0, None, source, level, owner, tuple(heard))
+    for number, value, json, begin, end, source, level, owner, trust, *heard, recorded in statements:
+        who = (source, level, owner, trust, tuple(heard))
+        statement = Rectangle(0, value, json, begin, end, 0, 0, None, *who)
         # What was heard badly twice is believed already.
         statement = statement._replace(badly=False) if number in confirmed else statement
         believe(tx, kept, statement, badly=_heard_badly, number=number, recorded=recorded)

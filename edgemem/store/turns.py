@@ -119,13 +119,17 @@ def discard_turn(tx: Transaction, session: str, n: int) -> bool:
         "delete from turns where session_id = ? and n = ? returning owner, speaker", (session_id, n)
     )
     drop_unused(tx, gone[0])
-    tx.execute(
-        "delete from sessions where id = ? and state = '{}'"
-        " and not exists (select 1 from turns where session_id = sessions.id)"
-        " and not exists (select 1 from epochs where session_id = sessions.id)",
-        (session_id,),
-    )
+    drop_session(tx, session_id)
     return True
+
+
+def drop_session(tx: Transaction, session_id: int) -> None:
+    """Erase a session in which nothing is left."""
+    hanging = " and ".join(
+        f"not exists (select 1 from {table} where session_id = sessions.id)"  # noqa: S608 - our own constants
+        for table in ("turns", "epochs", "session_states", "session_summaries")
+    )
+    tx.execute(f"delete from sessions where id = ? and state = '{{}}' and {hanging}", (session_id,))  # noqa: S608 - ours
 
 
 def has_open(db: Database, session: str | None = None) -> bool:

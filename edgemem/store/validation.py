@@ -7,6 +7,7 @@ How something was heard is six columns of every table that holds what came from 
 
 from __future__ import annotations
 
+import json
 import math
 import numbers
 import operator
@@ -145,6 +146,46 @@ def checked_moment(seconds: float, what: str) -> float:
 def checked_tick(seconds: float, what: str) -> int:
     """Return a moment as microseconds since the epoch, as the file has it; what is further away is the end of time."""
     return round(max(-MOST, min(checked_time(seconds, what) * 1e6, MOST)))
+
+
+MAX_JSON_BYTES = 4096
+_DEEPEST = 3  # levels of a structure that are said in words
+NULL = msgspec.Raw(b"null")
+"""The null of JSON as a value; None is no value."""
+
+
+def checked_json(value: Any, what: str) -> tuple[str, str]:
+    """Return a value that is no text in words, and as JSON; raise InvalidInputError if JSON cannot hold it, or at length."""
+    try:
+        text = "null" if value is NULL else json.dumps(value, allow_nan=False, ensure_ascii=False)
+        given = json.loads(text)
+        if value is not NULL and given != value:
+            raise ValueError("keys must be text, and sequences lists")
+        words = words_of(given)
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = type(value).__name__
+        raise InvalidInputError(f"{what} must be text or JSON, and this {kind} is not: {error}.") from error
+    text = storable(text)
+    if len(text.encode()) > MAX_JSON_BYTES:
+        raise InvalidInputError(
+            f"{what} has {len(text.encode()):,} bytes as JSON; at most {MAX_JSON_BYTES:,} are kept, so shorten it."
+        )
+    return storable(words), text
+
+
+def words_of(value: Any, depth: int = 0) -> str:
+    """Return a value of JSON as a prompt says it: `key: value` of a structure, with nested ones in parentheses."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if not isinstance(value, (dict, list)):
+        return str(value)
+    if not value or depth >= _DEEPEST:
+        return "…" if value else "none"
+    parts = [("", item) for item in value]
+    if isinstance(value, dict):
+        parts = [(f"{key}: ", item) for key, item in value.items()]
+    words = ", ".join(name + words_of(item, depth + 1) for name, item in parts)
+    return f"({words})" if depth else words
 
 
 def as_text(value: Any) -> str:

@@ -1,8 +1,7 @@
 """Taking over what EdgeVox remembers: the same values, at the same times, as history.
 
-The files are never changed. What they hold is read into a scratch truth, and comes from there into the memory as an
-export does: in one transaction, and a second time without effect. EdgeVox has one time only, which becomes both: when
-something was true, and when it was learnt. `store.json.records` mends its faults on the way.
+The files are never changed. What they hold comes by way of a scratch truth; `store.json.records` mends EdgeVox's faults on
+the way.
 
 Layouts of EdgeVox 1.3: a memory is `{"facts": […], "preferences": […], "episodes": […]}` or a database with these
 tables; a conversation is `<id>.json` with `{"messages": […], "state": {…}}` or a row of the table `sessions`; notes
@@ -11,105 +10,56 @@ are Markdown.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
-from edgemem.clock import Clock
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.records import Session
 from edgemem.store import messages
 from edgemem.store.db.connection import read_foreign
-from edgemem.store.db.database import Database
 from edgemem.store.json.records import TABLES, MemoryFile, fill, from_edgevox, time_of
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.transfer.export import export_lines
-from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines, take_notes
+from edgemem.store.transfer.merge import ImportReport, take_notes
+from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
 
 if TYPE_CHECKING:
+    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
-
-MAX_BYTES = 256 * 1024 * 1024
 
 _SQLITE = b"SQLite format 3\x00"
 _MEMORY = {"facts": ("key", "value"), "preferences": ("key", "value"), "episodes": ("kind",)}
 """The lists of a memory, and what no entry of theirs can lack."""
-_BESIDE = ("-wal", "-shm", "-journal", ".lock")
-"""Ends of names of files that belong to the one beside them."""
-
-
-class EdgevoxReport(msgspec.Struct):
-    """What the files hold, what came of it, and what was skipped or mended."""
-
-    files: dict[str, dict[str, int]]
-    """What each file holds."""
-    added: dict[str, int]
-    known: dict[str, int]
-    refused: list[str]
-    """What excludes what is here, which stays."""
-    remarks: list[str] = msgspec.field(name="told")  # its name in JSON
-    """What was skipped or mended, and why."""
 
 
 def import_edgevox(
     db: Database, sessions: SQLiteSessionStore, notes: NotesFile, old: EdgevoxMemory
-) -> EdgevoxReport:
+) -> TakeoverReport:
     """Take over what was read of EdgeVox's memory."""
     known = ImportReport()
     fresh = [session for session in old.sessions if _is_new(session, sessions, known, old)]
-    with tempfile.TemporaryDirectory(prefix=".edgevox-", dir=db.path.parent) as folder:
-        then = _ThenClock(db.clock.now())
-        with Database(Path(folder) / "scratch.db", clock=then, durable=False, migrations=TABLES) as scratch:
-            facts = [entry for rows in old.facts for entry in from_edgevox(rows, then, old.remarks)]
-            file = MemoryFile(facts=facts, preferences=old.preferences, episodes=old.episodes)
-            old.remarks += scratch.write(lambda tx: fill(tx, file, then, doubtful_below=0.0))
-            then.last = 0
-            store = SQLiteSessionStore(scratch)
-            for session in sorted(fresh, key=lambda session: (session.updated_at, session.id)):
-                then.shown = then.tick_of(session.updated_at)
-                try:
-                    store.save(session.id, Session(session.messages, session.state))
-                except InvalidInputError as error:
-                    old.skip(f"The conversation {session.id!r:.80}", error)
-            report = import_lines(db, (f"{line}\n".encode() for line in export_lines(scratch)))
+    with scratch_truth(db, migrations=TABLES) as (scratch, then):
+        facts = [entry for rows in old.facts for entry in from_edgevox(rows, then, old.remarks)]
+        file = MemoryFile(facts=facts, preferences=old.preferences, episodes=old.episodes)
+        old.remarks += scratch.write(lambda tx: fill(tx, file, then, doubtful_below=0.0))
+        then.last = 0
+        store = SQLiteSessionStore(scratch)
+        for session in sorted(fresh, key=lambda session: (session.updated_at, session.id)):
+            then.shown = then.tick_of(session.updated_at)
+            try:
+                store.save(session.id, Session(session.messages, session.state))
+            except InvalidInputError as error:
+                old.skip(f"The conversation {session.id!r:.80}", error)
+        report = take_in(db, scratch)
     for text in old.notes:
         if text.strip():
             take_notes(notes, storable(text), report)
     for new, counts in ((False, known.known), (True, known.added)):
         for kind, count in counts.items():
             report.count(kind, new=new, number=count)
-    return EdgevoxReport(old.files, report.added, report.known, known.refused + report.refused, old.remarks)
-
-
-class _ThenClock(Clock):
-    """Gives ticks of when EdgeVox wrote what is being taken over; they still never repeat, and a second time are the same."""
-
-    def __init__(self, now: float) -> None:
-        super().__init__()
-        self._now = now
-        self.shown = self.last = 0
-
-    def tick_of(self, at: float) -> int:
-        """Return a moment as a tick; what claims to be of another age has none."""
-        return int(at * 1e6) if 0 < at * 1e6 <= self._now * 1e6 + LEAP_US else 0
-
-    def now(self) -> float:
-        """Return the robot's time."""
-        return self._now
-
-    def tick(self, *, after: int = 0) -> int:
-        """Return the tick of the moment that the clock shows, or the one after the last tick if that is later."""
-        self.last = max(self.last + 1, after + 1, self.shown)
-        return self.last
-
-    def witness(self, tick: int) -> None:
-        """Take no note: what it shows is the past."""
+    return TakeoverReport(old.files, report.added, report.known, known.refused + report.refused, old.remarks)
 
 
 def _is_new(
@@ -173,15 +123,7 @@ class EdgevoxMemory:
             raise InvalidInputError(
                 f"There is nothing at {path}; EdgeVox keeps its memory in ~/.edgevox/memory."
             )
-        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.is_dir() or (file != path and file.name.endswith(_BESIDE)):
-                continue
-            try:
-                self._read_file(file, file.name if file == path else str(file.relative_to(path)))
-            except (EdgememError, OSError) as error:
-                if file == path:
-                    raise InvalidInputError(f"{path} was not taken in: {error}") from error
-                self.skip(f"{file}", error)
+        read_files(path, self._read_file, self.remarks)
 
     def skip(self, what: str, why: object) -> None:
         """Note what was left behind."""
@@ -207,12 +149,12 @@ class EdgevoxMemory:
             raise InvalidInputError("it is no memory, conversation or notes of EdgeVox.")
 
     def _read_json(self, file: Path, name: str, text: str) -> None:
-        first = _json_of(text.lstrip().partition("\n")[0])
+        first = json_of(text.lstrip().partition("\n")[0])
         if isinstance(first, dict) and first.get("record") == "edgemem":
             raise InvalidInputError(
                 f"it is an export of edgemem, which is taken in with: edgemem import {file}"
             )
-        data = _json_of(text)
+        data = json_of(text)
         if data is None:
             raise InvalidInputError("it is damaged; mend it, and import it again.")
         if isinstance(data.get("messages"), list):
@@ -243,7 +185,7 @@ class EdgevoxMemory:
                 }
                 for row in parts.get("episodes", ()):
                     text = row.pop("payload_json", None)
-                    payload = _json_of(text)
+                    payload = json_of(text)
                     row["payload"] = text if payload is None else payload
                     row.pop("id", None)
                 self._take_memory(name, parts)
@@ -251,7 +193,7 @@ class EdgevoxMemory:
                 return
             before = len(self.sessions)
             for row in select("select * from sessions order by updated_at, rowid"):
-                messages, state, title = _json_of(row["messages"]), _json_of(row["state"]), row["session_id"]
+                messages, state, title = json_of(row["messages"]), json_of(row["state"]), row["session_id"]
                 if isinstance(messages, list) and state is not None:
                     self._take_session(str(title), messages, state, time_of(row.get("updated_at")) or 0.0)
                 else:
@@ -280,14 +222,6 @@ class EdgevoxMemory:
         for row in kept["episodes"]:
             self.episodes.append({**row, "heard": {"event_time": time_of(row.get("timestamp"))}})
         self.files[name] = {part: len(entries) for part, entries in kept.items()}
-
-
-def _json_of(text: Any) -> Any:
-    """Return the value of a JSON text, and None for what is none."""
-    try:
-        return json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        return None
 
 
 def default_memory_dir() -> Path:

@@ -17,6 +17,7 @@ import edgemem
 from edgemem.cli.facts import Begin
 from edgemem.cli.options import When
 from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store.goals import put_goal, put_phase
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import pointer_to
 
@@ -262,3 +263,32 @@ def test_bad_input_is_one_sentence_and_loses_nothing(home: Path) -> None:
     ):
         refused(run("facts", *args, "--home", home))
     assert run("facts", "--home", home, "--json").stdout == before
+
+
+def test_goals_are_listed(tmp_path):
+    """All of them, those of a person with their phase, and as JSON."""
+    home = make_home(tmp_path / "home")
+    with edgemem.open(home, worker=False) as memory:
+
+        def work(tx):
+            put_goal(
+                tx,
+                "Ann",
+                "canoe",
+                "buy a canoe",
+                {"target_amount": 900, "current_amount": 30, "phase": "saving"},
+            )
+            put_goal(tx, "Bob", "shed", "paint the shed", {})
+            put_phase(tx, "Ann", "busy", "until May")
+
+        memory.store.database.write(work)
+
+    def told(*options):
+        return run("goals", *options, "--home", home).output
+
+    assert "30 of 900" in told()
+    assert "paint the shed" in told()
+    assert "Phase: busy: until May" in told("--person", "ann")
+    assert "shed" not in told("--person", "ann")
+    assert [goal["name"] for goal in json.loads(told("--json"))] == ["shed", "canoe"]
+    assert "no goals" in told("--person", "eve")

@@ -38,7 +38,10 @@ window_tokens = 2100
 reply_tokens = 200
 summary_tokens = 150
 keep_last_turns = 2
+[bank]
+backend = "files"
 """
+BANK_PATHS = [f"{head}{name}.md" for head in ("", "household/", "shared/") for name in ("MEMORY", "roses")]
 CONSONANTS, VOWELS = "bdfgklmnprstvz", "aeiou"
 EVERYDAY = ("the garden", "an open window", "somebody", "waters", "tall roses", "by the gate", "again")
 SCOPES = (None, "me", "household", "global")
@@ -157,6 +160,7 @@ class Parrot:
                 "forget_fact",
                 "notes",
                 "note",
+                *("memory_write", "memory_append", "memory_read", "memory_list", "memory_delete"),
             ]
         )
         key = dice.choice([f"thing{dice.randrange(30)}", *secrets[:1]])
@@ -176,6 +180,15 @@ class Parrot:
             given = {"action": dice.choice(["read", "write"]), "text": " ".join(chosen)}
         elif name == "note":
             given = {"text": " ".join(chosen)}
+        elif name == "memory_list":
+            given = {}
+        elif name.startswith("memory_"):
+            given = {"path": dice.choice(BANK_PATHS)}
+            if name in ("memory_write", "memory_append"):
+                given["content"] = " ".join(chosen)
+                if given["path"].startswith("shared/") and not self.oracle.private:
+                    for secret in self.oracle.current & {*chosen}:
+                        self.oracle.say(secret, Closing("shared"))
         return ToolCall(name, {each: value for each, value in given.items() if value is not None})
 
     def cut(self, heard_text: str) -> None:
@@ -304,8 +317,13 @@ class House:
             ]
         )
         oracle.say(secret, closing)
-        kind = dice.randrange(4)
-        if kind == 0:
+        kind = dice.randrange(5)
+        if kind == 4:
+            bank = self.memory.bank
+            of = {"shared": bank.shared, "household": bank.household}.get(closing.level)
+            name = dice.choice(["MEMORY.md", "roses.md"])
+            (of or bank.of(owner, dice.choice(SESSIONS))).append(name, f"roses and {secret}")
+        elif kind == 0:
             store.add_fact(f"thing{dice.randrange(30)}", secret, scope=scope)
         elif kind == 1:
             store.set_preference(f"wish{dice.randrange(9)}", secret, scope=scope)

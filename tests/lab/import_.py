@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from edgemem.memory import Memory
-    from edgemem.takeover.edgevox import EdgevoxReport
+    from edgemem.takeover.scratch import TakeoverReport
 
 SECONDS = 5.0
 NEAR_S = 1e-5
@@ -121,7 +121,7 @@ def _taken(home: Path, source: Path, old: EdgevoxHome) -> dict[str, Any]:
     }
 
 
-def _import(memory: Memory, source: Path) -> tuple[float, EdgevoxReport]:
+def _import(memory: Memory, source: Path) -> tuple[float, TakeoverReport]:
     started = perf_counter()
     done = import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, EdgevoxMemory(source))
     return perf_counter() - started, done

@@ -50,6 +50,7 @@ PEERS: Mapping[str, Peer] = {
         Peer("engrava", ("engrava==0.7.2", *COMMON), python=(3, 11)),
         Peer("sqlite-vec", COMMON),
         Peer("edgevox", COMMON, alone=("edgevox==1.3.2",)),
+        Peer("swarmline", ("swarmline==1.6.10", "sqlalchemy", "aiosqlite"), python=(3, 11)),
     )
 }
 
@@ -69,12 +70,12 @@ def python_of(peer: Peer, folder: Path) -> Path:
         return python
     shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(parents=True, exist_ok=True)
-    _call([sys.executable, "-m", "venv", str(home)], peer, "its environment could not be made", INSTALL_S)
+    call_peer([sys.executable, "-m", "venv", str(home)], peer, "its environment could not be made", INSTALL_S)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     failed = "it could not be installed"
-    _call([*pip, *peer.needs], peer, failed, INSTALL_S)
+    call_peer([*pip, *peer.needs], peer, failed, INSTALL_S)
     if peer.alone:
-        _call([*pip, "--no-deps", *peer.alone], peer, failed, INSTALL_S)
+        call_peer([*pip, "--no-deps", *peer.alone], peer, failed, INSTALL_S)
     made.write_text(made_of, encoding="utf-8")
     return python
 
@@ -82,12 +83,12 @@ def python_of(peer: Peer, folder: Path) -> Path:
 def version_of(peer: Peer, python: Path) -> str:
     """Return the version of what is measured."""
     code = f"import importlib.metadata as m; print(m.version({peer.name!r}))"
-    return _call([str(python), "-c", code], peer, "it does not tell its version", 60.0).strip()
+    return call_peer([str(python), "-c", code], peer, "it does not tell its version", 60.0).strip()
 
 
 def run_peer(peer: Peer, python: Path, folder: Path) -> dict[str, Any]:
     """Run a peer on a folder; `peer.py` says what that holds, and what comes back."""
-    told = _call([str(python), "-B", str(SCRIPT), peer.name, str(folder)], peer, "it failed", RUN_S)
+    told = call_peer([str(python), "-B", str(SCRIPT), peer.name, str(folder)], peer, "it failed", RUN_S)
     try:
         figures: dict[str, Any] = msgspec.json.decode(told.strip().splitlines()[-1])
     except (msgspec.DecodeError, IndexError) as error:
@@ -95,7 +96,8 @@ def run_peer(peer: Peer, python: Path, folder: Path) -> dict[str, Any]:
     return figures
 
 
-def _call(command: Sequence[str], peer: Peer, failed: str, seconds: float) -> str:
+def call_peer(command: Sequence[str], peer: Peer, failed: str, seconds: float) -> str:
+    """Return what a command of a peer prints; raise CannotRunError, with `failed`, where it fails."""
     # What this process imports from is none of the peer's business.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     try:

@@ -354,15 +354,19 @@ def test_unknown_tools_and_a_search_without_recall_are_refused(store: SQLiteMemo
 
 
 def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemoryStore) -> None:
-    """It may say otherwise, which history keeps, and erase what nobody known has said."""
+    """It may say otherwise, which waits as a doubt, and erase what nobody known has said."""
     store.add_fact("wifi", "frogs", heard=Heard("alice"))
     store.add_fact("oven", "hot")
     tools = memory_tools(store)
     stranger = ToolTurn("forget the wifi and the oven", Reader())
     assert "nobody knows who is speaking" in of(tools, "forget_fact").run(stranger, key="wifi")
     assert store.get_fact("wifi") == "frogs"
-    assert "Remembered" in of(tools, "remember_fact").run(stranger, key="wifi", value="toads")
-    assert [fact.value for fact in store.fact_history("wifi")] == ["frogs", "toads"]
+    told = of(tools, "remember_fact").run(stranger, key="wifi", value="toads")
+    assert told.startswith("Not believed: somebody whom the robot trusts more said otherwise.")
+    assert told.endswith("Kept as a doubt: wifi: toads. wifi: frogs still holds.")
+    assert [(fact.value, fact.disbelieved) for fact in store.fact_history("wifi")] == [
+        ("frogs", None), ("toads", "an unknown voice said so"),
+    ]  # fmt: skip
     assert "Refused" in of(tools, "forget_fact").run(stranger, key="wifi")
     assert "Refused" in after_a_yes(of(tools, "forget_fact"), key="wifi")
     assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), key="oven")
@@ -415,6 +419,19 @@ def test_what_was_heard_badly_is_said_to_be(memory: Memory) -> None:
     assert "Kept as perhaps misheard" in told
     assert told.endswith("still holds.")
     assert memory.store.get_fact("drink", scope="household") == "tea"
+
+
+def test_a_tool_stores_with_the_trust_of_whoever_speaks(memory: Memory) -> None:
+    """Speakers correct each other and themselves; a stranger only strangers; without any turn it is the operator's."""
+    robot = Robot(memory)
+    for speaker, scope, trust in (("alice", "me", 3), ("bob", "household", 2), (None, "global", 0)):
+        said = {"speaker": speaker, "scope": scope, "key": f"of.{scope}", "value": "x"}
+        assert "Remembered" in robot.answer("keep it", "remember_fact", **said)
+        assert [fact.trust for fact in memory.store.facts() if fact.key == said["key"]] == [trust]
+    of(memory_tools(memory.store), "remember_fact").run(key="bare", value="x")
+    assert memory.store.facts()[0].trust == 3
+    of(memory.tools(), "remember_fact").run(key="loose", value="x")
+    assert memory.store.facts()[0].trust == 0
 
 
 def test_tools_say_what_they_need(memory: Memory) -> None:

@@ -12,7 +12,7 @@ import edgemem
 from edgemem.errors import ClosedError, InvalidInputError
 
 NAMES = {
-    *("home", "profile", "store", "sessions", "notes", "procedures"),
+    *("home", "profile", "store", "sessions", "notes", "procedures", "bank"),
     *("recall", "recall_sessions", "hooks", "tools", "hints"),
     *("forget", "export", "import_lines"),
     *("idle", "check", "close", "diagnostics"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 from by_words import BY_WORDS
@@ -31,9 +32,9 @@ def store(tmp_path, clock):
 
 def test_a_doubt_is_about_its_own_time(store):
     """A doubt of next month is not settled by a clear word about last month."""
-    store.add_fact("doctor", "monday", valid_from=0.0)
+    store.add_fact("doctor", "monday", valid_from=0.0, heard=WELL)
     store.add_fact("doctor", "friday", valid_from=200.0, valid_to=300.0, heard=BADLY)
-    store.add_fact("doctor", "sunday", valid_from=100.0, valid_to=150.0)
+    store.add_fact("doctor", "sunday", valid_from=100.0, valid_to=150.0, heard=WELL)
     assert [fact.value for fact in store.doubts()] == ["friday"]
     store.add_fact("doctor", "friday", valid_from=250.0, valid_to=260.0, heard=BADLY)
     assert store.doubts() == []
@@ -53,8 +54,21 @@ def test_recall_and_the_prompt_say_that_something_was_perhaps_misheard(tmp_path)
             for line in lines_for([hits], visible=VisibleLines(), visible_turns=frozenset(), session="s")
         ]
         assert lines == ["- doctor: comes on monday", "- perhaps misheard: doctor: comes on friday"]
-        memory.store.add_fact("doctor", "comes on monday", heard=WELL)
+        memory.store.add_fact("doctor", "comes on monday")
         assert memory.recall("doctor", k=1)[0].text == "doctor: comes on monday"
+
+
+def test_recall_and_the_prompt_say_who_is_not_believed(tmp_path):
+    """What was heard well from somebody who is trusted less was not misheard: it says who said so."""
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
+        memory.store.add_fact("doctor", "comes on monday", heard=WELL)
+        memory.store.add_fact("doctor", "comes on friday", heard=Heard(asr_confidence=0.9))
+        (hit,) = memory.recall("when does the doctor come?", speaker="mai", k=1)
+        assert hit.text.endswith(
+            "(since then heard, not believed: comes on friday; an unknown voice said so)"
+        )
+        lines = lines_for([hit], visible=VisibleLines(), visible_turns=frozenset(), session="s")
+        assert lines[1].line == "- not believed: doctor: comes on friday (an unknown voice said so)"
 
 
 def test_the_command_line_shows_doubts(tmp_path):
@@ -63,12 +77,14 @@ def test_the_command_line_shows_doubts(tmp_path):
     with edgemem.open(home, worker=False) as memory:
         memory.store.add_fact("doctor", "monday")
         memory.store.add_fact("doctor", "sunday", heard=BADLY)
-        memory.store.add_fact("doctor", "monday", heard=WELL)
+        memory.store.add_fact("doctor", "monday")
+        memory.store.add_fact("doctor", "tuesday", heard=WELL)
         memory.store.add_fact("doctor", "friday", heard=BADLY)
     output = CliRunner().invoke(main, ["facts", "history", "doctor", "--home", str(home)]).output
     assert "perhaps misheard: sunday" in output
     assert "30% sure; refuted)" in output
     assert "30% sure; undecided)" in output
+    assert re.search(r"not believed: tuesday \(.*90% sure; mai said so; undecided\)", output)
     assert "perhaps misheard: friday" in " ".join(
         CliRunner().invoke(main, ["recall", "doctor", "--home", str(home)]).output.split()
     )
@@ -84,24 +100,28 @@ def shared(tmp_path_factory):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from((None, 0.2, 0.4, 0.5, 0.95)))),
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from((None, 0.2, 0.4, 0.95)), st.sampled_from((0, 2, 2)))
+    ),
     st.sampled_from((None, 5.0)),
 )
 def test_what_holds_agrees_with_a_naive_model(shared, spoken, valid_from):
     """After any hearings, what holds is what a reader of the rule would believe."""
     store, examples = shared
     key = f"k{next(examples)}"
-    held, safe, waiting = None, False, set()
-    for value, sure in spoken:
+    held, holder, safe, well_held, waiting = None, -1, False, False, {}
+    for value, sure, trust in spoken:
         heard = None if sure is None else Heard(asr_confidence=sure)
-        store.add_fact(key, value, heard=heard, valid_from=valid_from)
+        store.add_fact(key, value, heard=heard, valid_from=valid_from, trust=trust)
         well = sure is None or sure >= 0.5
-        if not well and held is not None and value != held and safe and value not in waiting:
-            waiting.add(value)
+        again = waiting.get(value, -1) >= max(holder, 0)
+        if held not in (None, value) and (trust < holder or (not well and safe and not again)):
+            waiting[value] = max(trust, waiting.get(value, -1))
         elif well or value != held:
-            safe = well or value in waiting
-            held, waiting = value, set()
+            if value != held or (trust >= holder and (trust > holder or not well_held)):
+                held, holder, safe, well_held = value, trust, well or again, well
+            waiting = {other: more for other, more in waiting.items() if more > trust and other != value}
         assert store.get_fact(key) == held
         assert {
             fact.value for fact in store.fact_history(key) if fact.doubtful and not fact.invalidated_at
-        } == (waiting)
+        } == set(waiting)

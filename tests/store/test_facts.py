@@ -17,7 +17,7 @@ from edgemem.records import Heard, Reader
 from edgemem.store import fact_queries, facts
 from edgemem.store.db.database import Database
 
-KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "green", "blue")
+KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "42", 42, {"a": [1.5, None, "x"]})
 START = 1_770_000_000.0
 
 
@@ -35,7 +35,7 @@ def say(db, key, value, **options):
 
 def at(db, t, known_at=None, scope="global"):
     """Return the values that held at `t`."""
-    return {f.key: f.value for f in fact_queries.facts_as_of(db, t, scope=scope, known_at=known_at)}
+    return {f.key: f.given for f in fact_queries.facts_as_of(db, t, scope=scope, known_at=known_at)}
 
 
 def test_a_version_that_was_wrong_from_the_start_keeps_what_it_said(db):
@@ -114,6 +114,7 @@ operations = st.tuples(
     moments,
     st.one_of(st.none(), st.integers(1, 8)),
     st.sampled_from((0.0, 1.0, 3600.0, -3600.0)),
+    st.sampled_from((3, 3, 2, 0)),
 )
 
 
@@ -129,11 +130,11 @@ def shared(tmp_path_factory):
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(operations, min_size=1, max_size=25))
 def test_facts_agree_with_a_naive_model(shared, script):
-    """After any history, any question (when, known when) is answered as by painting assertions one by one."""
+    """After any history, any question (when, known when) is answered as by painting what is trusted; the rest waits."""
     db, wall, examples = shared
     example = next(examples)
     model, known, instants = NaiveFacts(), [], []
-    for action, scope_, key_, value, begin, length, jump in script:
+    for action, scope_, key_, value, begin, length, jump, trust in script:
         scope, key = f"{scope_}.{example}", f"{key_}.{example}"
         wall[0] += jump
         valid_from, valid_to = START + begin, None if length is None else START + begin + length
@@ -141,23 +142,23 @@ def test_facts_agree_with_a_naive_model(shared, script):
             valid_from = valid_to = None
         before = db.query("select * from facts order by id")
 
-        def work(
-            tx, action=action, scope=scope, key=key, value=value, valid_from=valid_from, valid_to=valid_to
-        ):
-            if action == "retract" and facts.find_key(tx, scope, key) is not None:
-                facts.assert_fact(tx, key, None, scope=scope, valid_from=valid_from, level="shared")
-            elif action != "retract":
-                facts.assert_fact(tx, key, value, scope=scope, valid_from=valid_from, valid_to=valid_to)
+        stated = {"scope": scope, "valid_from": valid_from, "trust": trust}
+        stated |= {"level": "shared"} if action == "retract" else {"valid_to": valid_to}
+        what = None if action == "retract" else value
+
+        def work(tx, key=key, what=what, stated=stated):
+            if what is not None or facts.find_key(tx, stated["scope"], key) is not None:
+                facts.assert_fact(tx, key, what, **stated)
             return tx.recorded
 
         recorded = db.write(work)
         said = recorded / 1e6 if valid_from is None else valid_from
-        retracted = action == "retract"
-        model.say(
-            scope,
-            key,
-            Assertion(recorded, said, None if retracted else valid_to, None if retracted else value),
-        )
+        new = Assertion(recorded, said, stated.get("valid_to"), what, trust)
+        model.say(scope, key, new, now=valid_from is None)
+        doubts = [
+            (each.valid_from, each.valid_to, each.given, each.trust) for each in doubts_of(db, scope, key)
+        ]
+        assert doubts == [old[1:] for old in model.waiting[scope, key]]
         known.append((recorded, recorded / 1e6))
         instants += [said, said - 0.5, said + 0.5]
         is_append_only(before, db.query("select * from facts order by id"))
@@ -169,6 +170,11 @@ def test_facts_agree_with_a_naive_model(shared, script):
                 assert at(db, t, known_at=known_at, scope=scope) == model.as_of(scope, t, recorded)
     for (key_id,) in db.query("select id from fact_keys where key like ?", (f"%.{example}",)):
         has_one_value_at_each_moment(db, key_id)
+
+
+def doubts_of(db, scope, key):
+    """Return what waits about a key."""
+    return [doubt for doubt in fact_queries.read_doubts(db, scope=scope) if doubt.key == key]
 
 
 def is_append_only(before, after):

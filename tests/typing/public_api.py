@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import edgemem
+import edgemem.aio
 from edgemem.hooks import Hook, HookRegistry, HookResult, load
 
 if TYPE_CHECKING:
@@ -53,6 +53,26 @@ def stores(memory: edgemem.Memory) -> None:
     assert_type(files.list_ids(), list[str])
 
 
+async def on_a_loop(home: str | Path) -> None:
+    """Await what a synchronous memory returns."""
+    async with edgemem.aio.open(home, profile="pi5") as memory:
+        assert_type(memory, edgemem.aio.AsyncMemory)
+        assert_type(await memory.recall("what can I cook?", speaker="alice", k=5), list[edgemem.Recalled])
+        assert_type(await memory.store.get_fact("tea", scope="household"), str | None)
+        assert_type(await memory.store.facts(), list[edgemem.Fact])
+        assert_type(await memory.sessions.load("kitchen"), edgemem.Session | None)
+        assert_type(await memory.notes.tail(), str)
+        assert_type(await memory.idle(2), bool)
+        assert_type(await memory.tools(speaker="alice"), list[edgemem.Tool])
+        registry = await memory.hooks(session_id="kitchen", speaker="alice")
+        assert_type(registry, edgemem.aio.HookRegistry)
+        assert_type(await registry.fire("on_idle", None, {"seconds": 1.0}), HookResult)
+        assert_type([line async for line in memory.export()], list[str])
+        await memory.recall(1)  # type: ignore[arg-type]
+        await memory.store.add_fact("tea")  # type: ignore[call-arg]
+    assert_type(await edgemem.aio.open(home), edgemem.aio.AsyncMemory)
+
+
 class Shout:
     """A hook of a user's own, without a base class."""
 
@@ -80,5 +100,5 @@ def wrong(memory: edgemem.Memory) -> None:
     """Misspell what a checker must find: an ignore that is not needed is an error, too."""
     memory.recall("x", spaeker="alice")  # type: ignore[call-arg]
     memory.recall("x", kinds={"fax"})  # type: ignore[arg-type]
-    memory.store.add_fact("tea", 3)  # type: ignore[arg-type]
+    memory.store.add_fact(3, "tea")  # type: ignore[arg-type]
     memory.hooks(session_id=7)  # type: ignore[arg-type]

@@ -88,7 +88,10 @@ def lines_for(
         if item.doubt is not None:
             # The model may ask whether it heard rightly; saying it again settles it.
             doubt = storable(item.doubt)
-            heard = clean(f"perhaps misheard: {_named(about)}: {doubt}", max_chars=LINE_CHARS)
+            text = f"perhaps misheard: {_named(about)}: {doubt}"
+            if item.disbelieved is not None:
+                text = f"not believed: {_named(about)}: {doubt} ({item.disbelieved})"
+            heard = clean(text, max_chars=LINE_CHARS)
             known = [line for line in visible.values() if line.id.startswith(f"doubt:{item.id}:")]
             if all(line.value != doubt for line in known):
                 name = f"doubt:{item.id}:{len(known)}"

@@ -23,7 +23,7 @@ from edgemem.config import Settings
 from edgemem.context.block.delta import carried_by, head_of
 from edgemem.context.block.render import VisibleLines
 from edgemem.context.level import Closing, Passage, Terms, any_closer, closing_of, joined, passages_of
-from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions
+from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions, with_prompt
 from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
 from edgemem.fence import fence
@@ -82,12 +82,18 @@ class Committed(NamedTuple):
 class PromptLog:
     """The prompt of one session; not thread-safe, it belongs to the loop's thread."""
 
-    def __init__(self, session: str = "", *, settings: Settings | None = None) -> None:
+    def __init__(self, session: str = "", *, settings: Settings | None = None, prompt: str = "") -> None:
+        """Begin a prompt.
+
+        Args:
+            prompt: follows the loop's instructions.
+        """
         self.session = session
+        self._prompt = prompt
         self._settings = settings or Settings()
         self.epoch = Epoch(session=session, first_turn=0)
         self.reader: Reader | None = None
-        self.system: Sequence[Message] = []
+        self.system: Sequence[Message] = with_prompt([], prompt)
         """The system messages of the newest prompt."""
         self._history = History()
         self.running: PromptTurn | None = None
@@ -180,7 +186,7 @@ class PromptLog:
                 return  # one hook after the other is given the same list, or the newest view
         system, listed = split_instructions(messages)
         if system:  # the list that a loop ends a turn with may come without its instructions
-            self.system = system
+            self.system = with_prompt(system, self._prompt)
         new = self._history.beyond(listed, current.as_listed())
         if not new and not current.messages:
             new = self._history.asked_again(messages)

@@ -172,15 +172,25 @@ class PromptTurn(msgspec.Struct):
             yield call_name(call), arguments if isinstance(arguments, dict) else {}, answer
 
 
+_APART = ("metadata", "content_blocks")
+"""What programs keep with a message, and models do not know."""
+
+
 def interruption(cut: PromptTurn) -> str:
     """Return the id of the line which tells that a turn was cut off."""
     return f"{INTERRUPTION}:{cut.n}"
 
 
 def turn_of(turn: Turn) -> PromptTurn:
-    """Return a stored turn as it stands in the prompt; of what it showed, the text itself stands in its block."""
-    messages = [stored.as_message() for stored in turn.messages]
-    unheard = {id(message): stored.unheard for message, stored in zip(messages, turn.messages, strict=True)}
+    """Return a stored turn as it stands in the prompt; of what it showed, the text itself stands in its block.
+
+    What is stored is no instruction, so messages that a program stored as such are left out.
+    """
+    kept = [stored for stored in turn.messages if stored.role != "system"]
+    messages = [
+        {name: part for name, part in stored.as_message().items() if name not in _APART} for stored in kept
+    ]
+    unheard = {id(message): stored.unheard for message, stored in zip(messages, kept, strict=True)}
     repaired = repair_orphans(messages)
     return PromptTurn(
         turn.n,

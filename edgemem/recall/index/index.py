@@ -35,16 +35,16 @@ from edgemem.recall.index.docs import (
 from edgemem.recall.index.embedding import Embedding
 from edgemem.recall.index.file import NOT_BROKEN, file_at, open_index_file, remake_index_file
 from edgemem.recall.index.sources import (
-    NOTE,
     SOURCES,
+    BankSections,
     Doc,
     Originals,
     Source,
+    Written,
     newest_id,
-    notes_stamp,
     read_between,
     read_docs,
-    read_paragraphs,
+    written,
 )
 from edgemem.recall.index.state import DamagedIndexError, State, get_meta, set_meta, trim_removals
 from edgemem.recall.search.table import ResidentPostings
@@ -125,23 +125,23 @@ def take_rows(
     return sum(len(read) for _, _, read in pieces)
 
 
-def take_notes(database: Database, notes: NotesFile, state: State) -> int:
-    """Bring the paragraphs of the notes in line with their file; return how many came or went."""
-    stamp = "{}:{}".format(*notes_stamp(notes))
-    if state.notes == stamp:
+def take_texts(database: Database, texts: Written, state: State) -> int:
+    """Bring the docs of texts that are no rows in line with them; return how many came or went."""
+    stamp = texts.stamp()
+    if state.stamp(texts.stamped_as) == stamp:
         return 0
-    paragraphs = read_paragraphs(notes)
+    docs = texts.docs()
 
     def work(tx: Transaction) -> tuple[int, int]:
-        known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (NOTE,))}
-        gone = known - paragraphs.keys()
+        known = {ref for (ref,) in tx.execute("select ref from docs where kind = ?", (texts.kind,))}
+        gone = known - docs.keys()
         for ref in gone:
-            remove_doc(tx, NOTE, ref)
+            remove_doc(tx, texts.kind, ref)
         if gone:
             purge(tx)
-        new = [doc for ref, doc in paragraphs.items() if ref not in known]
+        new = [doc for ref, doc in docs.items() if ref not in known]
         add_docs(tx, new)
-        set_meta(tx, "notes", stamp)
+        set_meta(tx, texts.stamped_as, stamp)
         return len(gone), len(new)
 
     gone, new = database.write(work)
@@ -223,6 +223,7 @@ class Index:
         truth: what it is made from; closed by its owner, after this.
         embedder: for vectors; None: full text only.
         notes: recalled line by line; None: there are none.
+        sections: of the bank; None: there is none.
         settings: further words of keys that concern somebody's safety.
     """
 
@@ -233,16 +234,17 @@ class Index:
         *,
         embedder: Embedder | None = None,
         notes: NotesFile | None = None,
+        sections: BankSections | None = None,
         settings: Settings | None = None,
     ) -> None:
         self.path = Path(path).expanduser().absolute()
         self.truth = truth
-        self.notes = notes
+        self._texts = written(notes, sections)
         self._settings = settings or Settings()
         self.damaged = False
         """Whether the file was found broken; the next upkeep makes it again."""
         self._suspected = False
-        self.originals = Originals(truth, notes)
+        self.originals = Originals(truth, self._texts)
         self.embedding: Embedding | None = None
         self._upkeep = threading.Lock()
         self._open(embedder)
@@ -340,7 +342,7 @@ class Index:
             def renew(limit: int) -> int:
                 return renew_some(self.database, self.originals, self.state(), limit)
 
-            return [self._take_changes, rows, self._take_notes, renew]
+            return [self._take_changes, rows, self._take_texts, renew]
 
         with self._upkeep:
             return self._work(steps, limit, _SLICE, stop)
@@ -378,6 +380,7 @@ class Index:
                 return True
             if self.damaged or stop():
                 return False
+            self._take_texts(0)
             self._follow_removals()
             self.database.write(purge)
             if not self.database.wipe(wait_s=0.0, stop=stop):
@@ -479,8 +482,8 @@ class Index:
             self._follow_removals()
         return seen
 
-    def _take_notes(self, _limit: int) -> int:
-        taken = 0 if self.notes is None else take_notes(self.database, self.notes, self.state())
+    def _take_texts(self, _limit: int) -> int:
+        taken = sum(take_texts(self.database, texts, self.state()) for texts in self._texts)
         if taken:
             self._follow_removals()
         return taken

@@ -1,7 +1,8 @@
 """Sources: what can be recalled, and the text that stands for it.
 
 Facts are taken by what somebody said (a row that is its own origin), not by the pieces into which corrections split it;
-conversations by the message, and by the newest summary of each session; NOTES.md by the line, under its heading.
+conversations by the message, and by the newest summary of each session; NOTES.md by the line, under its heading; files of the
+bank by the section.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from edgemem.recall.index.state import sound
 from edgemem.recall.text.analyse import terms
 from edgemem.store.episodes import spell_out, stored_text
 from edgemem.store.epochs import SUMMARIES
+from edgemem.store.goals import goal_text
 from edgemem.store.notes import read_sections
 from edgemem.store.procedures import procedure_text
 from edgemem.store.rights import LEVELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeVar
 
     from edgemem.records import Kind
+    from edgemem.store.bank.bank import MemoryBank
+    from edgemem.store.bank.rules import BankFile
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
@@ -36,10 +40,10 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, int]
 
-FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, PROCEDURE = 0, 1, 2, 3, 4, 5, 6
+FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, PROCEDURE, GOAL, BANK = range(9)
 KINDS: dict[int, Kind] = {
     FACT: "fact", PREFERENCE: "preference", EPISODE: "episode", TURN: "turn", NOTE: "note", SUMMARY: "summary",
-    PROCEDURE: "procedure",
+    PROCEDURE: "procedure", GOAL: "goal", BANK: "bank",
 }  # fmt: skip
 """The kinds by the number that stands for them in the index."""
 
@@ -88,6 +92,12 @@ _MESSAGES = """
 _SUMMARIES = f"""
   select f.id, f.summary, f.level, f.owner from {SUMMARIES} f where
 """  # noqa: S608 - our own constant
+_SESSION_SUMMARIES = """
+  select f.id, f.summary, f.level, f.owner from session_summaries f where
+"""
+_GOALS = """
+  select f.id, f.title, f.data, f.level, f.owner from goals f where
+"""
 _PROCEDURES = """
   select f.id, f.trigger, f.title, f.description, f.tags, f.level, f.owner, f.speaker from procedures f where
 """
@@ -131,6 +141,8 @@ SOURCES = (
     Source(EPISODE, "episodes", "episode", _EPISODES),
     Source(TURN, "messages", "message", _MESSAGES),
     Source(SUMMARY, "epochs", "summary", _SUMMARIES),
+    Source(SUMMARY, "session_summaries", "session summary", _SESSION_SUMMARIES),
+    Source(GOAL, "goals", "goal", _GOALS),
     Source(PROCEDURE, "procedures", "procedure", _PROCEDURES),
 )
 
@@ -257,6 +269,9 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         ref, *told, level, owner, speaker, at, turn = row
         text = stored_text(*told)
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, turn=turn, at=at or ref / 1e6)
+    if kind == GOAL:
+        ref, title, data, level, owner = row
+        return Doc(kind, ref, goal_text(title, data)[:MAX_CHARS], level, owner, owner, at=ref / 1e6)
     if kind == PROCEDURE:
         ref, *told, level, owner, speaker = row
         return Doc(kind, ref, procedure_text(*told)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
@@ -296,7 +311,7 @@ def _paragraphs(notes: str, modified: float, level: int) -> Mapping[int, Doc]:
                 text = f"{section.heading}: {text}"  # "milk" alone would not say that it is to be bought
             text = text[:MAX_CHARS]
             # A line that was in the file before is recognised, wherever under its heading it stands now.
-            ref = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
+            ref = digest_of(text)
             docs[ref] = Doc(NOTE, ref, text, level, None, None, at=at)
     return docs
 
@@ -308,16 +323,93 @@ def _moment(written: str, otherwise: float) -> float:
         return otherwise  # a date that somebody wrote by hand, such as the 31st of February
 
 
+class BankSections:
+    """The files of the bank by the section, as docs: whoever may read a file may read its sections."""
+
+    def __init__(self, bank: MemoryBank) -> None:
+        self._bank = bank
+        self._stamp = ""
+        self._read: tuple[str, dict[int, tuple[Doc, BankFile]]] = ("", {})
+
+    def stamp(self) -> str:
+        """Return what changes whenever a file does; empty where there is none."""
+        self._stamp = self._bank.stamp()
+        return self._stamp
+
+    def docs(self) -> Mapping[int, Doc]:
+        """Return them by the hashes of their texts and of who may read them."""
+        return {ref: doc for ref, (doc, _) in self.placed().items()}
+
+    def placed(self) -> Mapping[int, tuple[Doc, BankFile]]:
+        """Return them with the files that they stand in, as of the newest stamp: each recall takes one as it begins."""
+        stamp = self._stamp or self.stamp()
+        if stamp != self._read[0]:
+            self._read = stamp, dict(self._all()) if stamp else {}
+        return self._read[1]
+
+    def _all(self) -> Iterator[tuple[int, tuple[Doc, BankFile]]]:
+        for file, owner, text in self._bank.texts():
+            level = 2 if owner is not None else LEVELS.index(file.scope)
+            for piece in _pieces(text):
+                words = f"{file.path}: {piece}"[:MAX_CHARS]
+                ref = digest_of(f"{owner or file.scope}\n{words}")
+                yield ref, (Doc(BANK, ref, words, level, owner, owner, at=file.modified), file)
+
+
+_PIECE_CHARS = 1200
+"""Characters of a section, behind which its next paragraph begins another doc: about what is embedded of one."""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield the sections of a text under their headings; long ones by paragraphs."""
+    for section in read_sections(text):
+        lead, held = f"{section.heading}: " if section.heading else "", ""
+        for paragraph in section.text.split("\n\n"):
+            if held and len(held) + len(paragraph) > _PIECE_CHARS:
+                yield lead + held
+                held = ""
+            held = f"{held}\n\n{paragraph}" if held else paragraph.strip("\n")
+        if held.strip() or section.heading:
+            yield lead + held
+
+
+class Written(NamedTuple):
+    """Texts that are no rows of the truth, and are read again in whole where any has changed."""
+
+    kind: int
+    stamped_as: str
+    """Under what the index remembers how they were."""
+    stamp: Callable[[], str]
+    docs: Callable[[], Mapping[int, Doc]]
+
+
+def written(notes: NotesFile | None, sections: BankSections | None) -> tuple[Written, ...]:
+    """Return NOTES.md and the bank, as far as they are given."""
+    texts = []
+    if notes is not None:
+        texts.append(
+            Written(
+                NOTE,
+                "notes",
+                lambda: "{}:{}".format(*notes_stamp(notes)),
+                lambda: read_paragraphs(notes),
+            )
+        )
+    if sections is not None:
+        texts.append(Written(BANK, "bank", sections.stamp, sections.docs))
+    return tuple(texts)
+
+
 class Originals:
     """Reads what docs were made from.
 
     Args:
-        notes: None: there are none.
+        texts: those that are no rows.
     """
 
-    def __init__(self, truth: Database, notes: NotesFile | None) -> None:
+    def __init__(self, truth: Database, texts: Sequence[Written]) -> None:
         self._truth = truth
-        self._notes = notes
+        self._texts = texts
 
     def read(self, names: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Doc]:
         """Return what there still is of some (kind, ref)."""
@@ -331,9 +423,10 @@ class Originals:
             if source.kind in refs
             for ref, doc in read_docs(self._truth, source, refs[source.kind], now).items()
         }
-        if self._notes is not None and NOTE in refs:
-            lines = read_paragraphs(self._notes)
-            docs.update({(NOTE, ref): lines[ref] for ref in refs[NOTE] if ref in lines})
+        for texts in self._texts:
+            if texts.kind in refs:
+                found = texts.docs()
+                docs.update({(texts.kind, ref): found[ref] for ref in refs[texts.kind] if ref in found})
         return docs
 
 

@@ -49,6 +49,8 @@ class State(msgspec.Struct, frozen=True):
     episodes: int = 0
     messages: int = 0
     epochs: int = 0
+    session_summaries: int = 0
+    goals: int = 0
     procedures: int = 0
     queue: int = 0
     erased: int = 0
@@ -57,6 +59,7 @@ class State(msgspec.Struct, frozen=True):
     """The highest number of a message's doc, and below of any other doc."""
     last_other: int = FIRST_OTHER - 1
     notes: str = ""
+    bank: str = ""
     rules: int = 0
     """Those of whoever opened the file last, see `docs`."""
     older: int = 0
@@ -65,6 +68,10 @@ class State(msgspec.Struct, frozen=True):
     def reached(self, table: str) -> int:
         """Return the highest id taken from the table of a source."""
         return int(msgspec.structs.asdict(self)[table])
+
+    def stamp(self, texts: str) -> str:
+        """Return how texts that are no rows were when they were taken in."""
+        return str(msgspec.structs.asdict(self)[texts])
 
 
 def get_meta(tx: Transaction, key: str, default: int = 0) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES
-from edgemem.recall.index.sources import EPISODE, FACT, NOTE, PREFERENCE, PROCEDURE, SUMMARY, TURN
+from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, NOTE, PREFERENCE, PROCEDURE, SUMMARY, TURN
 from edgemem.recall.search.table import NOBODY
 from edgemem.recall.times import spoken_of
 
@@ -31,7 +31,7 @@ _LOOKED_AT = 4096
 """The number of texts whose words are weighed, the longest of the period: 4 ms on x86."""
 _SCORES = {
     TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
-    PROCEDURE: (0.0, 0.0),
+    PROCEDURE: (0.0, 0.0), GOAL: (0.2, 0.45), BANK: (0.2, 0.35),
 }  # fmt: skip
 """By kind, the lowest and the highest score. None is below the floor of the profile, since the question wants an answer; notes
 score least, since they stand in the prompt anyway, and a procedure is of no time."""

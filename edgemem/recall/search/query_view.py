@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.annotations import SAYS_I
-from edgemem.recall.index.sources import EPISODE, FACT, KINDS, NOTE, PREFERENCE
+from edgemem.recall.index.sources import BANK, EPISODE, FACT, KINDS, NOTE, PREFERENCE
 from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.search.table import NOBODY
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
 
 
-_BY_TIME = (PREFERENCE, NOTE)
+_BY_TIME = (PREFERENCE, NOTE, BANK)
 """Kinds whose refs are no ticks: their time tells when they were learnt."""
 
 

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgemem.recall.index.docs import read_row
-from edgemem.recall.index.sources import NOTE, SOURCES, TURN, Doc, notes_stamp, read_newest, read_paragraphs
+from edgemem.recall.index.sources import SOURCES, TURN, Doc, Written, read_newest
 from edgemem.recall.index.state import State
 from edgemem.recall.people.names import called_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgemem.recall.index.index import Index
     from edgemem.recall.search.table import DocTable, Row
     from edgemem.store.db.database import Database
-    from edgemem.store.notes import NotesFile
 
 MOST = 512
 """Rows of each table; beyond them idle time has long been due, and reading would be felt."""
@@ -34,10 +35,10 @@ _HIGHEST = "select {}".format(
 class UnindexedDocs:
     """Keeps itself up to date with each question; the caller holds a lock."""
 
-    def __init__(self, truth: Database, index: Index, notes: NotesFile | None) -> None:
+    def __init__(self, truth: Database, index: Index, texts: Sequence[Written]) -> None:
         self._truth = truth
         self._index = index
-        self._notes = notes
+        self._texts = texts
         self.docs: dict[int, Doc] = {}
         self._of: tuple[object, ...] | None = None
         self._reached: dict[str, int] = {}
@@ -51,7 +52,7 @@ class UnindexedDocs:
         known, state = state is not None, state or State()
         taken = msgspec.structs.asdict(state)
         reached = {source.table: taken[source.table] for source in SOURCES}
-        of = (reached, state.last_message, state.last_other, state.notes)
+        of = (reached, state.last_message, state.last_other, state.notes, state.bank)
         # One look tells which tables have anything new: mostly none, or one.
         queue, *highest = self._truth.query(_HIGHEST)[0]
         if of != self._of or self._changed(queue):
@@ -67,7 +68,8 @@ class UnindexedDocs:
                 self._reached[source.table] = new[-1].ref
             for doc in new:
                 self._take(doc)
-        self._take_notes(state, known=known)
+        for texts in self._texts:
+            self._take_texts(texts, state, known=known)
 
     def add_to(self, table: DocTable) -> None:
         """Put its texts beside the indexed ones, for this question and the next ones."""
@@ -91,7 +93,7 @@ class UnindexedDocs:
         """The subjects of its facts, in their words."""
         self._rows: dict[int, tuple[Row, str]] = {}
         self._added_docs = 0
-        self._notes_of: tuple[object, ...] = ()
+        self._stamps: dict[str, str] = {}
         self._queue = queue
         self._next = {True: state.last_message + 1, False: state.last_other + 1}
 
@@ -113,17 +115,15 @@ class UnindexedDocs:
         if doc.subject:
             self.subjects.add(called_in(doc.text, doc.subject))
 
-    def _take_notes(self, state: State, *, known: bool) -> None:
-        if self._notes is None:
+    def _take_texts(self, texts: Written, state: State, *, known: bool) -> None:
+        stamp = texts.stamp()
+        if stamp in (self._stamps.get(texts.stamped_as), state.stamp(texts.stamped_as)):
             return
-        stamp = notes_stamp(self._notes)
-        if self._notes_of == stamp or state.notes == "{}:{}".format(*stamp):
-            return
-        known_refs = {doc.ref for doc in self.docs.values() if doc.kind == NOTE}
+        known_refs = {doc.ref for doc in self.docs.values() if doc.kind == texts.kind}
         if known:
-            rows = self._index.database.query("select ref from docs where kind = ?", (NOTE,))
+            rows = self._index.database.query("select ref from docs where kind = ?", (texts.kind,))
             known_refs.update(ref for (ref,) in rows)
-        for ref, doc in read_paragraphs(self._notes).items():
+        for ref, doc in texts.docs().items():
             if ref not in known_refs:
                 self._take(doc)
-        self._notes_of = stamp
+        self._stamps[texts.stamped_as] = stamp

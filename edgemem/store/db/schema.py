@@ -279,7 +279,7 @@ _M009_ERASING = (
     "insert into erasings (id) select value from meta where key = 'forgotten'",
 )
 
-_EXPERIENCE = (
+_M010_STATED = (
     # topic: the conversation that a fact of a user is about, as `edgemem.aio` has it; null: about all. Its key bears it too.
     "alter table fact_keys add column topic text",
     # json: the value as JSON where it is no text; `value` then says it in words. trust: see `facts.trust_of`.
@@ -287,11 +287,17 @@ _EXPERIENCE = (
     "alter table doubts add column json text",
     "alter table facts add column trust integer not null default 3",
     "alter table doubts add column trust integer not null default 3",
+    # Whether it was heard badly, as decided when it was said; 0: it is a doubt because of who said so.
+    "alter table doubts add column badly integer not null default 1",
+)
+
+_EXPERIENCE = (
     "drop trigger facts_only_closed",
     *(
         f"""
         update {table} set trust = case
-          when speaker is null then case when source = 'llm' or coalesce(asr_confidence, device, room) is not null then 0 else 3 end
+          when ifnull(trim(speaker), '') = '' then case when source = 'llm'
+            or coalesce(speaker, speaker_confidence, asr_confidence, device, room, event_time) is not null then 0 else 3 end
           when owner is speaker or (select scope from fact_keys where id = key_id) = 'user:' || speaker then 3 else 2 end
         """  # noqa: S608 - our own names
         for table in ("facts", "doubts")
@@ -433,6 +439,8 @@ _TICKS = {
 TRUTH: tuple[Migration, ...] = (
     # What seven steps made, in one; a file that has them ran the last of these.
     Migration("m007_private_turns", _FACTS + _LIFE + _SESSIONS + _DOUBTS + _TOOL_OUTPUTS),
+    # Before the names: what these join is said again, with all that a statement has.
+    Migration("m010_columns", _M010_STATED),
     Migration(NAMES_STEP, _M008_NAMES, join_spellings),
     Migration("m009_erasing", _M009_ERASING),
     Migration("m010_experience", _EXPERIENCE),

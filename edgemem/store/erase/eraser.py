@@ -30,6 +30,7 @@ import msgspec
 
 from edgemem.errors import StoreError
 from edgemem.scopes import name_key
+from edgemem.store.bank.files import BankFolder
 from edgemem.store.db.files import write_private
 from edgemem.store.erase.copies import Erased
 from edgemem.store.erase.erasings import last_forgotten, log_lines, newest_erasing
@@ -46,6 +47,7 @@ from edgemem.store.erase.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 
     Stop = Callable[[], bool]
 
-Where = Literal["note", "fact", "preference", "turn", "summary", "episode", "procedure"]
+Where = Literal["note", "file", "fact", "preference", "turn", "summary", "episode", "procedure", "goal"]
 
 _MOST_QUOTED = 50
 TEXT_CHARS = 200
@@ -67,7 +69,7 @@ class Mention(msgspec.Struct, frozen=True):
 
     kind: Where
     where: str
-    """A line's number in NOTES.md, a scope, or a conversation and its turn."""
+    """A line's number in NOTES.md, a file of the bank, a scope, or a conversation and its turn."""
     text: str
     by: str = ""
     """Who said it, where that is known."""
@@ -104,10 +106,13 @@ _PLACES: dict[Where, str] = {
       select e.id, s.name, e.summary, '' from epochs e join sessions s on s.id = e.session_id
       where e.id > ? and e.summary <> '' order by e.id limit ?
     """,
+    "goal": "select id, name, title || ' ' || data, owner from goals where id > ? order by id limit ?",
 }
 
 
-def find_mentions(db: Database, names: Iterable[str], *, notes: NotesFile | None = None) -> Mentions:
+def find_mentions(
+    db: Database, names: Iterable[str], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
+) -> Mentions:
     """Return where any of a person's names stands as a word of its own; all places are counted, and the first 50 quoted."""
     alternatives = "|".join(re.escape(normalize("NFC", name.strip())) for name in names if name.strip())
     if not alternatives:
@@ -115,7 +120,7 @@ def find_mentions(db: Database, names: Iterable[str], *, notes: NotesFile | None
     pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
     quoted: list[Mention] = []
     count = 0
-    for mention in _everything(db, notes):
+    for mention in _everything(db, notes, bank):
         text = normalize("NFC", mention.text)
         if (match := pattern.search(text)) is not None:
             count += 1
@@ -128,7 +133,9 @@ def find_mentions(db: Database, names: Iterable[str], *, notes: NotesFile | None
     return Mentions(tuple(quoted), count)
 
 
-def _everything(db: Database, notes: NotesFile | None) -> Iterator[Mention]:
+def _everything(db: Database, notes: NotesFile | None, bank: MemoryBank | None) -> Iterator[Mention]:
+    for file, _, text in bank.texts() if bank is not None else ():
+        yield from (Mention("file", file.place, line) for line in text.splitlines())
     if notes is not None:
         for n, text in enumerate(notes.read().splitlines(), 1):
             yield Mention("note", str(n), text)
@@ -210,8 +217,8 @@ class Forgotten(msgspec.Struct, frozen=True):
     """What a forgetting erased, what it left for the operator to decide, and where bytes still stand; true if it erased."""
 
     erased: dict[str, int]
-    """How much of each kind: `facts`, `doubts`, `preferences`, `episodes`, `tool events`, `procedures`, `constants of procedures`
-    (of those that stay), `turns`, `sessions`, `log lines`."""
+    """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `tool events`, `procedures`, `constants of procedures`
+    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `states` and `summaries` of sessions, `log lines`."""
     pending: dict[str, str] = {}
     """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
     mentions: Mentions = Mentions()
@@ -302,6 +309,13 @@ class Eraser:
         erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
         return self._forgotten(erased, at_once=bool(erased))
 
+    def said(self, session_id: str, person: str, *, keep: int) -> int:
+        """Erase what a person said in a conversation, but for the newest messages; return how many went."""
+        self._sessions.journal.settle()
+        count = self._sessions.erase_said(session_id, person, keep=keep)
+        self._forgotten({"messages": count}, at_once=count > 0)
+        return count
+
     def person(
         self,
         name: str,
@@ -309,6 +323,7 @@ class Eraser:
         called: Collection[str],
         logs: Iterable[Path],
         notes: NotesFile,
+        bank: MemoryBank,
         wait_s: float | None = None,
     ) -> Forgotten:
         """Erase what a person said or owns, and tell where the name still stands.
@@ -319,12 +334,14 @@ class Eraser:
             wait_s: as in `fact`.
         """
         self._sessions.journal.settle(wait_s=wait_s)
-        erased = self._database.write(lambda tx: erase_person(tx, name, logs=logs))
+        count = bank.folder.count_of_person(name)
+        places = logs if count is None else [*logs, bank.folder.root]
+        erased = self._database.write(lambda tx: erase_person(tx, name, logs=places, files=count or 0))
         forgotten = self._forgotten(erased, at_once=True)
         beside = sorted(self._database.path.parent.iterdir())
         return msgspec.structs.replace(
             forgotten,
-            mentions=find_mentions(self._database, (name, *called), notes=notes),
+            mentions=find_mentions(self._database, (name, *called), notes=notes, bank=bank),
             files=tuple(str(path) for path in beside if ".aside-" in path.name or ".damaged" in path.name),
         )
 
@@ -385,8 +402,11 @@ class Eraser:
 
     def _erase_log_lines(self) -> bool:
         for number, lines in log_lines(self._database):
-            for path in lines.paths:
-                self._erased_lines += forget_in_log(Path(path), lines.field, lines.name)
+            for path in map(Path, lines.paths):
+                if path.is_dir():  # that of the bank, in which they have a folder
+                    BankFolder(path, clock=self._database.clock).erase_person(lines.name)
+                else:
+                    self._erased_lines += forget_in_log(path, lines.field, lines.name)
             # Before the truth's log is emptied: the name goes with it.
             self._database.write(partial(end_log_lines, number=number))
         return True

@@ -19,9 +19,12 @@ from edgemem.store.episodes import episode_number, stored_text
 from edgemem.store.epochs import erase_epochs
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
 from edgemem.store.erase.erasings import newest_erasing, note_forgotten, note_log_lines
+from edgemem.store.goals import erase_goals
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.procedures import blank_steps, procedure_text
-from edgemem.store.rights import drop_unused, scope_in_sql, written_scope
+from edgemem.store.rights import drop_unused, scope_in_sql, spellings, written_scope
+from edgemem.store.topics import SAID, erase_kept, topic
+from edgemem.store.turns import drop_session
 from edgemem.store.validation import HEARD, lookup
 
 if TYPE_CHECKING:
@@ -147,7 +150,9 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     session_id = rows[0][0]
     lived = erase_lived(tx, name)
     # A session's id is a tick: all of its messages have larger ones.
-    erase_blocks(tx, [*_erase_messages(tx, "id > :id and session_id = :id", {"id": session_id}), *lived])
+    messages = _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id})
+    kept = erase_kept(tx, "session_id = :id", {"id": session_id})
+    erase_blocks(tx, [*messages, *lived, *kept["summaries"]])
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
@@ -155,13 +160,14 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     return len(turns)
 
 
-def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> dict[str, int]:
+def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files: int = 0) -> dict[str, int]:
     """Erase what a person said or owns; return how much of each kind that was.
 
     Summaries, what was dropped, and the loop's state of the conversations that they took part in go with it.
 
     Args:
-        logs: the lines of audit logs that they caused are erased later, by the eraser.
+        logs: the lines of audit logs that they caused are erased later, by the eraser, and so is their folder in that of a bank.
+        files: how many are in it.
     """
     rows = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": rows[0][0] if rows else storable(name)}
@@ -172,10 +178,16 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
         "doubts": tx.execute(f"delete from doubts where {_THEIRS} returning id", bound),  # noqa: S608 - our own constants
         "preferences": erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound),
         "episodes": _erase_episodes(tx, _THEIRS, bound),
+        **erase_goals(tx, bound),
+        **erase_kept(tx, "owner = :name", bound),
         "tool events": tx.execute(f"delete from tool_events where {_THEIRS} returning id", bound),  # noqa: S608 - ours
         "procedures": tx.execute("delete from procedures where owner = :name returning id", bound),
     }
     counts = {kind: len(rows) for kind, rows in erased.items() if rows}
+    if files := files + len(
+        tx.execute("delete from bank_files where scope = 'user:' || :name returning id", bound)
+    ):
+        counts["files"] = files
     owned = [number for (number,) in erased["procedures"]]
     tx.announce("procedure", owned)
     learnt = [("procedure", number) for number in owned]
@@ -185,7 +197,8 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> di
     messages, turns = _erase_turns(tx, bound)
     if turns:
         counts["turns"] = turns
-    erase_blocks(tx, {*erased["facts"], *erased["preferences"], *erased["episodes"], *messages, *learnt})
+    shown = ("facts", "preferences", "episodes", "goals", "summaries")
+    erase_blocks(tx, {*messages, *learnt, *(key for kind in shown for key in erased[kind])})
     if counts:
         note_forgotten(tx)
     drop_unused(tx, people)
@@ -241,11 +254,44 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
     for (session_id,) in sorted(set(turns)):
         erase_epochs(tx, session_id)
         tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
-        tx.execute(
-            "delete from sessions where id = ? and not exists (select 1 from turns where session_id = sessions.id)",
-            (session_id,),
-        )
+        drop_session(tx, session_id)
     return messages, len(turns)
+
+
+def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
+    """Erase what a person said in a session and what was answered, but for the newest messages; return how many went.
+
+    Its epochs with their summaries go with it, what was dropped there, and the loop's state, as with a person.
+
+    Args:
+        keep: how many of the newest messages stay.
+    """
+    bound = topic(session, person)
+    rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
+    if not rows:
+        return 0
+    note_forgotten(tx)
+    session_id, turns = rows[0][1], sorted({(session_id, n) for _, session_id, n in rows})
+    gone = [("turn", number) for number, _, _ in rows]
+    lived = erase_lived(tx, session, (n for _, n in turns))
+    tx.executemany("delete from messages where id = ?", [(number,) for _, number in gone])
+    tx.announce("message", [number for _, number in gone])
+    gone += _erase_messages(tx, "session_id = :id and dropped is not null", {"id": session_id})
+    # What is left of the oldest turn that stays keeps its row.
+    tx.executemany(
+        "update turns set block = null, shown = null, first_message = coalesce((select min(id) from messages m where m.id"
+        " between first_message and last_message and m.session_id = turns.session_id and m.turn = n), last_message + 1)"
+        " where session_id = ? and n = ?",
+        turns,
+    )
+    tx.executemany("delete from tool_outputs where session_id = ? and turn = ?", turns)
+    tx.executemany("delete from turns where session_id = ? and n = ? and first_message > last_message", turns)
+    erase_blocks(tx, [*gone, *lived])
+    erase_epochs(tx, session_id)
+    tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
+    drop_session(tx, session_id)
+    drop_unused(tx, spellings(tx, [person]).values())
+    return len(rows)
 
 
 def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:

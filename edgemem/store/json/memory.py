@@ -132,7 +132,7 @@ class JSONMemoryStore(TableMemoryStore):
             self.flush()
         return result
 
-    def _assert_fact(self, tx: Transaction, key: str, value: str | None, **options: Any) -> bool:
+    def _assert_fact(self, tx: Transaction, key: str, value: Any, **options: Any) -> bool:
         return state_fact(tx, key, value, doubtful_below=self.doubtful_below, **options)
 
     def _episode_id(self, tx: Transaction) -> int:

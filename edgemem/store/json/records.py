@@ -25,7 +25,7 @@ from edgemem.store.db.schema import TRUTH, Migration
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
 from edgemem.store.preferences import put_preference, read_preferences
 from edgemem.store.rights import LEVELS, spell_both
-from edgemem.store.validation import heard_columns, heard_of
+from edgemem.store.validation import NULL, heard_columns, heard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,13 +85,18 @@ class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when"
     """What was said of a fact at one time; a value of None says that it has none."""
 
     key: str
-    value: str | None
+    value: Any
     scope: str = "global"
     source: str = ""
     when: _When | None = None
     valid_from: _When | None = None
     valid_to: _When | None = None
     heard_badly: bool | None = None
+    null: bool = False
+    """Whether the value is the null of JSON; else None is no value."""
+    topic: str | None = None
+    trust: int | None = None
+    """None: it is believed, whoever said it: the operator, who also edits the file, or anybody before there was trust."""
     level: Level | None = None
     owner: str | None = None
     heard: Heard | None = None
@@ -135,17 +140,19 @@ Entry = FactEntry | PreferenceEntry | EpisodeEntry
 def state_fact(
     tx: Transaction,
     key: str,
-    value: str | None,
+    value: Any,
     *,
     scope: str,
     valid_from: float | None,
     doubtful_below: float,
+    topic: str | None = None,
     **options: Any,
 ) -> bool:
     """Believe or doubt what was said at `tx.recorded`, as `facts.assert_fact` does; tell whether that is news."""
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
+    key = facts.topic_key(key, topic)
     statement = facts.checked_fact(key, value, scope=scope, valid_from=begin, **options)
-    return _take(tx, scope, key, statement, doubtful_below=doubtful_below, now=valid_from is None)
+    return _take(tx, scope, key, statement, topic, doubtful_below=doubtful_below, now=valid_from is None)
 
 
 def _take(
@@ -153,9 +160,11 @@ def _take(
     scope: str,
     key: str,
     statement: facts.Rectangle,
+    topic: str | None,
     *,
     doubtful_below: float,
     now: bool = False,
+    ranked: bool = True,
 ) -> bool:
     """Believe or doubt what was said at `tx.recorded`, or behind what was said of the key before.
 
@@ -163,11 +172,12 @@ def _take(
         statement: a rectangle without a number; `badly` is None where the recogniser's confidence decides.
         doubtful_below: the confidence below which something was heard badly.
         now: it holds since it was said, or since the doubt that it confirms.
+        ranked: whether what somebody of more trust said stands against it.
     """
     owner, heard = spell_both(tx, statement.owner, heard_of(statement.heard))
     badly = facts.heard_badly(statement, doubtful_below)
     statement = statement._replace(owner=owner, heard=heard_columns(heard), badly=badly)
-    key_id = facts.ensure_key(tx, scope, key)
+    key_id = facts.ensure_key(tx, scope, key, topic)
     newest = tx.execute("select coalesce(max(id), 0) from statements where key_id = ?", (key_id,))[0][0]
     tx.recorded = free_id(tx, "statements", max(tx.recorded, newest + 1))
     if now:
@@ -180,10 +190,13 @@ def _take(
         return what.origin in heard_so if what.badly is None else what.badly
 
     before = tx.execute("select total_changes()")
-    news = facts.believe(tx, key_id, statement, badly=was_badly, number=tx.recorded, recorded=tx.recorded)
+    numbers = {"number": tx.recorded, "recorded": tx.recorded}
+    news = facts.believe(tx, key_id, statement, badly=was_badly, ranked=ranked, **numbers)
     if tx.execute("select total_changes()") != before:
-        ((scope, key),) = tx.execute("select scope, key from fact_keys where id = ?", (key_id,))
-        entry = msgspec.json.encode(_fact_entry(scope, key, statement, tx.recorded)).decode()
+        ((scope, key, topic),) = tx.execute("select scope, key, topic from fact_keys where id = ?", (key_id,))
+        fact = _fact_entry(scope, key, statement, tx.recorded)
+        fact = msgspec.structs.replace(fact, topic=topic, trust=fact.trust if ranked else None)
+        entry = msgspec.json.encode(fact).decode()
         tx.execute("insert into statements values (?, ?, ?, ?)", (tx.recorded, key_id, badly, entry))
     return news
 
@@ -231,7 +244,8 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
         with _noted(problems, name):  # an entry is checked before any of it is written
             if isinstance(entry, FactEntry):
                 statement = _rectangle(entry, tx.recorded)
-                _take(tx, entry.scope, entry.key, statement, doubtful_below=doubtful_below)
+                where, ranked = (entry.scope, entry.key), entry.trust is not None
+                _take(tx, *where, statement, entry.topic, doubtful_below=doubtful_below, ranked=ranked)
             elif isinstance(entry, PreferenceEntry):
                 put_preference(tx, entry.key, entry.value, scope=entry.scope)
             else:
@@ -280,24 +294,29 @@ def file_of(db: Tables, *, keep: int) -> MemoryFile:
 def _rectangle(entry: FactEntry, tick: int) -> facts.Rectangle:
     return facts.checked_fact(
         entry.key,
-        entry.value,
+        NULL if entry.null else entry.value,
         scope=entry.scope,
         source=entry.source,
         valid_from=tick / 1e6 if entry.valid_from is None else _seconds(entry.valid_from),
         valid_to=None if entry.valid_to is None else _seconds(entry.valid_to),
         heard=entry.heard,
         # What is not there has no owner: the level only matters for values.
-        level="shared" if entry.value is None else entry.level,
+        level="shared" if entry.value is None and not entry.null else entry.level,
         owner=entry.owner,
+        trust=entry.trust,
     )._replace(badly=entry.heard_badly)
 
 
 def _fact_entry(scope: str, key: str, statement: facts.Rectangle, tick: int) -> FactEntry:
+    heard = heard_of(statement.heard)
+    trusted = statement.trust == facts.TRUSTED and heard is None
     recorded, level, owner = tick / 1e6, LEVELS[statement.level], statement.owner
     meant = (level, owner) == level_of_scope(scope) or statement.value is None
     return FactEntry(
         key=key,
-        value=statement.value,
+        value=statement.value if statement.json is None else msgspec.json.decode(statement.json),
+        null=statement.json == "null",
+        trust=None if trusted else statement.trust,
         scope=intern(scope),  # msgspec leaves out a default that is the same object
         source=statement.source,
         when=_when(recorded),
@@ -306,7 +325,7 @@ def _fact_entry(scope: str, key: str, statement: facts.Rectangle, tick: int) -> 
         heard_badly=statement.badly if statement.heard[2] is not None else None,
         level=None if meant else level,
         owner=None if meant else owner,
-        heard=heard_of(statement.heard),
+        heard=heard,
     )
 
 

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.fence import storable
+from edgemem.scopes import name_key
 from edgemem.store.rights import spellings
 from edgemem.store.transfer import records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
@@ -24,9 +26,11 @@ _PAGE = 200
 
 # Whoever said it or owns it; what is private to somebody else is not theirs.
 _THEIRS = "(:person is null or ((owner = :person or speaker = :person) and (level < 2 or owner is :person)))"
+_OWN = "(:person is null or owner = :person) and id <= :until"
 _THEIR_KEY = """
   (:person is null or k.scope = 'user:' || :person
-    or exists (select 1 from facts f where f.key_id = k.id and (f.owner = :person or f.speaker = :person)))
+    or exists (select 1 from facts f where f.key_id = k.id and (f.owner = :person or f.speaker = :person))
+    or exists (select 1 from doubts f where f.key_id = k.id and (f.owner = :person or f.speaker = :person)))
 """
 _FOREIGN = """
   (:person is not null and exists (
@@ -35,12 +39,17 @@ _FOREIGN = """
 
 
 def export_lines(
-    db: Database, *, notes: NotesFile | None = None, speaker: str | None = None
+    db: Database,
+    *,
+    notes: NotesFile | None = None,
+    bank: MemoryBank | None = None,
+    speaker: str | None = None,
 ) -> Iterator[str]:
     """Yield the lines of an export, without line ends.
 
     Args:
         notes: written in whole; they belong to nobody, so a person's export has none.
+        bank: its files; of a person, their own.
         speaker: only what this person said or owns; facts with their whole history.
     """
     export = _Export(db, None if speaker is None else spellings(db, [storable(speaker)])[storable(speaker)])
@@ -54,6 +63,10 @@ def export_lines(
     if text:
         count += 1
         yield encode(records.Notes(text)).decode()
+    for file, owner, content in bank.texts() if bank is not None else ():
+        if speaker is None or (owner and name_key(owner) == name_key(speaker)):
+            count += 1
+            yield encode(records.File(file.scope, file.path, content, file.modified, file.topic)).decode()
     yield encode(records.End(count, export.withheld())).decode()
 
 
@@ -91,6 +104,11 @@ class _Export:
         yield from self._records(
             records.PREFERENCES, f"{theirs} and recorded <= :until", {"scope": "", "key": ""}
         )
+        yield from self._records(
+            records.USERS, "(:person is null or name = :person) and id <= :until", {"id": 0}
+        )
+        yield from self._records(records.GOALS, _OWN, {"id": 0})
+        yield from self._records(records.PHASES, _OWN, {"id": 0})
         for table in (records.EPISODES, records.PROCEDURES, records.TOOL_EVENTS):
             yield from self._records(table, f"id <= :until and {_THEIRS}", {"id": 0})
         yield from self._sessions()
@@ -116,7 +134,7 @@ class _Export:
 
     def _facts(self) -> Iterator[records.Line]:
         keys = self._pages(
-            "k.scope, k.key, k.id",
+            "k.scope, k.key, k.id, k.topic",
             "fact_keys k",
             f"{_THEIR_KEY} and not {_FOREIGN}",
             {"k.scope": "", "k.key": ""},
@@ -126,13 +144,17 @@ class _Export:
             f"case when known_to <= :until then {name} end" if name in {"known_to", "node"} else name
             for name in records.FACTS.columns
         )
-        for scope, key, key_id in keys:
+        for scope, key, key_id, topic in keys:
             of_key = "key_id = :key_id and id <= :until"
             for row in self._pages(columns, "facts", of_key, {"id": 0}, key_id=key_id):
-                yield records.FACTS.of(row, scope=scope, key=key)
+                yield records.FACTS.of(row, scope=scope, key=key, topic=topic)
 
     def _sessions(self) -> Iterator[records.Line]:
-        theirs = f"(:person is null or exists (select 1 from turns where session_id = s.id and {_THEIRS}))"  # noqa: S608 - ours
+        theirs = (
+            f"(:person is null or exists (select 1 from turns where session_id = s.id and {_THEIRS})"  # noqa: S608 - ours
+            " or exists (select 1 from session_states where session_id = s.id and owner = :person)"
+            " or exists (select 1 from session_summaries where session_id = s.id and owner = :person))"
+        )
         where = f"id <= :until and {theirs}"
         for row in self._pages(records.SESSIONS.select(), "sessions s", where, {"id": 0}):
             session = records.SESSIONS.of(row)
@@ -143,6 +165,10 @@ class _Export:
                 rows_of_turn = self._db.query(records.MESSAGES_OF_TURN, (first, last, session.id, n))
                 messages = tuple(map(records.MESSAGES.of, rows_of_turn))
                 yield records.TURNS.of(turn, session=session.name, messages=messages)
+            for table in (records.STATES_OF, records.SUMMARIES):
+                where = f"session_id = :session and {_OWN}"
+                rows = self._pages(table.select(), table.name, where, {"id": 0}, session=session.id)
+                yield from (table.of(kept, session=session.name) for kept in rows)
             if self.person is None:
                 where = "session_id = :session and id <= :until"
                 rows = self._pages(records.EPOCHS.select(), "epochs", where, {"id": 0}, session=session.id)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from itertools import chain, groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,7 +23,7 @@ from edgemem.store.episodes import keep_tags
 from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
 from edgemem.store.preferences import erase_preferences
-from edgemem.store.rights import spell_heard, spell_owner, spell_scope
+from edgemem.store.rights import spell, spell_heard, spell_owner, spell_scope
 from edgemem.store.spellings import join_keys
 from edgemem.store.transfer import records
 from edgemem.store.validation import as_text
@@ -30,6 +31,7 @@ from edgemem.store.validation import as_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
@@ -40,6 +42,7 @@ LEAP_US = int(10 * 365.25 * 86400 * 1e6)
 
 _QUEUED_AS = {
     "facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary", "procedures": "procedure",
+    "goals": "goal", "session_summaries": "session summary",
 }  # fmt: skip
 """Tables that the index follows, with the kind under which it is told of a row."""
 
@@ -51,7 +54,7 @@ class ImportReport(msgspec.Struct):
     """What an import did, by kind.
 
     These are `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `tool_events`, `sessions`, `turns`, `messages`, `epochs`,
-    `outputs`, `notes`.
+    `outputs`, `notes`, `files`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
     """
 
     added: dict[str, int] = {}
@@ -67,7 +70,9 @@ class ImportReport(msgspec.Struct):
         counts[kind] = counts.get(kind, 0) + number
 
 
-def import_lines(db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None) -> ImportReport:
+def import_lines(
+    db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
+) -> ImportReport:
     """Take in the lines of an export; return what was added, known and refused.
 
     Raises:
@@ -98,6 +103,9 @@ def import_lines(db: Database, lines: Iterable[bytes], *, notes: NotesFile | Non
         raise type(error)(f"Line {reading.line} could not be taken in: {error}") from error
     if merge.notes and notes is not None:
         take_notes(notes, merge.notes, merge.report)
+    if bank is not None:
+        for file in merge.files:
+            _take_file(bank, file, merge.report)
     return merge.report
 
 
@@ -116,6 +124,8 @@ def _spelled(tx: Transaction, record: Any) -> Any:
         changed["scope"] = scope = spell_scope(tx, without_spaces(record.scope))
         if record.level == "household" and not is_known_form(scope):
             changed |= {"level": "private", "owner": None}
+    if isinstance(record, records.User):
+        changed["name"] = spell(tx, record.name)
     if "speaker" in names:
         changed["speaker"] = spell_owner(tx, record.speaker)
     if "heard" in names:
@@ -135,6 +145,8 @@ class _Merge:
         self.report = ImportReport()
         self.notes = ""
         """The text of NOTES.md, which is no row."""
+        self.files: list[records.File] = []
+        """Files of the bank, wherever they are kept here."""
         self._highest = {
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _QUEUED_AS
@@ -163,11 +175,22 @@ class _Merge:
                 self._take_procedure(record)
             case records.ToolEvent():
                 self._add_alone(records.TOOL_EVENTS, record, "tool event", {}, announce=False)
+            case records.User(name=name):
+                self._take_newest(records.USERS, record, "user", {"name": name})
+            case records.Goal(owner=owner, name=name):
+                self._take_newest(records.GOALS, record, "goal", {"owner": owner, "name": name})
+            case records.Phase(owner=owner):
+                self._take_newest(records.PHASES, record, "phase", {"owner": owner})
+            case records.File():
+                self.files.append(record)
             case records.Notes(text=text):
                 self.notes = text
             case records.Session():
                 self._take_session(record)
-            case records.Turn() | records.Epoch() | records.Dropped() | records.Output():
+            case (
+                records.Turn() | records.Epoch() | records.Dropped() | records.Output()
+                | records.State() | records.Summary()
+            ):  # fmt: skip
                 self._take_part(record)
 
     def finish(self, newest: int) -> None:
@@ -273,6 +296,29 @@ class _Merge:
             return False
         return True
 
+    def _take_newest(
+        self,
+        table: Table[Record],
+        record: Record,
+        name: str,
+        keys: Mapping[str, Any],
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Add a record of which there is one for some columns: the later one stays."""
+        tick = msgspec.structs.asdict(record)["id"]
+        here = " and ".join(f"{column} = :{column}" for column in keys)
+        rows = self.tx.execute(
+            f"select id from {table.name} where {here} and id <> :id",  # noqa: S608 - ours
+            {**keys, "id": tick},
+        )
+        if rows and rows[0][0] > tick:
+            self._refuse(f"The {name} of tick {tick} was stored anew later here, which stays.")
+            return
+        if rows:
+            self.tx.execute(f"delete from {table.name} where id = ?", rows[0])  # noqa: S608 - ours
+            self.tx.announce(_QUEUED_AS.get(table.name, name), rows[0])
+        self._add_alone(table, record, name, more)
+
     def _refuse(self, sentence: str) -> None:
         self.report.refused.append(sentence)
 
@@ -289,7 +335,7 @@ class _Merge:
         self._taken_facts.add(place)
         try:
             with self.tx.atomic():
-                key_id = ensure_key(self.tx, *place)
+                key_id = ensure_key(self.tx, *place, first.topic)
                 if again:
                     sql = "insert into fact_keys (scope, key) values ('', ?) returning id"  # for now: no scope is empty
                     other = int(self.tx.execute(sql, (first.key,))[0][0])
@@ -391,7 +437,15 @@ class _Merge:
             self._insert(records.SESSIONS, given, {})
         self.report.count("sessions", new=ours is None)
 
-    def _take_part(self, record: records.Turn | records.Epoch | records.Dropped | records.Output) -> None:
+    def _take_part(
+        self,
+        record: records.Turn
+        | records.Epoch
+        | records.Dropped
+        | records.Output
+        | records.State
+        | records.Summary,
+    ) -> None:
         name = record.session
         if name not in self._sessions:
             raise InvalidInputError(f"A part of conversation {name!r} comes before that conversation itself.")
@@ -412,6 +466,12 @@ class _Merge:
                         note_newer(self.tx, place["session_id"], record.id)
                 case records.Output():
                     kind, new = "outputs", self._add_output(record, place)
+                case records.State(owner=owner):
+                    self._take_newest(records.STATES_OF, record, "state", {**place, "owner": owner}, place)
+                    return
+                case records.Summary(owner=owner):
+                    self._take_newest(records.SUMMARIES, record, "summary", {**place, "owner": owner}, place)
+                    return
                 case records.Dropped(turn=turn, message=message, dropped=dropped):
                     kind, new = "messages", self._add_message(message, place, turn, dropped)
         except _PartedError as parted_error:
@@ -470,6 +530,23 @@ class _Merge:
         elif ours != given:
             self._refuse(f"What {given.pointer!r} names is another text here, which stays.")
         return ours is None
+
+
+def _take_file(bank: MemoryBank, given: records.File, report: ImportReport) -> None:
+    """Write a file of the bank where there is none; one that the bank does not take is refused."""
+    try:
+        place = bank.at(given.bank, given.topic)
+        here = place.read(given.path)
+        if here is None:
+            place.write(given.path, given.content, at=given.modified)
+        elif here != given.content:
+            report.refused.append(
+                f"The file {given.path!r} of the bank holds another text here, which stays."
+            )
+            return
+        report.count("files", new=here is None)
+    except InvalidInputError as error:
+        report.refused.append(str(error))
 
 
 def take_notes(notes: NotesFile, text: str, report: ImportReport) -> None:

@@ -16,25 +16,28 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
-from edgemem.records import Heard, ProcedureStep, TurnState
+from edgemem.records import LATEST, Heard, ProcedureStep, TurnState
 from edgemem.scopes import Level
 from edgemem.store.episodes import Details, details_column, read_details
-from edgemem.store.facts import storable_value
+from edgemem.store.facts import storable_value, trust_of
 from edgemem.store.procedures import read_steps
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import STATES
-from edgemem.store.validation import as_text, heard_columns, heard_of
+from edgemem.store.validation import NULL, as_text, checked_json, heard_columns, heard_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-FORMAT = 3
-"""1 had no outputs of tools."""
+FORMAT = 4
+"""1 had no outputs of tools; 3 no trust, topics and values of JSON."""
+
+_BEFORE_TRUST = 3
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 Number = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+Trust = Annotated[int, msgspec.Meta(ge=0, le=3)]
 _TokenId = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 
 
@@ -75,7 +78,10 @@ class Fact(_Line, frozen=True):
     recorded: Number
     version: Number
     origin: Number
+    topic: str | None = None
+    """The one that the key bears."""
     value: str | None = None
+    json: str | None = None
     valid_from: float | None = None
     """None: since ever."""
     valid_to: float | None = None
@@ -85,23 +91,27 @@ class Fact(_Line, frozen=True):
     source: str = ""
     level: Level = "shared"
     owner: str | None = None
+    trust: Trust = 3
     heard: Heard | None = None
 
 
 class Doubt(_Line, frozen=True):
-    """What was heard badly of a fact, and was not believed."""
+    """What was heard badly of a fact, or said by somebody of less trust, and was not believed."""
 
     scope: str
     key: str
     id: Number
     value: str
     valid_from: float
+    json: str | None = None
     valid_to: float | None = None
     settled: Number | None = None
     confirmed_by: Number | None = None
+    badly: bool = True
     source: str = ""
     level: Level = "shared"
     owner: str | None = None
+    trust: Trust = 3
     heard: Heard | None = None
 
 
@@ -229,6 +239,54 @@ class Epoch(_Line, frozen=True):
     carried: tuple[str, ...] = ()
 
 
+class User(_Line, frozen=True):
+    """Somebody whom an agent knows."""
+
+    id: Number
+    name: str
+
+
+class Goal(_Line, frozen=True):
+    """What a person is after."""
+
+    id: Number
+    owner: str
+    name: str
+    title: str
+    data: dict[str, Any]
+    level: Level = "private"
+
+
+class Phase(_Line, frozen=True):
+    """In which phase a person is."""
+
+    id: Number
+    owner: str
+    phase: str
+    notes: str
+
+
+class State(_Line, frozen=True):
+    """What an agent keeps of a person in a conversation."""
+
+    session: str
+    id: Number
+    owner: str
+    data: dict[str, Any]
+
+
+class Summary(_Line, frozen=True):
+    """The summary that an agent wrote of what a person said in a conversation."""
+
+    session: str
+    id: Number
+    owner: str
+    summary: str
+    covered: Number
+    version: Number
+    level: Level = "private"
+
+
 class Output(_Line, frozen=True):
     """What a tool answered in full, in a turn that holds only the beginning of it."""
 
@@ -236,6 +294,17 @@ class Output(_Line, frozen=True):
     turn: Number
     pointer: str
     content: str
+
+
+class File(_Line, frozen=True):
+    """A file of the bank."""
+
+    bank: str
+    """`user:NAME`, `household` or `shared`."""
+    path: str
+    content: str
+    modified: Annotated[float, msgspec.Meta(ge=0, le=LATEST)]
+    topic: str = ""
 
 
 class Notes(_Line, frozen=True):
@@ -246,7 +315,7 @@ class Notes(_Line, frozen=True):
 
 Line = (
     Edgemem | Fact | Doubt | Preference | Episode | Procedure | ToolEvent | Session | Turn | Dropped | Epoch | Output
-    | Notes | End
+    | Notes | File | User | Goal | Phase | State | Summary | End
 )  # fmt: skip
 
 _TICKS = ("id", "recorded", "known_to", "settled", "first", "last", "dropped")
@@ -343,18 +412,19 @@ _EVER = _Column(
     lambda since: -math.inf if since is None else since,
     lambda column: None if column == -math.inf else column,
 )
+_JSON = _Column(as_text, msgspec.json.decode)
 _TOKENS = _Column(
     lambda tokens: struct.pack(f"<{len(tokens)}i", *tokens) if tokens else None,
     lambda column: struct.unpack(f"<{len(column) // 4}i", column) if column else (),
 )
 
-FACTS = Table(Fact, "facts", ("scope", "key"), valid_from=_EVER)
-DOUBTS = Table(Doubt, "doubts", ("scope", "key"))
+FACTS = Table(Fact, "facts", ("scope", "key", "topic"), valid_from=_EVER)
+DOUBTS = Table(Doubt, "doubts", ("scope", "key"), badly=_Column(int, bool))
 PREFERENCES = Table(Preference, "preferences")
 EPISODES = Table(
     Episode,
     "episodes",
-    payload=_Column(as_text, msgspec.json.decode),
+    payload=_JSON,
     details=_Column(details_column, read_details),
 )
 PROCEDURES = Table(
@@ -379,6 +449,11 @@ TURNS = Table(
 MESSAGES = Table(Message, "messages", extra=_as_json({}), tokens=_TOKENS)
 EPOCHS = Table(Epoch, "epochs", ("session",), carried=_as_json(()))
 OUTPUTS = Table(Output, "tool_outputs", ("session",))
+USERS = Table(User, "users")
+GOALS = Table(Goal, "goals", data=_JSON)
+PHASES = Table(Phase, "phases")
+STATES_OF = Table(State, "session_states", ("session",), data=_JSON)
+SUMMARIES = Table(Summary, "session_summaries", ("session",))
 
 MESSAGES_OF_TURN = (
     f"select {MESSAGES.select()} from messages where id between ? and ? and session_id = ? and turn = ?"  # noqa: S608 - ours
@@ -411,7 +486,7 @@ class Reading:
 
     def __iter__(self) -> Iterator[Line]:
         end: End | None = None
-        count = 0
+        count, form = 0, FORMAT
         for data in self._lines:
             self.line += 1
             if not data.strip():
@@ -429,8 +504,8 @@ class Reading:
                 end = record
             elif not isinstance(record, Edgemem):
                 count += 1
-                yield record
-            elif record.format > FORMAT:
+                yield record if form > _BEFORE_TRUST else _with_trust(record)
+            elif (form := record.format) > FORMAT:
                 raise InvalidInputError(
                     f"A newer edgemem wrote this export (format {record.format}); update edgemem to read it."
                 )
@@ -464,6 +539,14 @@ class Reading:
         return record
 
 
+def _with_trust(record: Line) -> Line:
+    """Return a line of an export that knew no trust with the one of whoever said it."""
+    if not isinstance(record, (Fact, Doubt)):
+        return record
+    heard = record.heard or (Heard() if record.source == "llm" else None)
+    return msgspec.structs.replace(record, trust=trust_of(heard, record.scope, record.owner))
+
+
 def _check(record: Line) -> None:
     """Raise InvalidInputError for what could not have been stored here."""
     if isinstance(record, (Fact, Doubt, Preference)):
@@ -471,8 +554,14 @@ def _check(record: Line) -> None:
         check_key(record.scope, what="a scope")
         if record.value is not None:
             storable_value(record.value)
+        if isinstance(record, (Fact, Doubt)) and record.json is not None:
+            checked_json(msgspec.json.decode(record.json) if record.json != "null" else NULL, "the value")
     elif isinstance(record, Session):
         check_session_id(record.name)
+    elif isinstance(record, (User, Goal)):
+        check_key(record.name, what="a name")
+    for field in ("title", "phase", "notes", "summary") if isinstance(record, (Goal, Phase, Summary)) else ():
+        storable_value(msgspec.structs.asdict(record).get(field, ""), what=field)
     if isinstance(record, Fact):
         begin, end = record.valid_from, record.valid_to
         if begin is not None and end is not None and end <= begin:

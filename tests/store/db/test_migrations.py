@@ -24,6 +24,36 @@ def test_a_file_is_migrated_once(tmp_path, steps):
             assert db.quick_check() == []
 
 
+def test_a_home_of_before_there_was_trust_learns_who_said_what(tmp_path):
+    """A fact is trusted by who said it: a speaker about themselves, another one, the operator, an unknown voice."""
+    before = [step for step in TRUTH if not step.name.startswith("m010")]
+    insert = """
+      insert into facts (id, key_id, value, valid_from, recorded, version, origin, level, source, owner, speaker, room)
+      values (:id, :id, 'x', 0.0, :id, 1, :id, 0, :source, :owner, :speaker, :room)
+    """
+    rows = [
+        (3, "user:alice", "", "alice", "alice", None), (3, "global", "", "alice", "alice", None),
+        (2, "user:bob", "", "bob", "alice", None), (2, "household", "llm", None, "alice", None),
+        (3, "global", "", None, None, None), (0, "global", "llm", None, None, None), (0, "global", "", None, None, "hall"),
+    ]  # fmt: skip
+    with Database(tmp_path / "x.db", migrations=before) as db:
+        for n, (_, scope, source, owner, speaker, room) in enumerate(rows, start=1):
+            row = {"id": n, "source": source, "owner": owner, "speaker": speaker, "room": room}
+            db.write(
+                lambda tx, n=n, scope=scope: tx.execute(
+                    "insert into fact_keys values (?, ?, ?)", (n, scope, f"k{n}")
+                )
+            )
+            db.write(lambda tx, row=row: tx.execute(insert, row))
+    with Database(tmp_path / "x.db") as db:
+        assert [trust for (trust,) in db.query("select trust from facts order by id")] == [
+            row[0] for row in rows
+        ]
+        assert db.query("select value, json, topic from facts join fact_keys k on k.id = key_id limit 1") == [
+            ("x", None, None)
+        ]
+
+
 STEP = "create table migrations (name text primary key, recorded integer not null); insert into migrations values ('%s', 1)"
 FOREIGN = {
     "newer": (STEP % "m007_private_turns" + ", ('m999_more', 1)", NewerSchemaError, "update edgemem"),

@@ -50,6 +50,7 @@ def test_the_file_can_be_read_by_a_person(path, hand):
             "key": "tea",
             "value": "black",
             "recorded_at": "2026-02-02T02:40:00Z",
+            "trust": 2,
             "heard": {"speaker": "alice"},
         },
         {
@@ -158,7 +159,7 @@ def test_one_bad_entry_spoils_only_itself(path, caplog):
     path.parent.mkdir()
     facts = [
         {"key": "good", "value": "yes"},
-        {"key": "number", "value": 7},
+        {"key": 7, "value": "a number"},
         {"value": "no key"},
         "what?",
         {"key": "ends", "value": "early", "valid_from": 5.0, "valid_to": 4.0},

@@ -1,0 +1,229 @@
+"""AsyncMemory: what `edgemem.open` returns, for programs that run on an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from functools import partial, wraps
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, ParamSpec
+
+from edgemem.aio.hooks import HookRegistry, async_tools
+from edgemem.aio.users import AsyncUserMemory, UserMemory
+from edgemem.aio.worker import Face, Worker, asynchronous
+from edgemem.errors import ClosedError
+from edgemem.memory.memory import Diagnostics, Memory
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.notes import NotesFile
+from edgemem.store.sessions import SQLiteSessionStore
+from edgemem.store.validation import checked_number
+
+if TYPE_CHECKING:
+    from edgemem.aio.protocols import (
+        FactStore,
+        GoalStore,
+        MessageStore,
+        PhaseStore,
+        SessionStateStore,
+        SummaryStore,
+        ToolEventStore,
+        UserStore,
+    )
+    from edgemem.config import Profile
+    from edgemem.store.transfer.merge import ImportReport
+
+P = ParamSpec("P")
+
+_LINES = 100
+"""Lines of an export that are read at once: some milliseconds."""
+
+
+class AsyncStore(Face[SQLiteMemoryStore]):
+    """Facts, preferences and episodes."""
+
+    add_fact = asynchronous(SQLiteMemoryStore.add_fact, lane="store")
+    get_fact = asynchronous(SQLiteMemoryStore.get_fact, lane="store")
+    read_values = asynchronous(SQLiteMemoryStore.read_values, lane="store")
+    facts = asynchronous(SQLiteMemoryStore.facts, lane="store")
+    facts_as_of = asynchronous(SQLiteMemoryStore.facts_as_of, lane="store")
+    fact_history = asynchronous(SQLiteMemoryStore.fact_history, lane="store")
+    facts_version = asynchronous(SQLiteMemoryStore.facts_version, lane="store")
+    doubts = asynchronous(SQLiteMemoryStore.doubts, lane="store")
+    retract_fact = asynchronous(SQLiteMemoryStore.retract_fact, lane="store")
+    forget_fact = asynchronous(SQLiteMemoryStore.forget_fact, lane="store")
+    set_preference = asynchronous(SQLiteMemoryStore.set_preference, lane="store")
+    preferences = asynchronous(SQLiteMemoryStore.preferences, lane="store")
+    forget_preference = asynchronous(SQLiteMemoryStore.forget_preference, lane="store")
+    add_episode = asynchronous(SQLiteMemoryStore.add_episode, lane="store")
+    get_episode = asynchronous(SQLiteMemoryStore.get_episode, lane="store")
+    recent_episodes = asynchronous(SQLiteMemoryStore.recent_episodes, lane="store")
+    forget_episode = asynchronous(SQLiteMemoryStore.forget_episode, lane="store")
+    render_for_prompt = asynchronous(SQLiteMemoryStore.render_for_prompt, lane="store")
+    flush = asynchronous(SQLiteMemoryStore.flush, lane="store")
+
+
+class AsyncSessions(Face[SQLiteSessionStore]):
+    """The conversations."""
+
+    save = asynchronous(SQLiteSessionStore.save, lane="store")
+    load = asynchronous(SQLiteSessionStore.load, lane="store")
+    delete = asynchronous(SQLiteSessionStore.delete, lane="store")
+    erase = asynchronous(SQLiteSessionStore.erase, lane="store")
+    list_ids = asynchronous(SQLiteSessionStore.list_ids, lane="store")
+
+
+class AsyncNotes(Face[NotesFile]):
+    """NOTES.md."""
+
+    read = asynchronous(NotesFile.read, lane="store")
+    tail = asynchronous(NotesFile.tail, lane="store")
+    sections = asynchronous(NotesFile.sections, lane="store")
+    read_section = asynchronous(NotesFile.read_section, lane="store")
+    append = asynchronous(NotesFile.append, lane="store")
+    clear = asynchronous(NotesFile.clear, lane="store")
+
+
+class AsyncMemory(Face[Memory]):
+    """The memory of one robot, for programs that run on an event loop.
+
+    Every method is that of `Memory`, with the same arguments, and is awaited. Nothing is read, written or computed on the
+    loop's thread: hooks, tools and recall have one thread, the stores one, and `export`, `import_lines`, `idle`, `check`
+    and `forget` a third. Tasks of several loops may use one memory.
+
+    To cancel an `await` is to give up waiting. What had not begun does not begin, what had begun happens whole or not at all:
+    a write commits; `idle` stops where it is, and `import_lines` takes nothing in. `HookRegistry.fire` tells of turns.
+
+    Args:
+        make: opens the memory; `edgemem.aio.open` gives it.
+    """
+
+    def __init__(self, make: Callable[[], Memory]) -> None:
+        super().__init__(Worker(), self._opened)
+        self._make = make
+        self._memory: Memory | None = None
+        self.store = AsyncStore(self._worker, lambda: self._opened().store)
+        """Facts, preferences and episodes."""
+        self.sessions = AsyncSessions(self._worker, lambda: self._opened().sessions)
+        """The conversations."""
+        self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
+        """NOTES.md."""
+        users = AsyncUserMemory(self._worker, lambda: UserMemory.of(self._opened()))
+        self.messages: MessageStore = users
+        """What was said, by user and topic."""
+        self.facts: FactStore = users
+        self.goals: GoalStore = users
+        self.summaries: SummaryStore = users
+        self.users: UserStore = users
+        self.session_state: SessionStateStore = users
+        self.phases: PhaseStore = users
+        self.tool_events: ToolEventStore = users
+
+    recall = asynchronous(Memory.recall)
+    recall_sessions = asynchronous(Memory.recall_sessions)
+    hooks = asynchronous(Memory.hooks, to=HookRegistry)
+    tools = asynchronous(Memory.tools, to=async_tools)
+    hints = asynchronous(Memory.hints)
+    forget = asynchronous(Memory.forget, lane="long")
+    check = asynchronous(Memory.check, lane="long")
+
+    @property
+    def home(self) -> Path:
+        """Return the directory."""
+        return self._opened().home
+
+    @property
+    def profile(self) -> Profile:
+        """Return the profile that holds now."""
+        return self._opened().profile
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """Return what a robot's program does not need; its methods are no coroutines."""
+        return self._opened().diagnostics
+
+    async def export(self, *, speaker: str | None = None) -> AsyncIterator[str]:
+        """Yield everything that is remembered as JSON lines, as `Memory.export` does; other long calls run between them."""
+        lines = await self._worker.run("long", lambda: self._opened().export(speaker=speaker))
+        while some := await self._worker.run("long", lambda: list(islice(lines, _LINES))):
+            for line in some:
+                yield line
+
+    async def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
+        """Take in the lines of an export, as `Memory.import_lines` does; they are read on another thread."""
+        given_up = threading.Event()
+
+        def until_given_up() -> Iterable[bytes]:
+            for line in lines:
+                if self._worker.over(given_up):
+                    raise ClosedError("The import was given up; nothing was imported.")
+                yield line
+
+        work = partial(self._opened().import_lines, until_given_up())
+        return await self._worker.run("long", work, given_up=given_up.set)
+
+    async def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
+        """Run maintenance now, as `Memory.idle` does, but give way to whoever speaks meanwhile."""
+        given_up, upkeep = threading.Event(), self.diagnostics.upkeep
+        seconds, stop = checked_number(seconds, "seconds"), partial(self._worker.over, given_up)
+
+        def give_up() -> None:
+            given_up.set()
+            # Also what a model computes at this moment.
+            upkeep.hold(given_up)
+            upkeep.release(given_up)
+
+        work = partial(upkeep.run_all, seconds, thorough=thorough, yielding=True, stop=stop)
+        return await self._worker.run("long", work, given_up=give_up)
+
+    async def close(self) -> None:
+        """Finish what has begun and close everything; a second call does nothing.
+
+        Calls that wait for their turn end with ClosedError.
+        """
+        if self._memory is not None:
+            self._memory.diagnostics.upkeep.hold(self)
+        # Whoever gives up waiting for it does not stop it.
+        await asyncio.shield(asyncio.wrap_future(self._worker.close(self._close)))
+
+    def _opened(self) -> Memory:
+        if self._memory is None:
+            raise ClosedError("This memory is not open; use `async with edgemem.aio.open(home) as memory`.")
+        return self._memory
+
+    def _open(self) -> None:
+        if self._memory is None:
+            self._memory = self._make()
+
+    def _close(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+
+    async def __aenter__(self) -> AsyncMemory:
+        try:
+            await self._worker.run("turn", self._open)
+        except BaseException:
+            self._worker.close(self._close)
+            raise
+        return self
+
+    def __await__(self) -> Generator[None, None, AsyncMemory]:
+        return self.__aenter__().__await__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+def _opening(make: Callable[P, Memory]) -> Callable[P, AsyncMemory]:
+    @wraps(make, updated=())
+    def open_async(*args: P.args, **kwargs: P.kwargs) -> AsyncMemory:
+        return AsyncMemory(partial(make, *args, **kwargs))
+
+    return open_async
+
+
+open = _opening(Memory)  # noqa: A001 - as `edgemem.open`

@@ -1,0 +1,292 @@
+"""Providers: the names under which Cognitia's programs open a memory, each over our one store.
+
+`SQLite…` takes the path of a file, which several of them may share; `InMemory…` has one of its own, that is gone when it is
+closed or its program ends. A file is opened by the first call, with an index beside it (`x.db` has `x.index.db`) that finds
+by words. A robot's home has all of this as well, and finds by meaning: `edgemem.aio.open`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from edgemem.aio.hooks import async_tools
+from edgemem.aio.protocols import Episode
+from edgemem.aio.users import AsyncUserMemory, UserMemory
+from edgemem.aio.worker import Face, Worker, asynchronous
+from edgemem.clock import Clock
+from edgemem.errors import ClosedError, InvalidInputError
+from edgemem.loop import bank_tools
+from edgemem.loop.toolbox import Tool
+from edgemem.recall.index.index import Index
+from edgemem.recall.procedures import Procedures
+from edgemem.recall.recall import Recall
+from edgemem.recall.vector_store import index_path
+from edgemem.records import Heard
+from edgemem.store.bank.bank import ScopedBank
+from edgemem.store.bank.files import BankFolder
+from edgemem.store.bank.rules import MemoryBankConfig, scope_of_user
+from edgemem.store.bank.table import BankTable
+from edgemem.store.db.database import Database
+from edgemem.store.db.wal import scratch_folder
+from edgemem.store.episodes import as_seed_fields, find_episodes
+from edgemem.store.erase.eraser import Eraser, Place
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.sessions import SQLiteSessionStore
+
+T = TypeVar("T")
+
+_LEAST = 0.1
+"""How relevant an episode must be, 0 to 1."""
+_INDEX_ROWS = 200
+"""So many rows wait before they are indexed; until then they are searched directly."""
+
+
+class FileMemory:
+    """A file that belongs to no home, and what an agent may ask of it.
+
+    Args:
+        path: None: a temporary one.
+    """
+
+    def __init__(self, path: str | Path | None) -> None:
+        self._path = path
+        self._files = ExitStack()
+        self._lock = threading.Lock()
+        self._state = "new"
+
+    def opened(self) -> FileMemory:
+        """Open the file, unless it is open; return this."""
+        with self._lock:
+            if self._state == "closed":
+                raise ClosedError("This provider is closed; make another one.")
+            if self._state == "new":
+                with ExitStack() as files:
+                    self._open(files)
+                    self._files = files.pop_all()
+                self._state = "open"
+                # Before the temporary folder goes, which was made earlier.
+                self._at_exit = weakref.finalize(self, self._files.close)
+        return self
+
+    def _open(self, files: ExitStack) -> None:
+        path = files.enter_context(scratch_folder()) / "memory.db" if self._path is None else self._path
+        self.database = files.enter_context(Database(path))
+        self.store = SQLiteMemoryStore(self.database, max_episodes=0)
+        sessions = files.enter_context(SQLiteSessionStore(self.database))
+        self.index = Index(index_path(self.database.path), self.database)
+        files.callback(self.index.close)
+        self._recall = Recall(self.database, self.index)
+        eraser = Eraser(
+            sessions,
+            (Place(self.index.path.name, lambda _forgotten, stop: self.index.erase(stop)),),
+            on_forgotten=lambda _erased: None,
+            wake=lambda: None,
+            wait_s=5.0,
+        )
+        eraser.work()  # a forgetting that was cut off
+        self.users = UserMemory(self.store, eraser)
+        self.procedures = Procedures(self.database, self._recall, forget=eraser.procedure)
+
+    @property
+    def recall(self) -> Recall:
+        """Return what finds, once what waits for the index is in it."""
+        self.index.catch_up(least=_INDEX_ROWS, wait_s=3600.0)
+        return self._recall
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            if self._state == "open":
+                self._at_exit()
+            self._state = "closed"
+
+
+class Provider(Face[T]):
+    """The async face of something in one file; closed with `close`, or once nobody has it any more."""
+
+    def __init__(self, path: str | Path | None, of: Callable[[FileMemory], T]) -> None:
+        file, worker = FileMemory(path), Worker()
+        super().__init__(worker, lambda: of(file))
+        self._file = file
+        # At the end of a program, its file closes itself.
+        weakref.finalize(self, worker.close, file.close).atexit = False
+
+    async def close(self) -> None:
+        """Finish what has begun and close the file; a second call does nothing."""
+        await asyncio.shield(asyncio.wrap_future(self._worker.close(self._file.close)))
+
+    async def __aenter__(self) -> Provider[T]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class SQLiteMemoryProvider(Provider[UserMemory], AsyncUserMemory):
+    """The eight stores over the file of a path."""
+
+    def __init__(self, db_path: str | Path) -> None:
+        super().__init__(db_path, lambda file: file.opened().users)
+
+
+class InMemoryMemoryProvider(Provider[UserMemory], AsyncUserMemory):
+    """The eight stores over a temporary file."""
+
+    def __init__(self) -> None:
+        super().__init__(None, lambda file: file.opened().users)
+
+
+class EpisodeFile:
+    """The episodes of a file, as Cognitia's records."""
+
+    def __init__(self, file: FileMemory) -> None:
+        self._file = file
+
+    def store(self, episode: Episode) -> None:
+        """Store an episode, in place of the one with its id."""
+        self._file.opened().store.add_episode(
+            "episode",
+            episode.metadata,
+            episode.outcome,
+            name=episode.id,
+            summary=episode.summary,
+            decisions=episode.key_decisions,
+            tools=episode.tools_used,
+            tags=episode.tags,
+            session=episode.session_id or None,
+            heard=Heard(event_time=episode.timestamp.timestamp()),
+        )
+
+    def recall(self, query: str, *, top_k: int = 5) -> list[Episode]:
+        """Return the episodes that a text is about, best first."""
+        file = self._file.opened()
+        items = file.recall.recall(query, k=top_k, kinds={"episode"}, min_score=_LEAST, reader=None)
+        stored = (file.store.get_episode(item.id) for item in items)
+        return [_episode(as_seed_fields(episode)) for episode in stored if episode is not None]
+
+    def recall_recent(self, n: int = 10) -> list[Episode]:
+        """Return the newest episodes, by when they happened, newest first."""
+        stored = find_episodes(self._file.opened().database, n=n, keep=0)
+        return [_episode(as_seed_fields(episode)) for episode in stored]
+
+    def recall_by_tag(self, tag: str) -> list[Episode]:
+        """Return all episodes with a tag, newest first."""
+        stored = find_episodes(self._file.opened().database, tag=tag, n=self.count(), keep=0)
+        return [_episode(as_seed_fields(episode)) for episode in stored]
+
+    def count(self) -> int:
+        """Return how many episodes are stored."""
+        return int(self._file.opened().database.query("select count(*) from episodes")[0][0])
+
+
+def _episode(fields: dict[str, Any]) -> Episode:
+    return Episode(**{**fields, "timestamp": datetime.fromtimestamp(fields["timestamp"], timezone.utc)})
+
+
+class SqliteEpisodicMemory(Provider[EpisodeFile]):
+    """Episodes in the file of a path; `None` as for `InMemoryEpisodicMemory`."""
+
+    def __init__(self, db_path: str | Path | None) -> None:
+        super().__init__(db_path, EpisodeFile)
+
+    store = asynchronous(EpisodeFile.store, lane="store")
+    recall = asynchronous(EpisodeFile.recall, lane="store")
+    recall_recent = asynchronous(EpisodeFile.recall_recent, lane="store")
+    recall_by_tag = asynchronous(EpisodeFile.recall_by_tag, lane="store")
+    count = asynchronous(EpisodeFile.count, lane="store")
+
+
+class InMemoryEpisodicMemory(SqliteEpisodicMemory):
+    """Episodes in a temporary file."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+
+class SqliteProceduralMemory(Provider[Procedures]):
+    """Procedures in the file of a path; `None` as for `InMemoryProceduralMemory`."""
+
+    def __init__(self, db_path: str | Path | None) -> None:
+        super().__init__(db_path, _procedures)
+
+    store = asynchronous(Procedures.store, lane="store")
+    suggest = asynchronous(Procedures.suggest, lane="store")
+    record_outcome = asynchronous(Procedures.record_outcome, lane="store")
+    get = asynchronous(Procedures.get, lane="store")
+    count = asynchronous(Procedures.count, lane="store")
+
+
+class InMemoryProceduralMemory(SqliteProceduralMemory):
+    """Procedures in a temporary file."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+
+def _procedures(file: FileMemory) -> Procedures:
+    file.opened().index.catch_up(least=_INDEX_ROWS, wait_s=3600.0)
+    return file.procedures
+
+
+class BankProvider(Provider[ScopedBank]):
+    """The bank of one user and topic."""
+
+    read_file = asynchronous(ScopedBank.read, lane="store")
+    write_file = asynchronous(ScopedBank.write, lane="store")
+    append_to_file = asynchronous(ScopedBank.append, lane="store")
+    list_files = asynchronous(ScopedBank.list, lane="store")
+    delete_file = asynchronous(ScopedBank.delete, lane="store")
+
+    def tools(self) -> list[Tool]:
+        """Return the five tools over it, whose `run` is a coroutine."""
+        return async_tools(self._worker, bank_tools.create_memory_bank_tools(self._of))
+
+
+class FilesystemMemoryBankProvider(BankProvider):
+    """A bank in a folder of `config.root_path`, within the limits of `config`."""
+
+    def __init__(self, config: MemoryBankConfig, user_id: str, topic_id: str) -> None:
+        if config.root_path is None:
+            raise InvalidInputError("A bank of files needs a folder; give MemoryBankConfig(root_path=…).")
+        folder = BankFolder(Path(config.root_path), clock=Clock(), default_folders=config.default_folders)
+        bank = ScopedBank(lambda: folder, scope_of_user(user_id), topic_id, lambda: config)
+        super().__init__(None, lambda _file: bank)
+
+
+class DatabaseMemoryBankProvider(BankProvider):
+    """A bank in a database of ours.
+
+    Args:
+        session_factory: an open database, or the path of one.
+        config: its limits.
+    """
+
+    def __init__(
+        self,
+        session_factory: Database | str | Path,
+        user_id: str,
+        topic_id: str,
+        config: MemoryBankConfig = MemoryBankConfig(),  # noqa: B008 - it cannot be changed
+    ) -> None:
+        given, scope = session_factory, scope_of_user(user_id)
+
+        def of(file: FileMemory) -> ScopedBank:
+            table = BankTable(given if isinstance(given, Database) else file.opened().database)
+            return ScopedBank(lambda: table, scope, topic_id, lambda: config)
+
+        super().__init__(None if isinstance(given, Database) else given, of)
+
+
+def create_memory_bank_tools(provider: BankProvider) -> list[Tool]:
+    """Return the five tools of a bank, for an async loop."""
+    return provider.tools()

@@ -1,0 +1,233 @@
+"""Users: what agents of Cognitia keep of each user, in our one store.
+
+A user is a speaker, and a topic a session: what is stored here is recalled, closed, forgotten and exported like everything
+else. `docs/cognitia.md` lists what differs from the package, and why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from edgemem.aio.protocols import GoalState, MemoryMessage, PhaseState, ToolEvent, UserProfile
+from edgemem.aio.worker import Face, asynchronous
+from edgemem.errors import InvalidInputError
+from edgemem.fence import check_key
+from edgemem.records import Heard
+from edgemem.scopes import scope_of
+from edgemem.store import goals, messages, topics
+from edgemem.store.tool_events import append_tool_event
+from edgemem.store.validation import NULL, checked_count, checked_text
+
+if TYPE_CHECKING:
+    from edgemem.memory.memory import Memory
+    from edgemem.records import StoredMessage
+    from edgemem.scopes import Level
+    from edgemem.store.erase.eraser import Eraser
+    from edgemem.store.memory_store import SQLiteMemoryStore
+
+_TRUST = {"user": 3, "ai_inferred": 1}
+"""How far a source is trusted; any other is not."""
+_FIELDS = ("name", "tool_calls", "metadata", "content_blocks")
+
+
+class UserMemory:
+    """What is kept of users in one database.
+
+    Args:
+        eraser: takes what is deleted out of every file.
+        level: tells who may read messages.
+    """
+
+    def __init__(
+        self,
+        store: SQLiteMemoryStore,
+        eraser: Eraser,
+        *,
+        level: Callable[[], Level] = lambda: "household",
+    ) -> None:
+        self._store, self._database = store, store.database
+        self._eraser, self._level = eraser, level
+
+    @classmethod
+    def of(cls, memory: Memory) -> UserMemory:
+        """Return that of an open home."""
+        level = lambda: memory.profile.memory.default_level  # noqa: E731
+        return cls(memory.store, memory.diagnostics.eraser, level=level)
+
+    def save_message(
+        self,
+        user_id: str,
+        topic_id: str,
+        role: str,
+        content: str,
+        tool_calls: list[dict[str, Any]] | None = None,
+        *,
+        name: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        content_blocks: list[dict[str, Any]] | None = None,
+    ) -> None:
+        """Store a message, durably: one of the user begins a turn, and the next ones join it."""
+        values = (name, tool_calls, metadata, content_blocks)
+        extra = {field: value for field, value in zip(_FIELDS, values, strict=True) if value is not None}
+        _as_json(extra, "A message")
+        said = {"role": role, "content": checked_text(content, "the content of a message"), **extra}
+        message = messages.stored_message(said)
+        self._database.write(
+            partial(
+                topics.append_message, session=topic_id, person=user_id, message=message, level=self._level()
+            )
+        )
+
+    def get_messages(self, user_id: str, topic_id: str, limit: int = 10) -> list[MemoryMessage]:
+        """Return the newest messages, the oldest of them first."""
+        return [_message(stored) for stored in topics.read_messages(self._database, topic_id, user_id, limit)]
+
+    def count_messages(self, user_id: str, topic_id: str) -> int:
+        """Return how many messages there are."""
+        return topics.count_messages(self._database, topic_id, user_id)
+
+    def delete_messages_before(self, user_id: str, topic_id: str, keep_last: int = 10) -> int:
+        """Erase all but the newest messages, from every file and index; return how many went."""
+        return self._eraser.said(topic_id, user_id, keep=checked_count(keep_last, "keep_last"))
+
+    def upsert_fact(
+        self, user_id: str, key: str, value: Any, topic_id: str | None = None, source: str = "user"
+    ) -> None:
+        """Store a fact; beside one of more trust it is a doubt, and not believed."""
+        check_key(user_id, what="a user")
+        given = NULL if value is None else value
+        self._store.add_fact(
+            key, given, scope=scope_of(user_id), topic=topic_id, source=source, trust=_TRUST.get(source, 0)
+        )
+
+    def get_facts(self, user_id: str, topic_id: str | None = None) -> dict[str, Any]:
+        """Return what is believed; a topic's facts stand in place of those of none."""
+        return self._store.user_facts(scope_of(user_id), topic=topic_id or None)
+
+    def save_goal(self, user_id: str, goal: GoalState) -> None:
+        """Store a goal in place of the one with its id."""
+        data = {name: value for name, value in vars(goal).items() if name not in ("goal_id", "title")}
+        self._database.write(lambda tx: goals.put_goal(tx, user_id, goal.goal_id, goal.title, data))
+
+    def get_active_goal(self, user_id: str, topic_id: str) -> GoalState | None:
+        """Return the goal whose id is that of the topic."""
+        stored = goals.read_goals(self._database, person=user_id, name=topic_id)
+        return GoalState(stored[0].name, stored[0].title, **stored[0].data) if stored else None
+
+    def save_summary(self, user_id: str, topic_id: str, summary: str, messages_covered: int) -> None:
+        """Store a topic's next summary; no prompt that runs changes by it."""
+        self._database.write(lambda tx: topics.put_summary(tx, topic_id, user_id, summary, messages_covered))
+
+    def get_summary(self, user_id: str, topic_id: str) -> str | None:
+        """Return a topic's newest summary."""
+        return topics.read_summary(self._database, topic_id, user_id)
+
+    def ensure_user(self, external_id: str) -> str:
+        """Keep somebody among the users; return their name as it was first written."""
+        return self._database.write(lambda tx: goals.ensure_user(tx, external_id))
+
+    def get_user_profile(self, user_id: str) -> UserProfile:
+        """Return a user with what is believed of them."""
+        since = goals.user_since(self._database, user_id)
+        created = "" if since is None else datetime.fromtimestamp(since, timezone.utc).isoformat()
+        return UserProfile(user_id, self.get_facts(user_id), created)
+
+    def save_session_state(
+        self,
+        user_id: str,
+        topic_id: str,
+        role_id: str,
+        active_skill_ids: list[str],
+        prompt_hash: str = "",
+        *,
+        delegated_from: str | None = None,
+        delegation_turn_count: int = 0,
+        pending_delegation: str | None = None,
+        delegation_summary: str | None = None,
+    ) -> None:
+        """Store the state of a topic in place of the one before."""
+        state = {
+            "role_id": role_id,
+            "active_skill_ids": list(active_skill_ids),
+            "prompt_hash": prompt_hash,
+            "delegated_from": delegated_from,
+            "delegation_turn_count": delegation_turn_count,
+            "pending_delegation": pending_delegation,
+            "delegation_summary": delegation_summary,
+        }
+        self._database.write(lambda tx: topics.put_state(tx, topic_id, user_id, state))
+
+    def get_session_state(self, user_id: str, topic_id: str) -> dict[str, Any] | None:
+        """Return the state of a topic."""
+        return topics.read_state(self._database, topic_id, user_id)
+
+    def save_phase_state(self, user_id: str, phase: str, notes: str = "") -> None:
+        """Store a user's phase in place of the one before."""
+        self._database.write(lambda tx: goals.put_phase(tx, user_id, phase, notes))
+
+    def get_phase_state(self, user_id: str) -> PhaseState | None:
+        """Return a user's phase."""
+        stored = goals.read_phase(self._database, user_id)
+        return None if stored is None else PhaseState(user_id, *stored)
+
+    def save_tool_event(self, user_id: str, event: ToolEvent) -> None:
+        """Store one run of a tool; it failed if its output has an `error`, or an `error` as its status."""
+        output, level = event.output_json or {}, self._level()
+        given, answered = (
+            None if value is None else _as_json(value, f"the {what} of a tool")
+            for what, value in (("input", event.input_json), ("output", event.output_json))
+        )
+        check_key(user_id, what="a user")
+        self._database.write(
+            lambda tx: append_tool_event(
+                tx,
+                event.tool_name,
+                ok="error" not in output and output.get("status") != "error",
+                latency_ms=event.latency_ms,
+                input=given,
+                output=answered,
+                session=event.topic_id,
+                heard=Heard(speaker=user_id),
+                level=level,
+            )
+        )
+
+
+def _as_json(value: Any, what: str) -> str:
+    """Return a value as JSON; raise InvalidInputError where it would not come back as it is."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{what} holds something that JSON cannot: {error}.") from error
+    return messages.to_json(value, what=what)
+
+
+def _message(stored: StoredMessage) -> MemoryMessage:
+    name, *more = (stored.extra.get(field) for field in _FIELDS)
+    return MemoryMessage(stored.role, stored.content or "", name, *more)
+
+
+class AsyncUserMemory(Face[UserMemory]):
+    """All that is kept of users, for programs that run on an event loop: it is each of the eight stores."""
+
+    save_message = asynchronous(UserMemory.save_message, lane="store")
+    get_messages = asynchronous(UserMemory.get_messages, lane="store")
+    count_messages = asynchronous(UserMemory.count_messages, lane="store")
+    delete_messages_before = asynchronous(UserMemory.delete_messages_before, lane="store")
+    upsert_fact = asynchronous(UserMemory.upsert_fact, lane="store")
+    get_facts = asynchronous(UserMemory.get_facts, lane="store")
+    save_goal = asynchronous(UserMemory.save_goal, lane="store")
+    get_active_goal = asynchronous(UserMemory.get_active_goal, lane="store")
+    save_summary = asynchronous(UserMemory.save_summary, lane="store")
+    get_summary = asynchronous(UserMemory.get_summary, lane="store")
+    ensure_user = asynchronous(UserMemory.ensure_user, lane="store")
+    get_user_profile = asynchronous(UserMemory.get_user_profile, lane="store")
+    save_session_state = asynchronous(UserMemory.save_session_state, lane="store")
+    get_session_state = asynchronous(UserMemory.get_session_state, lane="store")
+    save_phase_state = asynchronous(UserMemory.save_phase_state, lane="store")
+    get_phase_state = asynchronous(UserMemory.get_phase_state, lane="store")
+    save_tool_event = asynchronous(UserMemory.save_tool_event, lane="store")

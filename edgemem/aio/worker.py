@@ -1,0 +1,177 @@
+"""The threads behind an async memory, what a task waits for there, and how a synchronous method becomes a coroutine.
+
+Jobs of one thread run in the order in which they were asked for. What a task gives up waiting for is not undone: a job that
+has begun runs to its end, one that has not never begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import wraps
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+
+from edgemem.errors import ClosedError
+from edgemem.store.db.threads import Writer
+
+Lane = Literal["turn", "store", "long"]
+"""The thread of hooks, tools and recall; that of the stores, whose writes wait for the disk; and that of what takes long."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_CLOSED = "This memory is closed; open the home again with edgemem.aio.open()."
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+class Worker:
+    """The threads of one memory, each begun with its first job; tasks of several loops may use them at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: dict[Lane, Writer] = {}
+        self._closing: Future[None] | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether nothing is begun any more."""
+        return self._closing is not None
+
+    def over(self, given_up: threading.Event) -> bool:
+        """Tell a job that takes long whether it is to end, because nobody waits for it or the memory is being closed."""
+        return given_up.is_set() or self.closed
+
+    def submit(self, lane: Lane, work: Callable[[], R], *, though_closed: bool = False) -> Future[R]:
+        """Queue a job without waiting; may be called from any thread.
+
+        Args:
+            though_closed: do it also where the memory is closed while it waits for its turn.
+
+        Raises:
+            ClosedError: the memory is closed; a job that waits when it is closed ends with that, too.
+        """
+
+        def job() -> R:
+            if self.closed and not though_closed:
+                raise ClosedError(_CLOSED)
+            return work()
+
+        with self._lock:
+            if self.closed:
+                raise ClosedError(_CLOSED)
+            return self._thread(lane).submit(job)
+
+    async def run(self, lane: Lane, work: Callable[[], R], *, given_up: Callable[[], object] = nothing) -> R:
+        """Return what a job returns, on the caller's loop.
+
+        Args:
+            given_up: called once, at the moment in which the waiting task is cancelled.
+        """
+        return await _Waiting(self.submit(lane, work), given_up)
+
+    def close(self, last: Callable[[], None]) -> Future[None]:
+        """End the threads when what they are at is done, and then, on that of the turns, do what is to be done last."""
+        with self._lock:
+            if self._closing is None:
+                turn, others = (
+                    self._thread("turn"),
+                    [self._threads[lane] for lane in self._threads if lane != "turn"],
+                )
+
+                def end() -> None:
+                    for thread in others:
+                        thread.stop()
+                    try:
+                        last()
+                    finally:
+                        turn.stop()
+
+                self._closing = turn.submit(end)
+            return self._closing
+
+    def _thread(self, lane: Lane) -> Writer:
+        if lane not in self._threads:
+            self._threads[lane] = Writer(f"edgemem-aio-{lane}", nothing)
+        return self._threads[lane]
+
+
+class _Waiting(asyncio.Future[R]):
+    """The result of a job, for a task of the running loop.
+
+    A task that is cancelled calls `cancel` at that very moment. So what a cancelled call leaves to do is queued before
+    anything that is asked for afterwards.
+    """
+
+    def __init__(self, job: Future[R], given_up: Callable[[], object]) -> None:
+        super().__init__(loop=asyncio.get_running_loop())
+        self._job, self._given_up = job, given_up
+        job.add_done_callback(self._tell)
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Give up waiting."""
+        self._job.cancel()
+        given_up, self._given_up = self._given_up, nothing
+        given_up()
+        return super().cancel(msg)
+
+    def _tell(self, _: Future[R]) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            self.get_loop().call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        if self.done():
+            return
+        error = self._job.exception()
+        if error is None:
+            self.set_result(self._job.result())
+        else:
+            self.set_exception(error)
+
+
+class Face(Generic[T_co]):
+    """The async face of an object; `of` returns that, on the thread that uses it."""
+
+    def __init__(self, worker: Worker, of: Callable[[], T_co]) -> None:
+        self._worker, self._of = worker, of
+
+
+@overload
+def asynchronous(
+    method: Callable[Concatenate[T, P], R], *, lane: Lane = "turn"
+) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, R]]: ...
+
+
+@overload
+def asynchronous(
+    method: Callable[Concatenate[T, P], R], *, lane: Lane = "turn", to: Callable[[Worker, R], S]
+) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, S]]: ...
+
+
+def asynchronous(
+    method: Callable[Concatenate[T, P], Any],
+    *,
+    lane: Lane = "turn",
+    to: Callable[[Worker, Any], Any] = lambda _, result: result,
+) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, Any]]:
+    """Return a method of the synchronous object as a coroutine of its face, with the same arguments.
+
+    Args:
+        lane: the thread that runs it.
+        to: makes of its result what an async program can use.
+    """
+
+    @wraps(method)
+    async def call(self: Face[T], /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        worker = self._worker
+        return to(worker, await worker.run(lane, lambda: method(self._of(), *args, **kwargs)))
+
+    return call

@@ -1,0 +1,245 @@
+"""The bank of a home, and each bank in it: what one person has in one topic, the household, or anyone."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from edgemem.errors import EdgememError, MemoryBankViolation
+from edgemem.fence import check_key, check_text
+from edgemem.scopes import name_key, person_of, scope_of
+from edgemem.store.bank.files import BankFolder
+from edgemem.store.bank.rules import (
+    HOUSEHOLD,
+    MEMORY_FILE,
+    PROMPT_FILE,
+    SHARED,
+    BankFile,
+    MemoryBankConfig,
+    config_of,
+    scope_of_user,
+    split_path,
+    validate_memory_path,
+)
+from edgemem.store.bank.table import BankTable
+from edgemem.store.rights import spellings
+from edgemem.store.validation import checked_text
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from edgemem.clock import Clock
+    from edgemem.config import Settings
+    from edgemem.scopes import Level
+    from edgemem.store.bank.rules import Held
+    from edgemem.store.db.database import Database
+
+    BankStore = BankFolder | BankTable
+
+_DAY = 86400.0
+
+
+class ScopedBank:
+    """One bank: the `Bank` of `edgemem.store.protocols`, with all limits kept in every write.
+
+    Args:
+        store: where the files are.
+        scope: `user:NAME`, `household` or `shared`.
+        topic: of a person's bank.
+        limits: how much it may hold now.
+    """
+
+    def __init__(
+        self, store: Callable[[], BankStore], scope: str, topic: str, limits: Callable[[], MemoryBankConfig]
+    ) -> None:
+        self.scope, self.topic = scope, topic
+        self._store, self._limits = store, limits
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file; None: there is none. One that somebody put deeper than the limit is read too."""
+        split_path(path)
+        held = self._store().read(self.scope, self.topic, path)
+        if held is None:
+            validate_memory_path(path, max_depth=self._limits().max_depth)
+        return None if held is None else held.text
+
+    def write(self, path: str, content: str, *, at: float | None = None) -> None:
+        """Write a file, in place of what it held; raise MemoryBankViolation beyond the limits.
+
+        Args:
+            at: when that is, seconds since the epoch; None: now.
+        """
+        self._change(path, content, lambda _held: content, at)
+
+    def append(self, path: str, content: str) -> None:
+        """Write at the end of a file, on a line of its own; one that is missing is made."""
+        self._change(path, content, lambda held: f"{held.text}\n{content}" if held and held.text else content)
+
+    def list(self, prefix: str = "") -> builtins.list[str]:
+        """Return the paths that begin with a text, in order."""
+        prefix = checked_text(prefix, "the prefix of a path")
+        files = self._store().listed(self.scope, self.topic)
+        return sorted(file.path for file in files if file.path.startswith(prefix))
+
+    def delete(self, path: str) -> None:
+        """Delete a file; does nothing where there is none, or can be none."""
+        try:
+            split_path(path)
+            self._store().change(self.scope, self.topic, path, lambda _held, _others: None)
+        except MemoryBankViolation:
+            return
+
+    def _change(
+        self, path: str, content: str, text_of: Callable[[Held | None], str], at: float | None = None
+    ) -> None:
+        limits = self._limits()
+        validate_memory_path(path, max_depth=limits.max_depth)
+        check_text(content, what="the text of a file", max_bytes=2**31)
+
+        def make(held: Held | None, others: Sequence[BankFile]) -> str:
+            text = text_of(held)
+            _check_limits(limits, path, held, text, others)
+            return text
+
+        self._store().change(self.scope, self.topic, path, make, at)
+
+
+def _check_limits(
+    limits: MemoryBankConfig, path: str, held: Held | None, text: str, others: Sequence[BankFile]
+) -> None:
+    """Raise MemoryBankViolation where a file would be beyond the limits; one that only becomes shorter may."""
+    size, before = len(text.encode()), -1 if held is None else len(held.text.encode())
+    total = size + sum(file.size for file in others)
+    why = ""
+    if size > max(before, limits.max_file_size_bytes):
+        why = f"would have {size:,} bytes, and a file has at most {limits.max_file_size_bytes:,}; shorten it"
+    elif total > limits.max_total_size_bytes and size > before:
+        why = f"would make a bank of {total:,} bytes, of at most {limits.max_total_size_bytes:,}; shorten or delete files"
+    elif held is None and len(others) >= limits.max_entries:
+        why = f"would be one file more than the {limits.max_entries:,} that a bank has; delete some"
+    if why:
+        raise MemoryBankViolation(f"{path!r:.100} {why}.", path=path)
+
+
+class MemoryBank:
+    """All banks of a home, where its profile keeps them.
+
+    Args:
+        root: the folder for files.
+        settings: `[bank]` says where they are kept, and how much of them.
+    """
+
+    def __init__(self, root: Path, database: Database, *, clock: Clock, settings: Settings) -> None:
+        self._database, self._clock, self._settings = database, clock, settings
+        self.folder = BankFolder(root, clock=clock, default_folders=MemoryBankConfig().default_folders)
+        self._table = BankTable(database)
+        self.household = ScopedBank(self.store, HOUSEHOLD, "", self.limits)
+        """Its files are for recognised speakers."""
+        self.shared = ScopedBank(self.store, SHARED, "", self.limits)
+        """Its files are for anyone."""
+
+    def of(self, user: str, topic: str = "default") -> ScopedBank:
+        """Return the bank of a person in a topic, which is theirs alone.
+
+        Args:
+            topic: as a session is called.
+        """
+        check_key(topic, what="a topic")
+        name = str(person_of(scope_of_user(user)))
+        return ScopedBank(self.store, scope_of(spellings(self._database, [name])[name]), topic, self.limits)
+
+    def at(self, scope: str, topic: str) -> ScopedBank:
+        """Return the bank of a scope, `user:NAME`, `household` or `shared`."""
+        person = person_of(scope)
+        if person is None:
+            return self.household if scope == HOUSEHOLD else self.shared
+        return ScopedBank(self.store, self.of(person).scope, topic, self.limits)
+
+    def limits(self) -> MemoryBankConfig:
+        """Return how much a bank may hold now."""
+        return config_of(self._settings.now.bank)
+
+    def memory_files(self, user: str | None, topic: str) -> list[tuple[Level, str | None, str]]:
+        """Return what MEMORY.md holds of a person in a topic, of the household and of anyone, with who may read it."""
+        found: list[tuple[Level, str | None, str]] = []
+        levels: tuple[Level, ...] = ("private", "household", "shared") if user else ("household", "shared")
+        for level in levels:
+            with suppress(EdgememError):  # a name that no bank can have, or a file that is none
+                owner = user if level == "private" else None
+                bank = self.at(level, "") if owner is None else self.of(owner, topic or "default")
+                found.append((level, owner, bank.read(MEMORY_FILE) or ""))
+        return found
+
+    def prompt(self) -> str:
+        """Return what the operator wrote in `bank/PROMPT.md`, for the instructions; empty where no model is offered the bank."""
+        if not self.limits().enabled:
+            return ""
+        with suppress(OSError):
+            return (self.folder.root / PROMPT_FILE).read_text(encoding="utf-8", errors="replace").strip()
+        return ""
+
+    def store(self) -> BankStore:
+        """Return where the files are kept now."""
+        return self._table if self._settings.now.bank.backend == "database" else self.folder
+
+    def stamp(self) -> str:
+        """Return what changes whenever a file does, or who it belongs to; empty where there is none."""
+        state, people = self.store().state()
+        names = sorted(spellings(self._database, map(name_key, people)).items()) if people else []
+        return state and blake2b(f"{state} {names}".encode(), digest_size=16).hexdigest()
+
+    def files(self) -> list[BankFile]:
+        """Return all files, in order."""
+        return self.store().listed()
+
+    def texts(self) -> Iterator[tuple[BankFile, str | None, str]]:
+        """Yield all files, whose they are and their texts; people as rows spell them, and by their keys where none does."""
+        owners: dict[str | None, str | None] = {None: None}
+        store = self.store()
+        for file in store.listed():
+            person = person_of(file.scope)
+            if person is not None and person not in owners:
+                key = name_key(person)
+                owners[person] = spellings(self._database, [key])[key]
+            with suppress(MemoryBankViolation):  # by hand, there may stand anything
+                if held := store.read(file.scope, file.topic, file.path):
+                    yield file, owners[person], held.text
+
+    def retain(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Delete what is older than the profile keeps files; return whether there was any."""
+        days, deleted = self.limits().retention_days or 0, False
+        oldest = self._clock.now() - days * _DAY
+        for file in self.files() if days else ():
+            if file.modified < oldest and not stop():
+
+                def make(held: Held | None, _others: Sequence[BankFile]) -> str | None:
+                    return held.text if held is not None and held.modified >= oldest else None
+
+                with suppress(MemoryBankViolation):
+                    deleted |= self.store().change(file.scope, file.topic, file.path, make)
+        return deleted
+
+    def faults(self) -> list[str]:
+        """Return which banks are over their limits, by hand or since these were lowered, and what to do."""
+        limits, banks = self.limits(), dict[tuple[str, str], list[BankFile]]()
+        for file in self.files():
+            banks.setdefault((file.scope, file.topic), []).append(file)
+        faults = []
+        for (scope, topic), files in sorted(banks.items()):
+            name = "/".join(filter(None, (person_of(scope) or scope, topic)))
+            total, largest = sum(file.size for file in files), max(file.size for file in files)
+            deepest = max(file.path.count("/") + 1 for file in files)
+            faults += [
+                f"{name}: {has:,} {what}, of at most {most:,}"
+                for has, most, what in (
+                    (total, limits.max_total_size_bytes, "bytes"),
+                    (largest, limits.max_file_size_bytes, "bytes in one file"),
+                    (len(files), limits.max_entries, "files"),
+                    (deepest, limits.max_depth, "names in a path"),
+                )
+                if has > most
+            ]
+        return faults

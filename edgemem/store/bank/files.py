@@ -1,0 +1,302 @@
+"""The bank in a folder: `bank/NAME/TOPIC/…`, `bank/household/…` and `bank/shared/…`, to read and edit.
+
+Every folder on the way is opened from the one above it and never through a link, so what was checked is what is used. A file is
+replaced in one step, under one lock for all writers. What begins with a dot is the bank's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from contextlib import ExitStack, closing, contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgemem.errors import MemoryBankViolation
+from edgemem.fence import storable
+from edgemem.scopes import name_key, scope_of
+from edgemem.store.bank.rules import (
+    HOUSEHOLD,
+    SHARED,
+    BankFile,
+    Held,
+    decoded,
+    folders_of,
+    path_key,
+    split_path,
+)
+from edgemem.store.db.files import LOCK_TIMEOUT_S, FileLock, make_folder, meaning_of, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from edgemem.clock import Clock
+    from edgemem.store.bank.rules import Make
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEEPEST = 16
+"""Folders below the bank that are looked into, whoever made them."""
+_NO_PLACE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+
+
+class BankFolder:
+    """All banks of a home in one folder; safe to use from several threads and processes.
+
+    Args:
+        root: made by the first file.
+        clock: dates what is written.
+        default_folders: made in each new bank.
+    """
+
+    def __init__(self, root: Path, *, clock: Clock, default_folders: Sequence[str] = ()) -> None:
+        self.root = root
+        self._clock = clock
+        self._default_folders = default_folders
+        self._empty: tuple[int, ...] = ()
+        """How the root looked when it had no folders."""
+
+    def state(self) -> tuple[str, list[str]]:
+        """Return what changes whenever a file does, empty where there is none, and the names that folders of people have."""
+        try:
+            status = self.root.stat()
+        except OSError:
+            return "", []
+        look = status.st_mtime_ns, status.st_nlink, status.st_size, status.st_ino
+        if look == self._empty:
+            return "", []
+        files = list(self._walk([]))
+        people = sorted({decoded(names[0]) for names, _ in files})
+        if not files:
+            with os.scandir(self.root) as entries:
+                self._empty = () if any(entry.is_dir() for entry in entries) else look
+            return "", []
+        seen = [(names, status.st_mtime_ns, status.st_size, status.st_ino) for names, status in files]
+        return blake2b(repr(seen).encode(), digest_size=16).hexdigest(), people
+
+    def listed(self, scope: str | None = None, topic: str | None = None) -> list[BankFile]:
+        """Return the files of one bank, or of all, in order."""
+        within = [] if scope is None else folders_of(scope, topic or "")
+        return sorted(
+            BankFile(
+                *(_place_of(names) if scope is None else (scope, topic or "", "/".join(names))),
+                status.st_size,
+                status.st_mtime,
+            )
+            for names, status in self._walk(within)
+        )
+
+    def read(self, scope: str, topic: str, path: str) -> Held | None:
+        """Return what a file holds; bytes that are not UTF-8 are read as well as they can be."""
+        *folders, name = split_path(path)
+        with _within(path, self.root), self._opened(folders_of(scope, topic), folders) as folder:
+            return None if folder is None else _read(folder, name)
+
+    def change(self, scope: str, topic: str, path: str, make: Make, at: float | None = None) -> bool:
+        """Replace a file by what `make` returns, or delete it for None, as one step; return whether anything was done."""
+        bank, (*folders, name) = folders_of(scope, topic), split_path(path)
+        with _within(path, self.root), self._locked():
+            with self._opened(bank, folders) as folder:
+                if folder is not None:
+                    _drop_empty(folder, name)
+                held = None if folder is None else _read(folder, name)
+                key = path_key(path)
+                others = [file for file in self.listed(scope, topic) if path_key(file.path) != key]
+                text = make(held, others)
+                if (held is None and text is None) or (held is not None and text is held.text):
+                    return False
+                if text is None and folder is not None:
+                    os.unlink(_entry(folder, name, str), dir_fd=folder)
+                    os.fsync(folder)
+            while text is None and folders:
+                left = folders.pop()
+                with self._opened(bank, folders) as folder:
+                    if folder is not None:
+                        _drop_empty(folder, left)
+            if text is None:
+                return True
+            if held is not None and not held.sound:
+                raise MemoryBankViolation(
+                    f"{path!r:.100} holds bytes that are no UTF-8; mend it, or delete it.", path=path
+                )
+            with self._opened(bank, folders, make=True) as folder:
+                if folder is not None:
+                    _replace(folder, name, text, self._clock.now() if at is None else at)
+            for made in () if held is not None or others else self._default_folders:
+                with suppress(OSError), self._opened(bank, [made], make=True):
+                    pass
+            return True
+
+    def places(self) -> Iterator[Path]:
+        """Yield the folders, the root first, and the files in them, for who watches them."""
+        for folder, _, files in os.walk(self.root):
+            yield Path(folder)
+            yield from (Path(folder, name) for name in files if not name.startswith("."))
+
+    def count_of_person(self, name: str) -> int | None:
+        """Return how many files are in the folders of a person; None: there is no such folder."""
+        folders = self.folders_of_person(name)
+        return sum(path.is_file() for folder in folders for path in folder.rglob("*")) if folders else None
+
+    def folders_of_person(self, name: str) -> list[Path]:
+        """Return the folders of a person, in whatever spelling."""
+        with suppress(OSError):
+            key = name_key(name)
+            found = (entry for entry in self.root.iterdir() if name_key(decoded(entry.name)) == key)
+            return [] if key in (HOUSEHOLD, SHARED) or self.root.is_symlink() else sorted(found)
+        return []
+
+    def erase_person(self, name: str) -> None:
+        """Remove all that stands in the folders of a person; raise StoreError where it cannot be."""
+        if folders := self.folders_of_person(name):
+            with _within(name, self.root), self._locked():
+                for folder in folders:
+                    if folder.is_dir() and not folder.is_symlink():
+                        shutil.rmtree(folder)
+                    else:
+                        folder.unlink()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        make_folder(self.root)
+        with closing(FileLock(self.root / ".lock", timeout_s=LOCK_TIMEOUT_S)) as lock, lock.held():
+            yield
+
+    @contextmanager
+    def _opened(
+        self, bank: Sequence[str], folders: Sequence[str] = (), *, make: bool = False
+    ) -> Iterator[int | None]:
+        """Open a folder of a bank, one step after the other; None where it is not there.
+
+        Args:
+            bank: the folders of the bank itself: that of a person in whatever spelling, that of a topic exactly.
+            folders: those within it, in whatever spelling.
+            make: make those that are missing.
+        """
+        with ExitStack() as stack:
+            folder: int | None = None
+            with suppress(FileNotFoundError):
+                folder = os.open(self.root, _FOLDER)
+                stack.callback(os.close, folder)
+            for n, name in enumerate([*bank, *folders]):
+                if folder is None:
+                    break
+                if n == 0 or n >= len(bank):
+                    name = _entry(folder, name, decoded if n == 0 else str)  # noqa: PLW2901
+                folder = _enter(folder, name, make=make)
+                if folder is not None:
+                    stack.callback(os.close, folder)
+            yield folder
+
+    def _walk(self, within: Sequence[str]) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
+        """Yield the files below a folder, by their names from there on; links and what is no file are left out."""
+        with suppress(OSError), self._opened(within) as folder:
+            if folder is not None:
+                yield from _files_in(folder, (), 2 if not within else 1)
+
+
+def _files_in(
+    folder: int, names: tuple[str, ...], least: int
+) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        if entry.name.startswith(".") or entry.name != storable(entry.name):  # ours, or no text at all
+            continue
+        path = (*names, entry.name)
+        with suppress(OSError):
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode) and len(path) >= least:
+                yield path, status
+            elif stat.S_ISDIR(status.st_mode) and len(path) < _DEEPEST:
+                inner = os.open(entry.name, _FOLDER, dir_fd=folder)
+                try:
+                    yield from _files_in(inner, path, least)
+                finally:
+                    os.close(inner)
+
+
+def _place_of(names: Sequence[str]) -> tuple[str, str, str]:
+    """Return scope, topic and path of a file by its names below the root; one that stands beside the topics has none."""
+    top = decoded(names[0])
+    if (key := name_key(top)) in (HOUSEHOLD, SHARED):
+        return key, "", "/".join(names[1:])
+    topic = decoded(names[1]) if len(names) > 2 else ""
+    return scope_of(top), topic, "/".join(names[2 if topic else 1 :])
+
+
+def _entry(folder: int, name: str, read: Callable[[str], str]) -> str:
+    """Return the name that stands in a folder for this one: itself, or one that differs in case or Unicode form alone."""
+    names = os.listdir(folder)
+    if name in names:
+        return name
+    key = name_key(read(name))
+    return min((other for other in names if name_key(read(other)) == key), default=name)
+
+
+def _enter(folder: int, name: str, *, make: bool) -> int | None:
+    with suppress(FileNotFoundError):
+        return os.open(name, _FOLDER, dir_fd=folder)
+    if not make:
+        return None
+    os.mkdir(name, 0o700, dir_fd=folder)
+    os.fsync(folder)
+    return os.open(name, _FOLDER, dir_fd=folder)
+
+
+def _read(folder: int, name: str) -> Held | None:
+    try:
+        opened = os.open(_entry(folder, name, str), _READ, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(opened, "rb") as file:
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        data = file.read()
+    text = storable(data.decode("utf-8", "replace"))
+    return Held(text, status.st_mtime, text.encode() == data)
+
+
+def _replace(folder: int, name: str, text: str, at: float) -> None:
+    name = _entry(folder, name, str)
+    part = f".{name}.part"
+    with suppress(FileNotFoundError):
+        os.unlink(part, dir_fd=folder)
+    try:
+        file = os.open(part, _WRITE, 0o600, dir_fd=folder)
+        try:
+            write_all(file, text.encode())
+            os.utime(file, (at, at))
+        finally:
+            os.close(file)
+        os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(part, dir_fd=folder)
+        raise
+
+
+def _drop_empty(folder: int, name: str) -> None:
+    """Remove a folder that holds nothing: no file is one, and a file may have its name."""
+    with suppress(OSError):
+        os.rmdir(_entry(folder, name, str), dir_fd=folder)
+
+
+@contextmanager
+def _within(path: str, root: Path) -> Iterator[None]:
+    """Turn an error of the system into one of edgemem's."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_PLACE:
+            raise MemoryBankViolation(
+                f"{path!r:.100} leads through a link, or is no file ({error.strerror}); name another, or move that away.",
+                path=path,
+            ) from error
+        raise meaning_of(error, root) from error

@@ -1,0 +1,186 @@
+"""Rules of the bank: which paths and names it takes, how much it holds, and what a file of it is."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from edgemem.errors import InvalidInputError, MemoryBankViolation
+from edgemem.fence import check_key
+from edgemem.scopes import name_key, person_of, scope_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from edgemem.config import BankSettings
+
+    Make = Callable[["Held | None", Sequence["BankFile"]], "str | None"]
+    """Gets what a file holds and the other files of its bank, and returns what it shall hold; None: nothing, and the very text
+    that it was given leaves it as it is."""
+
+HOUSEHOLD, SHARED = "household", "shared"
+MEMORY_FILE = "MEMORY.md"
+"""The file that a model is shown by itself."""
+PROMPT_FILE = "PROMPT.md"
+"""Beside all banks: the operator's own text for the instructions."""
+_LONGEST_NAME = 240  # bytes; beside a file stands its next version while it is written
+_UNSAFE = re.compile(r"[%/\\\x00-\x1f\x7f-\x9f]|^\.|^\s|\s$")
+
+
+class MemoryBankConfig(msgspec.Struct, frozen=True):
+    """What a bank holds at most, as Cognitia has it; a profile sets the bounds in `[bank]`."""
+
+    enabled: bool = False
+    backend: Literal["filesystem", "database"] = "filesystem"
+    root_path: Path | None = None
+    prompt_path: Path | None = None
+    max_file_size_bytes: int = 100 * 1024
+    max_total_size_bytes: int = 1024 * 1024
+    max_entries: int = 200
+    max_depth: int = 2
+    retention_days: int | None = None
+    auto_load_on_turn: bool = True
+    auto_load_max_lines: int = 200
+    default_folders: list[str] = msgspec.field(default_factory=lambda: ["plans", "reports", "notes"])
+    """Made in a folder with the first file of its bank, so that a person sees what may stand where."""
+    tiered_enabled: bool = False
+
+
+def config_of(settings: BankSettings) -> MemoryBankConfig:
+    """Return the limits that a profile sets."""
+    kind: Literal["filesystem", "database"] = "database" if settings.backend == "database" else "filesystem"
+    return MemoryBankConfig(settings.backend != "off", kind, **settings.limits)  # type: ignore[arg-type]
+
+
+def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> list[str]:
+    """Return the statements that make Cognitia's table `memory_bank` in a database of your own; a home has its own table."""
+    postgres = dialect == "postgres"
+    key = "serial primary key" if postgres else "integer primary key autoincrement"
+    now = "now()" if postgres else "current_timestamp"
+    return [
+        f"""
+        create table if not exists memory_bank (
+          id {key},
+          user_id text not null,
+          topic_id text not null,
+          path text not null,
+          content text not null default '',
+          created_at timestamp default {now},
+          updated_at timestamp default {now},
+          unique (user_id, topic_id, path)
+        )
+        """,
+        "create index if not exists idx_memory_bank_user_topic on memory_bank (user_id, topic_id)",
+    ]
+
+
+# Paths and names
+
+
+def validate_memory_path(path: str, *, max_depth: int = 2) -> None:
+    """Raise MemoryBankViolation unless this is a path below a bank, such as `plans/feature.md`.
+
+    Args:
+        max_depth: the most names that it may have.
+    """
+    names = split_path(path)
+    if len(names) > max_depth:
+        raise MemoryBankViolation(
+            f"{path!r:.100} has {len(names)} names one below the other; the bank takes {max_depth}, so shorten it.",
+            path=path,
+        )
+
+
+def split_path(path: str) -> list[str]:
+    """Return the names of a path, however many; raise MemoryBankViolation for one that could lead out of the bank."""
+    if not isinstance(path, str) or not path.strip():
+        raise MemoryBankViolation("A path of the bank is a text such as 'plans/feature.md'; give one.")
+    why = ""
+    names = path.split("/")
+    if path.startswith("/"):
+        why = "is absolute"
+    elif ".." in names:
+        why = "leads upwards"
+    elif "\\" in path or any(
+        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in path
+    ):
+        why = "holds a backslash or a control character"
+    elif any(not name.strip() or name.startswith(".") for name in names):
+        why = "has an empty name, or one that begins with a dot"
+    elif max(len(name.encode()) for name in names) > _LONGEST_NAME:
+        why = f"has a name of more than {_LONGEST_NAME} bytes"
+    if why:
+        raise MemoryBankViolation(f"{path!r:.100} {why}; write one such as 'plans/feature.md'.", path=path)
+    return names
+
+
+def path_key(path: str) -> str:
+    """Return what paths have in common that are one file: those that differ in case or Unicode form alone."""
+    return "/".join(map(name_key, path.split("/")))
+
+
+def scope_of_user(user: str) -> str:
+    """Return the scope of a person's bank; raise InvalidInputError for a name that cannot be one here."""
+    check_key(user, what="a user")
+    if name_key(user) in (HOUSEHOLD, SHARED):
+        raise InvalidInputError(
+            f"{user!r} is no name of a person in the bank: it stands for the files of the household or of anyone."
+        )
+    return scope_of(user)
+
+
+def folders_of(scope: str, topic: str) -> list[str]:
+    """Return the folders in which a bank is, below the one of all banks; a name that is no safe one is written with %."""
+    person = person_of(scope)
+    return [scope] if person is None else [_encoded(person), *([_encoded(topic)] if topic else [])]
+
+
+def _encoded(name: str) -> str:
+    text = name.encode("utf-8", "replace").decode()
+    safe = _UNSAFE.sub(lambda match: quote(match[0], safe="").replace(".", "%2E"), text)
+    if len(safe.encode()) > _LONGEST_NAME:
+        raise MemoryBankViolation(
+            f"{name[:40]!r}… is too long for a folder of the bank; shorten it.", path=name
+        )
+    return safe
+
+
+def decoded(folder: str) -> str:
+    """Return the name that a folder stands for."""
+    return unquote(folder)
+
+
+# Files
+
+
+class BankFile(NamedTuple):
+    """A file of the bank."""
+
+    scope: str
+    """`user:NAME`, `household` or `shared`."""
+    topic: str
+    """Of a person's bank; empty for the household's and anyone's, which have none."""
+    path: str
+    size: int
+    """Bytes."""
+    modified: float
+    """Seconds since the epoch."""
+
+    @property
+    def place(self) -> str:
+        """Return where it stands below all banks."""
+        return "/".join(filter(None, (person_of(self.scope) or self.scope, self.topic, self.path)))
+
+
+class Held(NamedTuple):
+    """What a file holds."""
+
+    text: str
+    modified: float
+    sound: bool = True
+    """Whether that is all of it: bytes that are not UTF-8 are read as well as they can be."""

@@ -1,0 +1,125 @@
+"""The scratch truth: what another system wrote is put there at its own times, and comes into the memory as an export does.
+
+So it is taken in with one transaction, and a second time without effect. The system has one time only, which becomes both:
+when something was true, and when it was learnt.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.clock import Clock
+from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.store.db.database import Database
+from edgemem.store.db.schema import TRUTH
+from edgemem.store.transfer.export import export_lines
+from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.store.db.schema import Migration
+
+MAX_BYTES = 256 * 1024 * 1024
+"""A larger file of text is none of theirs."""
+
+_BESIDE = ("-wal", "-shm", "-journal", ".lock")
+"""Ends of names of files that belong to the one beside them."""
+
+
+class TakeoverReport(msgspec.Struct):
+    """What the files hold, what came of it, and what was skipped or mended."""
+
+    files: dict[str, dict[str, int]]
+    """What each file holds."""
+    added: dict[str, int]
+    known: dict[str, int]
+    refused: list[str]
+    """What excludes what is here, which stays."""
+    remarks: list[str] = msgspec.field(name="told")  # its name in JSON
+    """What was skipped or mended, and why."""
+
+
+class ThenClock(Clock):
+    """Gives ticks of when another system wrote what is being taken over; they still never repeat, and a second time are the same."""
+
+    def __init__(self, now: float) -> None:
+        super().__init__()
+        self._now = now
+        self.shown = self.last = 0
+
+    def tick_of(self, at: float) -> int:
+        """Return a moment as a tick; what claims to be of another age has none."""
+        return int(at * 1e6) if 0 < at * 1e6 <= self._now * 1e6 + LEAP_US else 0
+
+    def now(self) -> float:
+        """Return the robot's time."""
+        return self._now
+
+    def tick(self, *, after: int = 0) -> int:
+        """Return the tick of the moment that the clock shows, or the one after the last tick if that is later."""
+        self.last = max(self.last + 1, after + 1, self.shown)
+        return self.last
+
+    def witness(self, tick: int) -> None:
+        """Take no note: what it shows is the past."""
+
+
+@contextmanager
+def scratch_truth(
+    db: Database, *, migrations: Sequence[Migration] = TRUTH
+) -> Iterator[tuple[Database, ThenClock]]:
+    """Lend an empty truth beside another one, and the clock that it goes by; it is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix=".takeover-", dir=db.path.parent) as folder:
+        then = ThenClock(db.clock.now())
+        with Database(
+            Path(folder) / "scratch.db", clock=then, durable=False, migrations=migrations
+        ) as scratch:
+            yield scratch, then
+
+
+def take_in(db: Database, scratch: Database) -> ImportReport:
+    """Take everything that the scratch holds into a truth."""
+    return import_lines(db, (f"{line}\n".encode() for line in export_lines(scratch)))
+
+
+def read_files(path: Path, read: Callable[[Path, str], None], remarks: list[str]) -> None:
+    """Read a file, or each one in a folder: those of the folder that are none of theirs are told of in the remarks.
+
+    Args:
+        read: takes a file and its name in the folder; what belongs to the file beside it is never read.
+
+    Raises:
+        InvalidInputError: the one file is none of theirs.
+    """
+    if not path.is_dir():
+        try:
+            read(path, path.name)
+        except (EdgememError, OSError) as error:
+            raise InvalidInputError(f"{path} was not taken in: {error}") from error
+        return
+
+    def attempt(file: Path) -> None:
+        try:
+            read(file, str(file.relative_to(path)))
+        except (EdgememError, OSError) as error:
+            remarks.append(f"{file} was skipped: {error}")
+
+    for file in sorted(path.rglob("*")):
+        if not file.is_dir() and not file.name.endswith(_BESIDE):
+            attempt(file)
+
+
+def json_of(text: Any) -> Any:
+    """Return the value of a JSON text, and None for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None

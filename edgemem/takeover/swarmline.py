@@ -1,0 +1,346 @@
+"""Taking over what Cognitia, today called Swarmline, remembers.
+
+The files are never changed, and no SQLAlchemy is needed. Layouts of Swarmline 1.6: a database with the tables of its memory
+provider, which each application makes itself (so tables and columns may be missing, and are named); `episodes` of its
+episodic and `procedures` of its procedural memory; `memory_bank`; or a folder `<user>/<topic>/memory/` of bank files.
+
+A user becomes a speaker, a topic a session, and a fact of a user private to that speaker.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.errors import InvalidInputError
+from edgemem.fence import storable
+from edgemem.records import Heard, Procedure
+from edgemem.scopes import scope_of
+from edgemem.store.db.connection import read_foreign
+from edgemem.store.episodes import append_episode
+from edgemem.store.facts import assert_fact
+from edgemem.store.goals import ensure_user, put_goal, put_phase
+from edgemem.store.messages import stored_message
+from edgemem.store.procedures import put_procedure
+from edgemem.store.tool_events import append_tool_event
+from edgemem.store.topics import append_message, put_state, put_summary
+from edgemem.store.validation import NULL, as_text
+from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from edgemem.store.bank.bank import MemoryBank
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.transfer.merge import ImportReport
+    from edgemem.takeover.scratch import ThenClock
+
+    Row = dict[str, Any]
+    Select = Callable[[str], list[Row]]
+
+_SQLITE = b"SQLite format 3\x00"
+
+_OF_A_USER = ("user_id", "topic_id")
+_PROVIDER: dict[str, tuple[str, ...]] = {
+    "users": ("external_id", "created_at"),
+    "messages": (*_OF_A_USER, "role", "content", "name", "tool_calls", "metadata", "content_blocks", "created_at"),
+    "facts": (*_OF_A_USER, "key", "value", "source", "updated_at"),
+    "summaries": (*_OF_A_USER, "summary", "messages_covered", "updated_at"),
+    "goals": (
+        *_OF_A_USER, "title", "target_amount", "current_amount", "phase", "plan", "is_main", "created_at",
+    ),
+    "topics": (
+        *_OF_A_USER, "role_id", "active_skill_ids", "prompt_hash", "delegated_from", "delegation_turn_count",
+        "pending_delegation", "delegation_summary", "updated_at",
+    ),
+    "phase_state": ("user_id", "phase", "notes", "updated_at"),
+    "tool_events": (*_OF_A_USER, "tool_name", "input_json", "output_json", "latency_ms", "created_at"),
+}  # fmt: skip
+"""The tables of a memory provider, and the columns that are read."""
+_OTHERS: dict[str, tuple[str, ...]] = {
+    "episodes": (
+        "id", "summary", "key_decisions", "tools_used", "outcome", "session_id", "timestamp", "tags", "metadata",
+    ),
+    "procedures": ("id", "data"),
+    "memory_bank": (*_OF_A_USER, "path", "content", "updated_at"),
+}  # fmt: skip
+_ALSO_CALLED = {"session_state": "topics"}
+"""The page of Cognitia gives one table another name."""
+_COUNTED = {"topics": "states", "phase_state": "phases", "memory_bank": "files"}
+_JSON = frozenset(
+    [
+        "tool_calls",
+        "metadata",
+        "content_blocks",
+        "plan",
+        "active_skill_ids",
+        "input_json",
+        "output_json",
+        "key_decisions",
+        "tools_used",
+        "tags",
+        "data",
+    ]
+)
+_TEXT = (".md", ".txt", ".json", ".csv", ".toml", ".yaml", ".yml", "")
+
+
+TRUST = {"user": 3, "ai_inferred": 1, "mcp": 0}
+"""How far Swarmline's sources of facts are trusted here (see `facts.trust_of`); others as little as what a tool returned."""
+
+
+def import_swarmline(db: Database, bank: MemoryBank, old: SwarmlineMemory) -> TakeoverReport:
+    """Take over what was read of Swarmline's memory."""
+    with scratch_truth(db) as (scratch, then):
+        old.rows["memory_bank"], files = [], old.rows["memory_bank"]
+        scratch.write(lambda tx: _Filling(tx, then, old).fill())
+        report = take_in(db, scratch)
+    for row in files:
+        _take_file(bank, row, report, old)
+    return TakeoverReport(old.files, report.added, report.known, report.refused, old.remarks)
+
+
+class _Filling:
+    """Writes what was read into a scratch truth, each row at the time that it bears."""
+
+    def __init__(self, tx: Transaction, then: ThenClock, old: SwarmlineMemory) -> None:
+        self._tx, self._then, self._old = tx, then, old
+
+    def fill(self) -> None:
+        """Write all rows, table by table; one that cannot be stored is told of."""
+        for table, write in (
+            ("users", self._user),
+            ("facts", self._fact),
+            ("messages", self._message),
+            ("summaries", self._summary),
+            ("topics", self._state),
+            ("goals", self._goal),
+            ("phase_state", self._phase),
+            ("tool_events", self._tool_event),
+            ("episodes", self._episode),
+            ("procedures", self._procedure),
+        ):
+            # Each table begins at its own times; rows of one time stay in their order.
+            self._then.last = 0
+            for n, row in enumerate(sorted(self._old.rows[table], key=_moment_of), 1):
+                self._then.shown = self._then.tick_of(_moment_of(row))
+                self._write(f"Row {n} of {table}", write, row)
+
+    def _write(self, what: str, write: Callable[[Row], None], row: Row) -> None:
+        try:
+            with self._tx.atomic():
+                write(row)
+        except (InvalidInputError, KeyError, TypeError, ValueError) as error:
+            self._old.remarks.append(f"{what} was skipped: {error}")
+
+    def _user(self, row: Row) -> None:
+        ensure_user(self._tx, row["external_id"])
+
+    def _fact(self, row: Row) -> None:
+        value = json_of(row["value"])
+        if value is None:
+            value = NULL if row["value"] == "null" else row["value"]
+        assert_fact(
+            self._tx,
+            row["key"],
+            value,
+            scope=scope_of(row["user_id"]),
+            topic=row["topic_id"],
+            source=row["source"] or "",
+            trust=TRUST.get(row["source"], 0),
+        )
+
+    def _message(self, row: Row) -> None:
+        given = {
+            part: row[part]
+            for part in ("role", "content", "name", "tool_calls", "metadata", "content_blocks")
+        }
+        message = {part: value for part, value in given.items() if value is not None or part == "content"}
+        append_message(self._tx, row["topic_id"], row["user_id"], stored_message(message), level="private")
+
+    def _summary(self, row: Row) -> None:
+        put_summary(self._tx, row["topic_id"], row["user_id"], row["summary"], row["messages_covered"] or 0)
+
+    def _state(self, row: Row) -> None:
+        state = {name: value for name, value in row.items() if name not in (*_OF_A_USER, "updated_at")}
+        put_state(self._tx, row["topic_id"], row["user_id"], state)
+
+    def _goal(self, row: Row) -> None:
+        rest = {
+            name: value for name, value in row.items() if name not in (*_OF_A_USER, "title", "created_at")
+        }
+        put_goal(self._tx, row["user_id"], row["topic_id"], row["title"], rest)
+
+    def _phase(self, row: Row) -> None:
+        put_phase(self._tx, row["user_id"], row["phase"] or "", row["notes"] or "")
+
+    def _tool_event(self, row: Row) -> None:
+        answer = row["output_json"]
+        append_tool_event(
+            self._tx,
+            row["tool_name"],
+            ok=not (isinstance(answer, dict) and (answer.get("error") or answer.get("status") == "error")),
+            latency_ms=row["latency_ms"],
+            input=_as_json(row["input_json"]),
+            output=_as_json(answer),
+            session=row["topic_id"],
+            heard=Heard(row["user_id"]),
+            level="private",
+        )
+
+    def _episode(self, row: Row) -> None:
+        metadata = row["metadata"] or {}
+        append_episode(
+            self._tx,
+            "episode",
+            metadata if isinstance(metadata, dict) else {"metadata": metadata},
+            row["outcome"] or "unknown",
+            heard=Heard(event_time=_moment_of(row) or None),
+            level="household",
+            keep=0,
+            name=row["id"],
+            summary=row["summary"],
+            decisions=row["key_decisions"] or (),
+            tools=row["tools_used"] or (),
+            tags=row["tags"] or (),
+            session=row["session_id"] or None,
+        )
+
+    def _procedure(self, row: Row) -> None:
+        procedure = msgspec.convert(row["data"], Procedure)
+        put_procedure(self._tx, msgspec.structs.replace(procedure, level="household", owner=None))
+
+
+def _take_file(bank: MemoryBank, row: Row, report: ImportReport, old: SwarmlineMemory) -> None:
+    """Write a file into the bank; one that is there already stays."""
+    user, topic, path = str(row["user_id"]), str(row["topic_id"]), str(row["path"])
+    try:
+        place = bank.of(user, topic)
+        here, given = place.read(path), storable(str(row["content"]))
+        if here is None:
+            place.write(path, given)
+        elif here != given:
+            report.refused.append(f"The file {path!r} of {user!r} is another one here, which stays.")
+            return
+        report.count("files", new=here is None)
+    except InvalidInputError as error:
+        old.remarks.append(f"The file {path!r} of {user!r} was skipped: {error}")
+
+
+class SwarmlineMemory:
+    """Everything that a file, or each file in a folder, of Swarmline's memory holds; the files are only read.
+
+    Raises:
+        InvalidInputError: there is nothing, or the one file holds nothing of Swarmline's; in a folder such files are skipped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.rows: dict[str, list[Row]] = defaultdict(list)
+        """Of each table by name, with the names of users for their numbers, and JSON read; a bank's files under `memory_bank`."""
+        self.files: dict[str, dict[str, int]] = {}
+        self.remarks: list[str] = []
+        """What was missing or skipped, and why: one sentence each."""
+        path = path.expanduser()
+        if not path.exists():
+            raise InvalidInputError(
+                f"There is nothing at {path}; name a database or a memory bank of Swarmline."
+            )
+        read_files(path, self._read_file, self.remarks)
+
+    def _read_file(self, file: Path, name: str) -> None:
+        with file.open("rb") as opened:
+            head = opened.read(len(_SQLITE))
+        parts = file.parts
+        if head == _SQLITE:
+            with read_foreign(file) as select:
+                self._read_database(select, name)
+        elif "memory" in parts[2:-1]:
+            self._read_bank_file(file, name, len(parts) - 1 - parts[::-1].index("memory", 1))
+        else:
+            raise InvalidInputError("it is no database, and lies in no bank's folder <user>/<topic>/memory/.")
+
+    def _read_bank_file(self, file: Path, name: str, place: int) -> None:
+        """Keep a file of a bank, whose folder `memory` is a given part of the path."""
+        if file.stat().st_size > MAX_BYTES or file.suffix.lower() not in _TEXT:
+            raise InvalidInputError("it is no text.")
+        user, topic = file.parts[place - 2], file.parts[place - 1]
+        row = {
+            "user_id": user, "topic_id": topic, "path": str(Path(*file.parts[place + 1 :])),
+            "content": file.read_text("utf-8", "replace"), "updated_at": file.stat().st_mtime,
+        }  # fmt: skip
+        self.rows["memory_bank"].append(row)
+        self.files[name] = {"files": 1}
+
+    def _read_database(self, select: Select, name: str) -> None:
+        tables = {row["name"] for row in select("select name from sqlite_master where type = 'table'")}
+        if "migrations" in tables:
+            raise InvalidInputError("edgemem wrote it; open its home instead.")
+        columns = {
+            _ALSO_CALLED.get(table, table): (
+                table,
+                {row["name"] for row in select(f"pragma table_info({table})")},
+            )
+            for table in tables & {*_PROVIDER, *_OTHERS, *_ALSO_CALLED}
+        }
+        if "facts" in columns and "user_id" not in columns["facts"][1]:
+            raise InvalidInputError(
+                "it is a database of EdgeVox, which is taken in with: edgemem import edgevox PATH"
+            )
+        if not columns:
+            raise InvalidInputError("it is no database of Swarmline.")
+        users: dict[Any, str] = {}
+        if "users" in columns and "external_id" in columns["users"][1]:
+            number = "id" if "id" in columns["users"][1] else "user_id"
+            users = {row.get(number): str(row["external_id"]) for row in select("select * from users")}
+        missing = (
+            [table for table in _PROVIDER if table not in columns]
+            if columns.keys() & _PROVIDER.keys()
+            else []
+        )
+        if missing:
+            self.remarks.append(f"{name} has no table {', '.join(missing)}.")
+        self.files[name] = {}
+        for table, wanted in {**_PROVIDER, **_OTHERS}.items():
+            if table not in columns:
+                continue
+            called, known = columns[table]
+            if lacking := [column for column in wanted if column not in known]:
+                self.remarks.append(f"The table {called} of {name} has no {', '.join(lacking)}.")
+            rows = select(f"select * from {called} order by rowid")  # noqa: S608 - our own constants
+            self.rows[table] += [_row(row, wanted, {} if table in _OTHERS else users) for row in rows]
+            self.files[name][_COUNTED.get(table, table)] = len(rows)
+
+
+def _row(row: Row, wanted: tuple[str, ...], users: dict[Any, str]) -> Row:
+    """Return the columns that are read of a row, with JSON as its value and the user by name."""
+    read = {column: row.get(column) for column in wanted}
+    for column in read.keys() & _JSON:
+        read[column] = json_of(read[column])
+    if "user_id" in read:
+        read["user_id"] = users.get(read["user_id"], read["user_id"])
+    return read
+
+
+def _moment_of(row: Row) -> float:
+    """Return when a row was written."""
+    return _moment(row.get("created_at") or row.get("updated_at") or row.get("timestamp"))
+
+
+def _as_json(value: Any) -> str | None:
+    return None if value is None else as_text(value)
+
+
+def _moment(value: Any) -> float:
+    """Return a time that Swarmline wrote, as text in UTC or a number, in seconds since the epoch; 0 if it is none."""
+    with suppress(TypeError, ValueError, OverflowError):
+        if isinstance(value, str):
+            date = datetime.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+            return (date if date.tzinfo else date.replace(tzinfo=datetime.timezone.utc)).timestamp()
+        return float(value)
+    return 0.0

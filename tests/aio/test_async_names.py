@@ -1,0 +1,76 @@
+"""The async faces have the names, arguments and results of the synchronous objects, up to what an await is."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from by_words import BY_WORDS
+
+import edgemem.aio
+from edgemem import HookRegistry, Memory, NotesFile, SQLiteMemoryStore, SQLiteSessionStore
+from edgemem.aio import AsyncMemory, AsyncNotes, AsyncSessions, AsyncStore
+
+FACES = {
+    AsyncMemory: Memory,
+    AsyncStore: SQLiteMemoryStore,
+    AsyncSessions: SQLiteSessionStore,
+    AsyncNotes: NotesFile,
+    edgemem.aio.HookRegistry: HookRegistry,
+}
+OWNED = {"close"}
+"""A store in a home is closed with it."""
+OF_FRAMEWORKS = {"fire_one"}
+"""For a framework whose own registry keeps the order; none of those is async."""
+AT_ONCE = {"register", "extend", "failures"}
+"""What looks at lists in memory alone is no coroutine."""
+METHODS = [
+    (face, plain, name)
+    for face, plain in FACES.items()
+    for name, method in inspect.getmembers(plain, inspect.isfunction)
+    if not name.startswith("_") and name not in OF_FRAMEWORKS | (OWNED if plain is not Memory else set())
+]
+
+
+def told(method: Callable[..., Any]) -> list[tuple[str, Any, Any, str]]:
+    """Return what a caller must know of the arguments and the result."""
+    signature = inspect.signature(method)
+    result = str(signature.return_annotation).replace("AsyncIterator", "Iterator")
+    arguments = [(p.name, p.kind, p.default, str(p.annotation)) for p in signature.parameters.values()]
+    return [*arguments, ("return", None, None, result)]
+
+
+@pytest.mark.parametrize(("face", "plain", "name"), METHODS)
+def test_each_method_has_the_arguments_of_the_synchronous_one(face: type, plain: type, name: str) -> None:
+    """Names, defaults and annotations are the same, and the method is awaited, or iterated with `async for`."""
+    method = getattr(face, name)
+    assert told(method) == told(getattr(plain, name))
+    awaited = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
+    assert awaited == (name not in AT_ONCE)
+    assert inspect.getdoc(method)
+
+
+def test_open_takes_what_edgemem_open_takes() -> None:
+    """Whoever moves to an event loop changes the import and awaits."""
+    assert inspect.signature(edgemem.aio.open) == inspect.signature(edgemem.open)
+
+
+def test_an_async_memory_shows_the_names_of_a_memory(tmp_path: Path) -> None:
+    """No public name is missing, and there is none more."""
+
+    def names(thing: object) -> set[str]:
+        return {name for name in dir(thing) if not name.startswith("_")}
+
+    async def look() -> set[str]:
+        async with edgemem.aio.open(tmp_path, profile=BY_WORDS) as memory:
+            assert memory.home == tmp_path
+            assert memory.profile == BY_WORDS
+            return names(memory)
+
+    seen = asyncio.run(look())
+    with edgemem.open(tmp_path, profile=BY_WORDS) as memory:
+        assert seen == names(memory)

@@ -1,0 +1,291 @@
+"""What the bank must do, in a folder and in the database."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+import unicodedata
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from by_words import BY_WORDS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import edgemem
+from edgemem.config import BankSettings
+from edgemem.errors import InvalidInputError, MemoryBankViolation
+from edgemem.store.bank.rules import (
+    MemoryBankConfig,
+    get_memory_bank_ddl,
+    scope_of_user,
+    validate_memory_path,
+)
+from edgemem.store.protocols import Bank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from edgemem.clock import Clock
+    from edgemem.memory import Memory
+
+BACKENDS = ("files", "database")
+UNSAFE = (
+    "",
+    " ",
+    "/etc/passwd",
+    "../x.md",
+    "plans/../../x.md",
+    "a\\b.md",
+    "a\0.md",
+    "a\n.md",
+    "a//b.md",
+    "./a.md",
+    ".lock",
+    "plans/.hidden",
+    "plans/",
+    "x" * 300,
+)
+
+
+@pytest.fixture(params=BACKENDS)
+def opened(request: Any, tmp_path: Path, clock: Clock) -> Iterator[Callable[..., Memory]]:
+    """Return what opens a home whose bank is of each kind, with limits."""
+    memories: list[Memory] = []
+
+    def open_home(**limits: Any) -> Memory:
+        bank = BankSettings(request.param, limits)
+        profile = msgspec.structs.replace(BY_WORDS, bank=bank)
+        memories.append(edgemem.open(tmp_path / "home", profile=profile, worker=False, clock=clock))
+        return memories[-1]
+
+    yield open_home
+    for memory in memories:
+        memory.close()
+
+
+def test_a_bank_is_what_the_protocol_says(opened):
+    """Each bank fulfils the protocol that tools are written against."""
+    memory = opened()
+    assert all(isinstance(bank, Bank) for bank in (memory.bank.of("Ann"), memory.bank.shared))
+
+
+def test_the_example_of_the_seed(opened):
+    """Files are written, read, appended to on a line of their own, listed in order and deleted, as the seed's page has it."""
+    bank = opened().bank.of("alice", "my-project")
+    assert bank.read("MEMORY.md") is None
+    bank.write("MEMORY.md", "# Project Memory\n- [status](notes/status.md)")
+    bank.write("notes/status.md", "Phase: MVP.")
+    bank.append("progress.md", "begun")
+    bank.append("progress.md", "\n## 2026-03-15")
+    assert bank.read("MEMORY.md") == "# Project Memory\n- [status](notes/status.md)"
+    assert bank.read("progress.md") == "begun\n\n## 2026-03-15"
+    assert bank.list() == ["MEMORY.md", "notes/status.md", "progress.md"]
+    assert bank.list("notes/") == ["notes/status.md"]
+    bank.delete("notes/status.md")
+    bank.delete("notes/status.md")
+    assert bank.list("notes/") == []
+
+
+def test_people_and_topics_are_apart(opened):
+    """What one person has in one topic is in no other bank, and names mean one person in any spelling."""
+    bank = opened().bank
+    bank.of("Mara", "one").write("a.md", "mine")
+    bank.household.write("a.md", "ours")
+    bank.shared.write("a.md", "anyone's")
+    assert bank.of(" mARA", "one").read("a.md") == "mine"
+    assert bank.of("Mara", "two").read("a.md") is None
+    assert bank.of("Bob", "one").read("a.md") is None
+    assert [file.place for file in bank.files()] == ["household/a.md", "shared/a.md", "Mara/one/a.md"]
+
+
+@pytest.mark.parametrize("path", UNSAFE)
+def test_unsafe_paths_are_refused(opened, path):
+    """A path that could lead out of the bank, or hide in it, is refused and named; deleting it does nothing."""
+    bank = opened().bank.of("Ann")
+    for act in (bank.read, lambda path: bank.write(path, "x"), lambda path: bank.append(path, "x")):
+        with pytest.raises(MemoryBankViolation) as refused:
+            act(path)
+        assert refused.value.path in (path, None)
+    bank.delete(path)
+
+
+@pytest.mark.parametrize("name", ["household", "Shared", " HOUSEHOLD ", ""])
+def test_what_stands_for_others_is_no_name(opened, name):
+    """The household and anyone are no people."""
+    with pytest.raises(InvalidInputError):
+        opened().bank.of(name)
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "50%", "Zoë ☕", "a\\b", "%2F", "CON"])
+def test_any_name_is_a_person_and_a_topic(opened, name):
+    """A name that is no name of a file is kept all the same, and nothing stands outside of the bank."""
+    memory = opened()
+    memory.bank.of(name, name).write("a.md", "x")
+    assert memory.bank.of(name, name).read("a.md") == "x"
+    assert [(file.scope, file.topic) for file in memory.bank.files()] == [(scope_of_user(name), name)]
+    assert sorted(path.name for path in memory.home.iterdir()) == ["backups", "bank", "db", "models"]
+
+
+def test_paths_that_differ_in_case_or_form_are_one_file(opened):
+    """Two spellings of a path are the same file, which keeps the first one."""
+    bank = opened().bank.of("Ann")
+    bank.write("Plans/Café.md", "one")
+    bank.write(unicodedata.normalize("NFD", "plans/CAFÉ.md"), "two")
+    assert bank.list() == ["Plans/Café.md"]
+    assert bank.read("PLANS/café.MD") == "two"
+    bank.delete("plans/café.md")
+    assert bank.list() == []
+
+
+def test_limits_are_kept_by_write_and_append(opened):
+    """Size of a file and of all, number and depth bound what is written; what was there before stays."""
+    bank = opened(max_file_size_bytes=1024, max_total_size_bytes=2048, max_entries=3).bank.of("Ann")
+    bank.write("a.md", "x" * 1000)
+    for act in (
+        lambda: bank.write("b.md", "x" * 1025),
+        lambda: bank.append("a.md", "x" * 24),
+        lambda: bank.write("a/b/c.md", "x"),
+        lambda: bank.append("a/b/c.md", "x"),
+        lambda: bank.read("a/b/c.md"),
+    ):
+        with pytest.raises(MemoryBankViolation):
+            act()
+    bank.append("a.md", "x" * 23)
+    bank.write("b.md", "x" * 1000)
+    with pytest.raises(MemoryBankViolation, match="bank of"):
+        bank.write("c.md", "x" * 25)
+    bank.write("c.md", "x")
+    with pytest.raises(MemoryBankViolation, match="file more"):
+        bank.write("d.md", "")
+    assert bank.list() == ["a.md", "b.md", "c.md"]
+    assert bank.read("a.md") == "x" * 1000 + "\n" + "x" * 23
+
+
+def test_a_bank_over_its_limits_can_be_read_and_made_smaller(opened):
+    """Where limits were lowered, reading works, what grows is refused, what shrinks is taken, and it is told."""
+    first = opened()
+    first.bank.of("Ann").write("a.md", "x" * 3000)
+    first.bank.of("Ann").write("b/c.md", "y")
+    first.close()
+    memory = opened(max_file_size_bytes=1024, max_total_size_bytes=2048, max_entries=1, max_depth=1)
+    bank = memory.bank.of("Ann")
+    assert bank.read("a.md") == "x" * 3000
+    assert bank.read("b/c.md") == "y"
+    assert len(memory.bank.faults()) == 4
+    with pytest.raises(MemoryBankViolation, match="shorten"):
+        bank.append("a.md", "more")
+    bank.write("a.md", "x" * 2500)
+    bank.delete("b/c.md")
+    bank.write("a.md", "short")
+    assert memory.bank.faults() == []
+
+
+@pytest.mark.parametrize("content", ["half \ud800", "nul \0", 3, None])
+def test_what_is_no_text_is_refused(opened, content):
+    """What cannot be kept as it is is refused, and nothing is made."""
+    bank = opened().bank.of("Ann")
+    for act in (bank.write, bank.append):
+        with pytest.raises(InvalidInputError):
+            act("a.md", content)
+    assert bank.list() == []
+
+
+def test_what_is_old_goes_in_idle_time(opened, hand):
+    """Files that were not changed for so many days are deleted by upkeep, and no other."""
+    memory = opened(retention_days=10)
+    memory.bank.of("Ann").write("old.md", "x")
+    hand.advance(9 * 86400)
+    memory.bank.of("Ann").write("new.md", "x")
+    memory.idle(seconds=60)
+    assert memory.bank.of("Ann").list() == ["new.md", "old.md"]
+    hand.advance(2 * 86400)
+    memory.idle(seconds=60)
+    assert memory.bank.of("Ann").list() == ["new.md"]
+
+
+def test_what_two_threads_append_is_all_there(opened):
+    """Lines that are appended at the same time are all kept."""
+    memory = opened()
+
+    def work(name: str) -> None:
+        bank = memory.bank.of("Ann")
+        for n in range(20):
+            bank.append("log.md", f"{name}{n}")
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = str(memory.bank.of("Ann").read("log.md")).splitlines()
+    assert sorted(lines) == sorted(f"{name}{n}" for name in "ab" for n in range(20))
+
+
+APPENDER = """
+import sys
+import edgemem
+with edgemem.open(sys.argv[1], worker=False) as memory:
+    for n in range(15):
+        memory.bank.of("Ann").append("log.md", f"{sys.argv[2]}{n}")
+"""
+
+
+def test_what_two_processes_append_is_all_there(opened):
+    """Two programs that write one file lose no line of each other."""
+    memory = opened()
+    backend = memory.profile.bank.backend
+    (memory.home / "edgemem.toml").write_text(f'[llama]\nembedder = ""\n[bank]\nbackend = "{backend}"\n')
+    commands = [[sys.executable, "-c", APPENDER, str(memory.home), name] for name in "ab"]
+    running = [subprocess.Popen(command) for command in commands]
+    assert [process.wait(120) for process in running] == [0, 0]
+    lines = str(memory.bank.of("Ann").read("log.md")).splitlines()
+    assert sorted(lines) == sorted(f"{name}{n}" for name in "ab" for n in range(15))
+
+
+names = st.sampled_from(["a.md", "A.md", "b/c.md", "B/C.md", "b/d.md", "é.md", "e\u0301.md", "x/y/z.md"])
+calls = st.lists(
+    st.tuples(st.sampled_from(["write", "append", "delete"]), names, st.text("xy\n", max_size=9))
+)
+
+
+@given(calls)
+@settings(max_examples=30)
+def test_both_kinds_do_the_same(tmp_path_factory, made):
+    """Any sequence of calls leaves the same files in a folder and in the database."""
+    seen = []
+    for backend in BACKENDS:
+        profile = msgspec.structs.replace(BY_WORDS, bank=BankSettings(backend=backend))
+        home = tmp_path_factory.mktemp("home")
+        with edgemem.open(home, profile=profile, worker=False) as memory:
+            bank, refused = memory.bank.of("Ann"), []
+            for act, path, text in made:
+                given_ = (path,) if act == "delete" else (path, text)
+                try:
+                    getattr(bank, act)(*given_)
+                except MemoryBankViolation:
+                    refused.append(path)
+            seen.append((refused, [(path, bank.read(path)) for path in bank.list()]))
+    assert seen[0] == seen[1]
+
+
+def test_the_seeds_rules():
+    """Config and paths are the seed's, and its statements make its table."""
+    config = MemoryBankConfig()
+    assert (config.backend, config.max_entries, config.retention_days) == ("filesystem", 200, None)
+    assert config.default_folders == ["plans", "reports", "notes"]
+    validate_memory_path("plans/feature.md")
+    validate_memory_path("a/b/c.md", max_depth=3)
+    with pytest.raises(MemoryBankViolation):
+        validate_memory_path("a/b/c.md")
+    assert "serial" in get_memory_bank_ddl("postgres")[0]
+    with closing(sqlite3.connect(":memory:")) as database:
+        for statement in get_memory_bank_ddl():
+            database.execute(statement)
+        columns = [row[1] for row in database.execute("pragma table_info(memory_bank)")]
+    assert columns == ["id", "user_id", "topic_id", "path", "content", "created_at", "updated_at"]

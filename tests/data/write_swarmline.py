@@ -1,0 +1,144 @@
+"""Write the files of this folder with the real package, for the tests of `edgemem import swarmline`.
+
+Run in an environment of its own: pip install swarmline==1.6.10 sqlalchemy aiosqlite; python write.py FOLDER
+Its tables belong to the application; these are what its statements ask for.
+"""
+
+import asyncio
+import datetime
+import sqlite3
+import sys
+from pathlib import Path
+
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from swarmline.memory import SQLiteMemoryProvider
+from swarmline.memory.episodic_sqlite import SqliteEpisodicMemory
+from swarmline.memory.episodic_types import Episode
+from swarmline.memory.procedural_sqlite import SqliteProceduralMemory
+from swarmline.memory.procedural_types import Procedure, ProcedureStep
+from swarmline.memory.types import GoalState, ToolEvent
+from swarmline.memory_bank.db_provider import DatabaseMemoryBankProvider
+from swarmline.memory_bank.schema import get_memory_bank_ddl
+
+NOW = "created_at timestamp default current_timestamp"
+UPDATED = "updated_at timestamp default current_timestamp"
+TABLES = f"""
+create table users (id integer primary key, external_id text unique, {NOW});
+create table messages (id integer primary key, user_id integer, topic_id text, role text, content text, name text,
+  tool_calls text, metadata text, content_blocks text, {NOW});
+create table facts (id integer primary key, user_id integer, topic_id text, key text, value text, source text, {UPDATED});
+create unique index facts_of_topic on facts (user_id, topic_id, key) where topic_id is not null;
+create unique index facts_of_user on facts (user_id, key) where topic_id is null;
+create table summaries (user_id integer, topic_id text, summary text, messages_covered integer, version integer,
+  {NOW}, {UPDATED}, unique (user_id, topic_id));
+create table goals (user_id integer, topic_id text, title text, target_amount integer, current_amount integer,
+  phase text, is_main integer, plan text, status text, priority integer default 0, {NOW}, unique (user_id, topic_id));
+create table topics (user_id integer, topic_id text, role_id text, active_skill_ids text, title text, prompt_hash text,
+  delegated_from text, delegation_turn_count integer, pending_delegation text, delegation_summary text, {UPDATED},
+  unique (user_id, topic_id));
+create table phase_state (user_id integer unique, phase text, notes text, {UPDATED});
+create table tool_events (id integer primary key, user_id integer, topic_id text, tool_name text, input_json text,
+  output_json text, latency_ms integer, {NOW});
+"""
+THEN = datetime.datetime(2026, 3, 15, 9, 30, tzinfo=datetime.timezone.utc)
+
+
+async def write(folder: Path) -> None:
+    agent = folder / "agent.db"
+    with sqlite3.connect(agent) as database:
+        database.executescript("".join([TABLES, *(f"{statement};" for statement in get_memory_bank_ddl())]))
+    engine = create_async_engine(f"sqlite+aiosqlite:///{agent}")
+    sessions = async_sessionmaker(engine, expire_on_commit=False)
+    memory = SQLiteMemoryProvider(sessions)
+    for user in ("Alice", "Bob"):
+        await memory.ensure_user(user)
+    call = [
+        {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "fetch", "arguments": '{"what": "the red cup"}'},
+        }
+    ]
+    await memory.save_message("Alice", "kitchen", "user", "Fetch the red cup, please.")
+    await memory.save_message("Alice", "kitchen", "assistant", "", tool_calls=call)
+    await memory.save_message("Alice", "kitchen", "tool", "the left path is blocked", name="fetch")
+    await memory.save_message(
+        "Alice", "kitchen", "assistant", "I cannot reach it.", metadata={"mood": "sorry"}
+    )
+    await memory.save_message("Bob", "kitchen", "user", "My locker code is 4711.")
+    await memory.save_message("Bob", "kitchen", "assistant", "Noted.")
+    await memory.upsert_fact("Alice", "diet", "vegan")
+    await memory.upsert_fact("Alice", "diet", "vegetarian", topic_id="party")
+    await memory.upsert_fact("Alice", "shoe_size", 38, source="ai_inferred")
+    await memory.upsert_fact("Alice", "address", {"street": "Elm Road", "number": "42"}, source="mcp")
+    await memory.upsert_fact("Bob", "locker", "4711")
+    await memory.save_summary("Alice", "kitchen", "Alice wanted the red cup; the left path was blocked.", 4)
+    await memory.save_goal(
+        "Alice", GoalState("garden", "Plant tomatoes", 12, 3, "sowing", {"next": "water"}, True)
+    )
+    await memory.save_session_state("Alice", "kitchen", "host", ["fetch"], "abc", delegation_turn_count=2)
+    await memory.save_phase_state("Bob", "moving in", "boxes in the hall")
+    await memory.save_tool_event(
+        "Alice", ToolEvent("kitchen", "fetch", {"what": "the red cup"}, {"error": "blocked"}, 840)
+    )
+    bank = DatabaseMemoryBankProvider(sessions, user_id="Alice", topic_id="garden")
+    await bank.write_file("MEMORY.md", "# Garden\n- [plan](plans/beds.md)")
+    await bank.write_file("plans/beds.md", "Tomatoes stand by the south wall.")
+    await engine.dispose()
+    episodes = SqliteEpisodicMemory(str(folder / "episodes.db"))
+    await episodes.store(
+        Episode(
+            "ep-1",
+            "Fetched the green mug by the right path.",
+            ("right path",),
+            ("navigate", "grip"),
+            "success",
+            "kitchen",
+            THEN,
+            ("fetch", "mug"),
+            {"seconds": 41},
+        )
+    )
+    await episodes.store(
+        Episode(
+            "ep-2",
+            "Lost the red cup on the left path.",
+            (),
+            ("navigate",),
+            "failure",
+            "kitchen",
+            THEN + datetime.timedelta(hours=1),
+            ("fetch",),
+        )
+    )
+    procedures = SqliteProceduralMemory(str(folder / "procedures.db"))
+    await procedures.store(
+        Procedure(
+            "proc-1",
+            "Fetch a cup",
+            "Fetches a cup by the right path.",
+            "fetch a cup",
+            (
+                ProcedureStep("navigate", {"to": "shelf"}, "at the shelf"),
+                ProcedureStep("grip", {"what": "{cup}"}),
+            ),
+            2,
+            1,
+            ("fetch",),
+            {"by": "Alice"},
+        )
+    )
+    await procedures.record_outcome("proc-1", success=True)
+    for name in ("episodes", "procedures"):
+        memory = episodes if name == "episodes" else procedures
+        memory._conn.close()
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    asyncio.run(write(folder))
+    for file in folder.glob("*.db"):
+        with sqlite3.connect(file) as database:
+            database.execute("pragma journal_mode = delete")
+            database.execute("pragma page_size = 512")
+            database.execute("vacuum")

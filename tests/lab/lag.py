@@ -1,0 +1,190 @@
+"""How late an event loop is while memory works beside it: the same async voice loop without memory and with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import edgemem.aio
+from edgemem.aio import AsyncMemory, HookRegistry
+from edgemem.bench.corpus import SPEAKER, known, sentences
+from edgemem.bench.ground import quiet, real_embedder, scratch, store_facts, store_turns
+from edgemem.bench.report import at_most, median, percentile, report, say
+from edgemem.config import Profile
+from edgemem.hooks.points import AgentResult, ToolCallRequest, ToolCallResult, TurnContext
+from edgemem.loop.toolbox import Tool, ToolTurn
+from edgemem.records import Reader, Session
+
+LIMIT_MS = 20.0
+TICK_S = 0.005
+WORD_S = 0.05
+TOKENS = 8
+TOKEN_S = 0.02
+QUIET_S = 0.3
+
+WAYS: dict[str, Callable[[], Profile] | None] = {"without": None, "words": quiet, "embedder": Profile}
+
+
+def run(
+    *, seconds: float = 10.0, rounds: int = 3, messages: int = 3000, home: Path | None = None
+) -> dict[str, Any]:
+    """Tick every 5 ms on a loop that hears, answers and calls tools, without memory, with one that finds by words, and by meaning.
+
+    Beside the turns, whose hooks and tools are awaited, others recall and store facts, and upkeep goes on whenever nobody
+    speaks: each round begins with a home that nothing of is indexed or embedded. The ways take turns.
+
+    Args:
+        seconds: of each way in each round.
+        messages: how many are stored beside 200 facts.
+        home: where scratch files go; default: the temporary files.
+    """
+    real_embedder()
+    late: dict[str, list[float]] = {way: [] for way in WAYS}
+    done: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
+    for n, way in itertools.product(range(rounds), WAYS):
+        say(f"round {n + 1}, {way} …")
+        with scratch(home) as folder:
+            asyncio.run(_way(way, folder, seconds, messages, late[way], done[way]))
+    return told(late, done)
+
+
+def told(late: dict[str, list[float]], done: dict[str, Counter[str]]) -> dict[str, Any]:
+    """Return the figures of all rounds."""
+    sides: dict[str, dict[str, Any]] = {
+        "late_p50_ms": {way: median(ms) for way, ms in late.items()},
+        "late_p99_ms": {way: percentile(ms, 0.99) for way, ms in late.items()},
+        "late_max_ms": {way: round(max(ms), 4) for way, ms in late.items()},
+        "ticks": {way: len(ms) for way, ms in late.items()},
+        **{
+            what: {way: done[way][what] for way in WAYS}
+            for what in ("turns", "tools", "recalls", "facts", "indexed", "not_embedded")
+        },
+    }
+    p99 = sides["late_p99_ms"]
+    bars = {
+        f"p99 of {way}, more than without memory, ms": at_most(p99[way] - p99["without"], LIMIT_MS)
+        for way in WAYS
+        if way != "without"
+    }
+    return report("lag", {"side_by_side": sides}, bars)
+
+
+async def _way(
+    way: str, folder: Path, seconds: float, messages: int, late: list[float], done: Counter[str]
+) -> None:
+    """Live for so long in one way."""
+    async with contextlib.AsyncExitStack() as opened:
+        memory: AsyncMemory | None = None
+        if (profile := WAYS[way]) is not None:
+            memory = await opened.enter_async_context(edgemem.aio.open(folder / "home", profile=profile()))
+            database = memory.diagnostics.database
+            await asyncio.to_thread(store_turns, database, messages // 2)
+            await asyncio.to_thread(store_facts, database, known(200))
+        talk = _Talk(memory, done)
+        await talk.begin()
+        tasks = [asyncio.create_task(task) for task in (_tick(late), talk.speak(), *talk.beside())]
+        await asyncio.sleep(seconds)
+        if memory is not None:
+            stats = await asyncio.to_thread(memory.diagnostics.stats)
+            rows = sum(stats.counts[kind] for kind in ("facts", "messages", "episodes"))
+            done["indexed"] += rows - stats.waiting["text"]
+            done["not_embedded"] += stats.waiting["vectors"]
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if not isinstance(outcome, asyncio.CancelledError):
+                raise outcome or AssertionError("a task ended too early")
+
+
+async def _tick(late: list[float]) -> None:
+    """Note how late each tick comes, in ms."""
+    while True:
+        due = perf_counter() + TICK_S
+        await asyncio.sleep(TICK_S)
+        late.append((perf_counter() - due) * 1e3)
+
+
+class _Talk:
+    """An agent loop whose model, ears and mouth are the loop's own pauses, and what other tasks ask of its memory."""
+
+    def __init__(self, memory: AsyncMemory | None, done: Counter[str]) -> None:
+        self.memory, self.done = memory, done
+        self.ctx = TurnContext(Session())
+        self.registry: HookRegistry | None = None
+        self.tools: dict[str, Tool] = {}
+        self.questions = itertools.cycle([fact.question for fact in known(200)] + sentences(200, seed=77))
+
+    async def begin(self) -> None:
+        """Take the hooks and tools of a session."""
+        if self.memory is not None:
+            self.registry = await self.memory.hooks(session_id="talk", speaker=SPEAKER)
+            self.tools = {tool.name: tool for tool in await self.memory.tools(speaker=SPEAKER)}
+
+    def beside(self) -> list[Any]:
+        """Return what other tasks do meanwhile."""
+        if self.memory is None:
+            return []
+        memory, numbers = self.memory, itertools.count()
+
+        async def forever(what: str, pause_s: float, work: Callable[[], Awaitable[object]]) -> None:
+            while True:
+                await work()
+                self.done[what] += 1
+                await asyncio.sleep(pause_s)
+
+        return [
+            forever("recalls", 0.1, lambda: memory.recall(next(self.questions), speaker=SPEAKER)),
+            forever("facts", 0.1, lambda: memory.store.add_fact(f"key {next(numbers)}", "something new")),
+            forever("idle", 0.01, lambda: memory.idle(1.0)),
+        ]
+
+    async def fire(self, point: str, payload: Any) -> None:
+        """Tell the hooks, and wait for them."""
+        if self.registry is not None:
+            await self.registry.fire(point, self.ctx, payload)
+
+    async def speak(self) -> None:
+        """Hear a sentence word by word, answer it, with a tool every third time, and be quiet for a while."""
+        said = self.ctx.session.messages
+        for n in itertools.count():
+            text = next(self.questions)
+            await self.fire("on_speech_start", {"speaker": SPEAKER})
+            async for heard in _words(text):
+                if self.registry is not None:
+                    self.registry.post("on_partial", self.ctx, {"text": heard, "speaker": SPEAKER})
+            await self.fire("on_run_start", {"task": text, "speaker": SPEAKER})
+            said.append({"role": "user", "content": text})
+            await self.fire("before_llm", {"messages": list(said), "hop": 0, "tools": []})
+            for _ in range(TOKENS):
+                await asyncio.sleep(TOKEN_S)
+            if n % 3 == 0:
+                await self.call("remember_fact", {"key": f"said {n}", "value": text}, text)
+            await self.fire("after_llm", {"content": "Yes.", "tool_calls": [], "tokens": (), "hop": 0})
+            said.append({"role": "assistant", "content": "Yes."})
+            await self.fire("on_run_end", AgentResult("Yes."))
+            self.done["turns"] += 1
+            await asyncio.sleep(QUIET_S)
+
+    async def call(self, name: str, arguments: dict[str, Any], text: str) -> None:
+        """Call one of the memory's tools."""
+        if (tool := self.tools.get(name)) is None:
+            return
+        await self.fire("before_tool", ToolCallRequest(name, arguments, id="1"))
+        turn = ToolTurn(text, Reader(SPEAKER), session=self.ctx.session)
+        result = await tool.run(turn, **arguments)
+        await self.fire("after_tool", ToolCallResult(name, arguments, result, id="1"))
+        self.done["tools"] += 1
+
+
+async def _words(text: str) -> AsyncIterator[str]:
+    """Yield what has been heard of a sentence after each word."""
+    words = text.split()
+    for n in range(len(words)):
+        await asyncio.sleep(WORD_S)
+        yield " ".join(words[: n + 1])

@@ -1,0 +1,131 @@
+"""Files of the bank in the life of a home: they are forgotten with their person, exported and taken in, counted and checked."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from talkers import files_with
+from talking import opened
+
+from edgemem.cli import main
+
+if TYPE_CHECKING:
+    pass
+
+WORD = "quixotry"
+ON = '[bank]\nbackend = "{}"\nlimits = {{ max_entries = 3 }}\n'
+FORGETTER = """
+import os, signal, sys
+import edgemem
+from edgemem.store.bank.files import BankFolder
+
+BankFolder.erase_person = lambda self, name: os.kill(os.getpid(), signal.SIGKILL)
+edgemem.open(sys.argv[1], worker=False).forget(person="mara")
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("backend", ["files", "database"])
+def test_a_person_takes_their_files_along(tmp_path, backend, killed):
+    """No byte is left of a forgotten person's files, in either backend, also where the forgetting was cut off; others' stay."""
+    home = tmp_path / "home"
+    with opened(home, ON.format(backend)) as memory:
+        memory.bank.of("Mara", "one").write("a.md", f"a {WORD}")
+        memory.bank.of("Mara", "two").write("plans/b.md", f"b {WORD}")
+        memory.bank.of("Bob", "one").write("a.md", "mine")
+        memory.bank.household.write("a.md", "Mara likes tea.")
+        memory.idle(seconds=60)
+        if not killed:
+            forgotten = memory.forget(person="MARA")
+            assert forgotten.erased == {"files": 2}
+            assert [mention.where for mention in forgotten.mentions.quoted] == ["household/a.md"]
+    if killed:
+        command = [sys.executable, "-c", FORGETTER, str(home)]
+        code = subprocess.run(command, check=False).returncode
+        assert code == (-signal.SIGKILL if backend == "files" else 0)
+    with opened(home, ON.format(backend)) as memory:
+        memory.idle(seconds=60)
+        assert files_with(home, WORD) == []
+        assert [file.place for file in memory.bank.files()] == ["household/a.md", "Bob/one/a.md"]
+        assert memory.recall(WORD) == []
+
+
+@pytest.mark.parametrize("source", ["files", "database"])
+def test_files_move_from_one_home_into_another(tmp_path, source):
+    """An export carries files into a home that keeps them the other way; a person's has their own; what is here stays."""
+    other = "database" if source == "files" else "files"
+    with (
+        opened(tmp_path / "a", ON.format(source)) as memory,
+        opened(tmp_path / "b", ON.format(other)) as second,
+    ):
+        memory.bank.of("Mara", "one").write("plans/a.md", "mine\n")
+        memory.bank.shared.write("b.md", "all")
+        memory.bank.household.write("c.md", "ours")
+        lines = list(memory.export())
+        second.bank.household.write("c.md", "theirs")
+        report = second.import_lines([line.encode() for line in lines])
+        assert (report.added, len(report.refused)) == ({"files": 2}, 1)
+        assert second.import_lines([line.encode() for line in lines]).known == {"files": 2}
+        assert second.bank.of("Mara", "one").read("plans/a.md") == "mine\n"
+        assert [line for line in second.export() if '"Mara' in line or "user:" in line] == [
+            line for line in lines if "user:" in line
+        ]
+        theirs = [json.loads(line) for line in memory.export(speaker="mara")]
+        assert [line["path"] for line in theirs if line["record"] == "file"] == ["plans/a.md"]
+
+
+def test_a_file_of_an_export_that_the_bank_does_not_take_is_refused(tmp_path):
+    """A path that would lead out of the bank, and what is beyond its limits, is refused with a sentence."""
+    with opened(tmp_path / "home") as memory:
+        lines = [
+            '{"record":"edgemem","format":4}',
+            '{"record":"file","bank":"shared","path":"../x.md","content":"x","modified":1.0}',
+            '{"record":"file","bank":"user:household","path":"x.md","content":"x","modified":1.0}',
+            '{"record":"end","lines":2}',
+        ]
+        report = memory.import_lines([line.encode() for line in lines])
+        assert (report.added, len(report.refused)) == ({}, 2)
+
+
+def test_the_command_line_keeps_files(tmp_path):
+    """Files are written, appended to, listed, shown and deleted; each command has --json, and errors say what to do."""
+    home = str(tmp_path / "home")
+
+    def run(*args: str, code: int = 0, **more: str) -> str:
+        result = CliRunner().invoke(main, ["bank", *args, "--home", home], **more)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    mara = ("--user", "mara")
+    assert run("write", "plans/a.md", "Beans", "behind", "the shed.", *mara) == "Written: plans/a.md.\n"
+    assert run("append", "plans/a.md", "-", *mara, input="- and peas") == "Appended to plans/a.md.\n"
+    assert (
+        run("write", "b.md", "Bins.", "--scope", "household", "--json")
+        == '{\n  "path": "b.md",\n  "text": "Bins."\n}\n'
+    )
+    assert run() == "household/b.md (5 bytes)\nmara/default/plans/a.md (33 bytes)\n"
+    assert [file["scope"] for file in json.loads(run("list", "--json"))] == ["household", "user:mara"]
+    assert run("plans/a.md", *mara) == "Beans behind the shed.\n- and peas\n"
+    assert json.loads(run("show", "b.md", "--scope", "household", "--json"))["text"] == "Bins."
+    assert "--user NAME" in run("show", "b.md", code=1)
+    assert "leads upwards" in run("write", "../b.md", "x", *mara, code=1)
+    assert "nobody agreed" in run("delete", "plans/a.md", *mara, code=1)
+    assert run("delete", "plans/a.md", *mara, "--yes") == "Deleted: plans/a.md.\n"
+    assert "no file" in run("delete", "plans/a.md", *mara, "--yes", code=1)
+
+
+def test_stats_count_and_check_names_what_is_over_its_limits(tmp_path):
+    """How many files there are is counted; a bank that hands made too large is named, and what to do."""
+    with opened(tmp_path / "home", ON.format("files")) as memory:
+        memory.bank.shared.write("a.md", "x")
+        assert memory.diagnostics.stats().counts["bank_files"] == 1
+        for n in range(4):
+            (memory.home / "bank" / "shared" / f"{n}.md").write_text("x")
+        (found,) = [check for check in memory.check() if check.name == "bank"]
+        assert (found.state, found.detail) == ("warn", "shared: 5 files, of at most 3")

@@ -1,0 +1,199 @@
+"""What is kept of people beside facts: goals, phases, session states, summaries, and messages by user and topic."""
+
+from __future__ import annotations
+
+import pytest
+from by_words import BY_WORDS
+
+import edgemem
+from edgemem.errors import InvalidInputError
+from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.store import goals, topics
+
+
+@pytest.fixture
+def home(tmp_path):
+    """Return an open home without a model."""
+    with edgemem.open(tmp_path / "home", worker=False, profile=BY_WORDS) as memory:
+        yield memory
+
+
+def fill(memory, person="Alice"):
+    """Keep one of everything of a person."""
+
+    def work(tx):
+        goals.ensure_user(tx, person)
+        goals.put_goal(tx, person, "canoe", "buy a canoe", {"target_amount": 900, "current_amount": 30})
+        goals.put_phase(tx, person, "saving", "slowly")
+        topics.put_state(tx, "boats", person, {"role_id": "skipper"})
+        topics.put_summary(tx, "boats", person, f"{person} wants to paddle to Trondheim.", 4)
+        for role in ("user", "assistant", "tool", "user", "assistant"):
+            topics.append_message(tx, "boats", person, StoredMessage(role, f"{role} of {person}"))
+
+    memory.diagnostics.database.write(work)
+
+
+def kept(memory, person="Alice"):
+    """Return all that is kept of a person, but for times."""
+    db = memory.diagnostics.database
+    return (
+        goals.user_since(db, person) is not None,
+        [(goal.name, goal.title, goal.data) for goal in goals.read_goals(db, person=person)],
+        goals.read_phase(db, person),
+        topics.read_state(db, "boats", person),
+        topics.read_summary(db, "boats", person),
+        [message.content for message in topics.read_messages(db, "boats", person, 10)],
+    )
+
+
+NOTHING = (False, [], None, None, None, [])
+
+
+def test_a_goal_and_a_summary_are_recalled_by_their_person_alone(home):
+    """They are found before and after they are indexed, and by nobody else but the operator."""
+    fill(home)
+    for _ in range(2):
+        for query, kind in (("a canoe", "goal"), ("paddle to Trondheim", "summary")):
+            found = {who: {r.kind for r in home.recall(query, speaker=who)} for who in ("alice", "bob", None)}
+            assert kind in found["alice"]
+            assert kind not in found["bob"] | found[None]
+        home.idle(30)
+
+
+def test_a_goal_that_changed_is_recalled_as_it_is_now(home):
+    """The text before is not found any more."""
+    fill(home)
+    home.idle(30)
+    put = goals.put_goal
+    home.diagnostics.database.write(lambda tx: put(tx, "alice", "canoe", "rent a kayak", {}))
+    for _ in range(2):
+        assert [r.text for r in home.recall("canoe or kayak") if r.kind == "goal"] == ["goal: rent a kayak"]
+        home.idle(30)
+
+
+def test_the_newest_summary_counts_its_versions(home):
+    """A second one takes the place of the first."""
+    fill(home)
+    home.diagnostics.database.write(lambda tx: topics.put_summary(tx, "boats", "alice", "Of oars.", 9))
+    assert topics.read_summary(home.diagnostics.database, "boats", "ALICE") == "Of oars."
+    assert home.diagnostics.database.query("select version, covered from session_summaries") == [(2, 9)]
+
+
+@pytest.mark.parametrize("person", ["alice", "ALICE "])
+def test_a_forgotten_person_leaves_nothing(home, person):
+    """Rows, names and bytes go; what is of somebody else in the same session stays."""
+    fill(home)
+    fill(home, "Bob")
+    erased = home.forget(person=person).erased
+    assert erased == {"goals": 1, "phases": 1, "users": 1, "states": 1, "summaries": 1, "turns": 2}
+    assert kept(home) == NOTHING
+    assert kept(home, "Bob")[2] == ("saving", "slowly")
+    assert all(b"lice" not in path.read_bytes() for path in home.home.rglob("*.db*"))
+
+
+def test_a_person_of_whom_there_is_only_a_phase_is_forgotten_too(home):
+    """Also where nothing else was stored of them."""
+    home.diagnostics.database.write(lambda tx: goals.put_phase(tx, "Walburga", "resting", ""))
+    assert home.forget(person="walburga").erased == {"phases": 1}
+    assert b"Walburga" not in (home.home / "db" / "memory.db").read_bytes()
+
+
+def test_a_forgotten_session_takes_states_and_summaries_along(home):
+    """What is kept of its people beside it stays."""
+    fill(home)
+    assert home.forget(session="boats")
+    assert kept(home) == (
+        True,
+        [("canoe", "buy a canoe", {"target_amount": 900, "current_amount": 30})],
+        ("saving", "slowly"),
+        None,
+        None,
+        [],
+    )
+    assert not [r for r in home.recall("Trondheim") if r.kind == "summary"]
+
+
+def test_a_session_on_which_a_state_hangs_outlives_a_discarded_turn(home):
+    """A turn that is thrown away takes only a session along of which nothing is left."""
+    journal, db = home.sessions.journal, home.diagnostics.database
+    db.write(lambda tx: topics.put_state(tx, "boats", "Alice", {"role_id": "skipper"}))
+    accepted = journal.accept(Turn("boats", 0, (StoredMessage("user", "hm"),), heard=Heard(speaker="Alice")))
+    journal.settle()
+    journal.discard("boats", accepted).result()
+    assert topics.read_state(db, "boats", "alice") == {"role_id": "skipper"}
+
+
+@pytest.mark.parametrize("speaker", [None, "alice"])
+def test_an_export_carries_all_of_it(home, tmp_path, speaker):
+    """Read in elsewhere it is the same, a second time adds nothing, and an older one takes nothing back."""
+    fill(home)
+    fill(home, "Bob")
+    lines = [line.encode() for line in home.export(speaker=speaker)]
+    with edgemem.open(tmp_path / "other", worker=False, profile=BY_WORDS) as other:
+        assert other.import_lines(lines).refused == []
+        assert kept(other) == kept(home)
+        assert kept(other, "Bob") == (NOTHING if speaker else kept(home, "Bob"))
+        again = other.import_lines(lines)
+        assert (again.added, again.refused) == ({}, [])
+        other.diagnostics.database.write(lambda tx: goals.put_phase(tx, "alice", "paddling", ""))
+        assert len(other.import_lines(lines).refused) == 1
+        assert goals.read_phase(other.diagnostics.database, "alice") == ("paddling", "")
+
+
+def test_messages_join_the_turn_that_their_user_began(home):
+    """Those of somebody else between them begin turns of their own."""
+    fill(home)
+    home.diagnostics.database.write(
+        lambda tx: topics.append_message(tx, "boats", "Bob", StoredMessage("assistant", "for Bob"))
+    )
+    fill(home)
+    turns = home.sessions.journal.read_turns("boats")
+    assert [(turn.heard.speaker, len(turn.messages)) for turn in turns] == [
+        ("Alice", 3), ("Alice", 2), ("Bob", 1), ("Alice", 3), ("Alice", 2),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"), [(0, []), (1, ["assistant"]), (3, ["tool", "user", "assistant"]), (5, None)]
+)
+def test_what_was_said_before_is_erased_to_the_byte(home, keep, left):
+    """What is kept is read as before, in the same turns; another speaker's messages stay."""
+    fill(home)
+    fill(home, "Bob")
+    home.idle(30)
+    everything = topics.read_messages(home.diagnostics.database, "boats", "alice", 9)
+    assert home.diagnostics.eraser.said("boats", "alice", keep=keep) == 5 - (keep if left is not None else 5)
+    now = topics.read_messages(home.diagnostics.database, "boats", "alice", 9)
+    assert now == everything[len(everything) - keep :] if left is None or keep else now == []
+    assert len(topics.read_messages(home.diagnostics.database, "boats", "bob", 9)) == 5
+    said = [turn.messages for turn in home.sessions.journal.read_turns("boats")]
+    assert [m.content for messages in said for m in messages if m in now] == [m.content for m in now]
+    assert {
+        r.text for r in home.recall("what Alice said to the assistant", k=20) if "of Alice" in r.text
+    } <= {m.content for m in now}
+    if keep == 1:
+        assert all(b"tool of Alice" not in path.read_bytes() for path in home.home.rglob("*.db*"))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda tx: goals.put_goal(tx, "", "g", "t", {}),
+        lambda tx: goals.put_goal(tx, "a", "g", "t" * 20_000, {}),
+        lambda tx: goals.put_goal(tx, "a", "g", "t", {"plan": float("nan")}),
+        lambda tx: goals.put_goal(tx, "a", "g", "t", {"plan": "x" * 5000}),
+        lambda tx: goals.put_phase(tx, "a\nb", "p", ""),
+        lambda tx: goals.put_phase(tx, "a", 3, ""),
+        lambda tx: topics.put_state(tx, "s", "a", {"x": {1, 2}}),
+        lambda tx: topics.put_state(tx, "", "a", {}),
+        lambda tx: topics.put_summary(tx, "s", "a", " ", 1),
+        lambda tx: topics.put_summary(tx, "s", "a", "x" * 100_000, 1),
+        lambda tx: topics.put_summary(tx, "s", "a", "x", -1),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_kept_is_refused_in_one_sentence(home, work):
+    """And nothing of it is stored."""
+    with pytest.raises(InvalidInputError) as refused:
+        home.diagnostics.database.write(work)
+    assert len(str(refused.value)) < 300
+    assert home.diagnostics.database.query("select * from names") == []

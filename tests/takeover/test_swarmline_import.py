@@ -1,0 +1,146 @@
+"""What Swarmline 1.6.10 wrote is taken over: exactly, once, as its users' own, with what is missing named.
+
+Its files stand in `tests/data/swarmline`; `tests/data/write_swarmline.py` wrote them with the real package.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from by_words import BY_WORDS
+from click.testing import CliRunner
+
+import edgemem
+from edgemem.aio.users import UserMemory
+from edgemem.cli import main
+from edgemem.errors import InvalidInputError
+from edgemem.store.tool_events import tool_stats
+from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
+
+FILES = Path(__file__).parents[1] / "data" / "swarmline"
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
+        yield opened
+
+
+def take_over(memory, path=FILES):
+    """Take a file or folder over, and return the report."""
+    return import_swarmline(memory.diagnostics.database, memory.bank, SwarmlineMemory(path))
+
+
+def test_everything_that_it_kept_is_here(memory):
+    """Facts, talk, goals, states, summaries, tool events, episodes, procedures and files stand here as they were."""
+    report = take_over(memory)
+    assert (report.refused, report.remarks) == ([], [])
+    users = UserMemory.of(memory)
+    assert users.get_facts("Alice") == {
+        "diet": "vegan", "shoe_size": 38, "address": {"street": "Elm Road", "number": "42"},
+    }  # fmt: skip
+    assert users.get_facts("Alice", "party")["diet"] == "vegetarian"
+    assert users.get_facts("Bob") == {"locker": "4711"}
+    said = users.get_messages("Alice", "kitchen")
+    assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"]
+    assert said[1].tool_calls[0]["function"]["name"] == said[2].name == "fetch"
+    assert said[3].metadata == {"mood": "sorry"}
+    assert [message.content for message in users.get_messages("Bob", "kitchen")] == [
+        "My locker code is 4711.",
+        "Noted.",
+    ]
+    assert users.get_summary("Alice", "kitchen").startswith("Alice wanted the red cup")
+    goal = users.get_active_goal("Alice", "garden")
+    assert (goal.title, goal.target_amount, goal.plan, goal.is_main) == (
+        "Plant tomatoes", 12, {"next": "water"}, True,
+    )  # fmt: skip
+    state = users.get_session_state("Alice", "kitchen")
+    assert (state["role_id"], state["active_skill_ids"], state["delegation_turn_count"]) == (
+        "host",
+        ["fetch"],
+        2,
+    )
+    assert users.get_phase_state("Bob").notes == "boxes in the hall"
+    (tool,) = tool_stats(memory.diagnostics.database)
+    assert (tool.tool, tool.calls, tool.failures) == ("fetch", 1, 1)
+    lost, fetched = memory.store.episodes(tag="fetch")
+    assert (lost.outcome, fetched.name, fetched.decisions, fetched.payload) == (
+        "failure", "ep-1", ("right path",), {"seconds": 41},
+    )  # fmt: skip
+    assert fetched.heard.event_time == 1_773_567_000
+    procedure = memory.procedures.get("proc-1")
+    assert (procedure.success_count, procedure.failure_count, len(procedure.steps)) == (3, 1, 2)
+    assert memory.bank.of("Alice", "garden").list() == ["MEMORY.md", "plans/beds.md"]
+
+
+def test_it_is_its_users_own(memory):
+    """What somebody told Swarmline is recalled for them, and for nobody else."""
+    take_over(memory)
+    for question, owner, other in (("locker code", "Bob", "Alice"), ("tomatoes south wall", "Alice", "Bob")):
+        assert memory.recall(question, speaker=owner, min_score=0.2)
+        assert not memory.recall(question, speaker=other, min_score=0.2)
+
+
+def test_a_second_time_adds_nothing(memory):
+    """Everything is known then, and what was changed here meanwhile stays."""
+    first = take_over(memory)
+    memory.bank.of("Alice", "garden").write("MEMORY.md", "# Garden\nours")
+    again = take_over(memory)
+    assert again.added == {}
+    assert sum(again.known.values()) == sum(first.added.values()) - 1
+    assert [line for line in again.refused if "MEMORY.md" in line]
+    assert memory.bank.of("Alice", "garden").read("MEMORY.md") == "# Garden\nours"
+
+
+def test_missing_tables_and_columns_are_named(memory, tmp_path):
+    """An application's own tables may lack some: the rest is taken over, and each gap is told."""
+    with closing(sqlite3.connect(tmp_path / "own.db")) as db:
+        db.executescript(
+            "create table messages (user_id text, topic_id text, role text, content text);"
+            "insert into messages values ('carol', 'hall', 'user', 'Where is my umbrella?');"
+            "create table procedures (id text, data text); insert into procedures values ('x', '{');"
+        )
+    report = take_over(memory, tmp_path / "own.db")
+    users = UserMemory.of(memory)
+    assert [message.content for message in users.get_messages("carol", "hall")] == ["Where is my umbrella?"]
+    assert any("has no table users, facts" in remark for remark in report.remarks)
+    assert any("messages of own.db has no name, tool_calls" in remark for remark in report.remarks)
+    assert any("procedures was skipped" in remark for remark in report.remarks)
+
+
+def test_a_folder_of_a_bank_is_taken_over(memory, tmp_path):
+    """Files below <user>/<topic>/memory/ are that user's; others are skipped and named."""
+    folder = tmp_path / "banks" / "alice" / "my-project" / "memory" / "notes"
+    folder.mkdir(parents=True)
+    (folder / "status.md").write_text("Phase: MVP.")
+    (tmp_path / "banks" / "readme.md").write_text("not a bank's")
+    report = take_over(memory, tmp_path / "banks")
+    assert memory.bank.of("alice", "my-project").read("notes/status.md") == "Phase: MVP."
+    assert report.added == {"files": 1}
+    assert len(report.remarks) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("none.db", None), ("text.md", b"hello"), ("bad.db", b"SQLite format 3\x00" + b"x" * 600)],
+)
+def test_what_is_none_of_its_files_is_refused(memory, tmp_path, name, data):
+    """One sentence says why, and nothing is stored."""
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(InvalidInputError):
+        take_over(memory, tmp_path / name)
+
+
+def test_the_command_takes_it_over(tmp_path):
+    """`edgemem import swarmline PATH` prints what each file held, and what came of it."""
+    shutil.copy(FILES / "agent.sqlite", tmp_path / "agent.db")
+    arguments = ["import", "swarmline", str(tmp_path / "agent.db"), "--home", str(tmp_path / "home")]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0
+    assert "agent.db: " in result.output
+    assert "Added: " in result.output
