@@ -118,7 +118,7 @@ class Procedures:
 
         Args:
             least: how relevant it must be, 0 to 1.
-            deadline_s: answer after this many seconds with what there is.
+            deadline_s: answer after this many seconds with what there is, and without a second pass.
         """
         items = self._recall(
             checked_text(query, "the query"),
@@ -127,6 +127,7 @@ class Procedures:
             kinds={"procedure"},
             min_score=least,
             deadline_s=deadline_s,
+            stop=lambda: deadline_s is not None,
         )
         rows = {f"i{n}": int(item.id) for n, item in enumerate(items)}
         known = self._read(f"id in (:{', :'.join(rows)})", rows, reader) if rows else {}

@@ -14,6 +14,7 @@ from talkers import files_with
 import edgemem
 from edgemem import Heard, Procedure, ProcedureStep, Reader
 from edgemem.errors import InvalidInputError
+from edgemem.records import StoredMessage, Turn
 
 STEPS = (
     ProcedureStep("drive", {"to": "kitchen", "speed": 2}, "the robot stands there"),
@@ -152,6 +153,19 @@ def test_a_forgotten_person_leaves_what_others_may_use_without_its_constants(mem
     for word in ("quixotic", "Mara"):
         assert files_with(memory.home, word) == []
     assert suggested(memory) == ["taught"]
+
+
+def test_what_was_learnt_in_a_turn_of_a_forgotten_person_loses_its_constants(memory: edgemem.Memory) -> None:
+    """Also where nobody said who taught it; what was learnt in another turn stays as it was."""
+    for n, who in enumerate(("Mara", "Ben")):
+        said = (StoredMessage("user", "bring it"),)
+        memory.sessions.journal.commit(Turn("hall", n, said, owner=who, heard=Heard(speaker=who))).result()
+        memory.procedures.store(fetch(who, session="hall", turn=n))
+        memory.store.add_episode("task", {}, "ok", name=who, session="hall", turn=n)
+    assert memory.forget(person="mara").erased == {"turns": 1, "episodes": 1, "constants of procedures": 1}
+    given = {procedure.id: procedure.steps[1].args_template for procedure in memory.procedures.list()}
+    assert given == {"Mara": {"what": ""}, "Ben": {"what": "quixotic cup"}}
+    assert [episode.name for episode in memory.store.episodes()] == ["Ben"]
 
 
 def test_a_forgotten_session_takes_the_constants_along(memory: edgemem.Memory) -> None:
