@@ -128,6 +128,7 @@ class Procedures:
             min_score=least,
             deadline_s=deadline_s,
             stop=lambda: deadline_s is not None,
+            noted=deadline_s is None,  # a turn's figures are of what it recalled
         )
         rows = {f"i{n}": int(item.id) for n, item in enumerate(items)}
         known = self._read(f"id in (:{', :'.join(rows)})", rows, reader) if rows else {}
