@@ -28,7 +28,6 @@ from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.loop import bank_tools
 from edgemem.loop.toolbox import Tool
 from edgemem.recall.index.index import Index
-from edgemem.recall.procedures import Procedures
 from edgemem.recall.recall import Recall
 from edgemem.recall.vector_store import index_path
 from edgemem.records import Heard
@@ -41,6 +40,7 @@ from edgemem.store.db.wal import scratch_folder
 from edgemem.store.episodes import as_seed_fields, find_episodes
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 
 P = TypeVar("P", bound="Provider[Any]")
@@ -96,7 +96,7 @@ class FileMemory:
         )
         eraser.work()  # a forgetting that was cut off
         self.users = UserMemory(self.store, eraser)
-        self.procedures = Procedures(self.database, self.recall, forget=eraser.procedure)
+        self.procedures = Procedures(self.database, recall=self.recall.recall, forget=eraser.procedure)
 
     def searched(self) -> FileMemory:
         """Open the file, and take what waits into its index; return this."""

@@ -146,6 +146,7 @@ def session_hooks(
         ProcedureHook(
             home.procedures,
             home.database,
+            exist=lambda: home.search.holds("procedures"),
             budget=budget,
             sizes=planner.prompt_size.cache,
             speaker=speaker,
@@ -302,6 +303,7 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         "known": committed.visible.valued,
         "skip_turns": (prompt_log.session, committed.numbers),
         "called": profile.called(),
+        "retold": False,
     }
 
 
@@ -324,6 +326,7 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
             min_score=BEHIND * least,
             deadline_s=profile.recall.deadline_ms / 1e3,
             called=profile.called(),
+            retold=False,
         )
         return results if any(item.score >= least for item in results) else []
 

@@ -149,7 +149,6 @@ def find_episodes(
     db: Tables,
     *,
     n: int = 20,
-    kind: str | None = None,
     tag: str | None = None,
     outcome: str | None = None,
     person: str | None = None,
@@ -170,7 +169,7 @@ def find_episodes(
     rule, bound = reading_rule(reader)
     bound |= {"keep": keep, "n": checked_count(n, "the number of episodes")}
     where = [f"+id > coalesce({_OLDEST if keep > 0 else 'null'}, 0)", rule]  # +: a tag's index comes first
-    for column, value in (("kind", kind), ("tag", tag), ("session", session), ("outcome", outcome)):
+    for column, value in (("tag", tag), ("session", session), ("outcome", outcome)):
         if value is not None:
             where.append(_OF_TAG if column == "tag" else f"{column} = :{column}")
             bound[column] = lookup(value, f"the {column} of an episode")
@@ -193,9 +192,15 @@ def find_episodes(
 
 
 def recent_episodes(
-    db: Tables, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
+    db: Tables,
+    n: int = 5,
+    *,
+    kind: str | None = None,
+    reader: Reader | None = None,
+    keep: int = 500,
+    retold: bool = True,
 ) -> list[Episode]:
-    """Return the newest `n` episodes, the oldest of them first."""
+    """Return the newest `n` episodes, the oldest of them first; without `retold` none that retells a turn."""
     n = checked_count(n, "the number of episodes")
     kind = None if kind is None else lookup(kind, "a kind")
     if n == 0:
@@ -203,6 +208,8 @@ def recent_episodes(
     rule, values = reading_rule(reader)
     oldest = _OLDEST if keep > 0 else "null"
     of_kind = "" if kind is None else "and kind = :kind"
+    if not retold:
+        of_kind += " and (kind <> 'turn' or turn is null)"
     rows = db.query(
         f"select {_COLUMNS} from episodes"  # noqa: S608 - our own constants
         f" where id > coalesce({oldest}, 0) and {rule} {of_kind} order by id desc limit :n",
@@ -216,7 +223,8 @@ def stored_text(kind: str, payload: str, outcome: str, summary: str | None, deta
     if not summary:
         return episode_text(kind, msgspec.json.decode(payload), outcome)
     more = read_details(details)
-    marks = ", ".join(dict.fromkeys((*more.tags, *more.tools)))
+    tools = (tool for tool in more.tools if spell_out(tool) not in summary)  # else it names them
+    marks = ", ".join(dict.fromkeys((*more.tags, *tools)))
     told = "; ".join((summary, *more.decisions))
     return f"{told} [{marks}]" if marks else told
 

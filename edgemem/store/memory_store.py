@@ -138,7 +138,6 @@ class TableMemoryStore(Closing):
         self,
         *,
         n: int = 20,
-        kind: str | None = None,
         tag: str | None = None,
         outcome: str | None = None,
         person: str | None = None,
@@ -157,7 +156,6 @@ class TableMemoryStore(Closing):
         return episodes.find_episodes(
             self._records(),
             n=n,
-            kind=kind,
             tag=tag,
             outcome=outcome,
             person=person,
@@ -177,6 +175,9 @@ class TableMemoryStore(Closing):
 
         What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
         """
+        outcomes = episodes.recent_episodes(
+            self._records(), max_episodes, keep=self.max_episodes, retold=False
+        )
         sections = {
             "## Known preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in self.preferences()],
             "## Known facts": [
@@ -187,8 +188,8 @@ class TableMemoryStore(Closing):
                 for fact in self.facts()[: checked_count(max_facts, "max_facts")]
             ],
             "## Recent outcomes": [
-                f"- [{_line(episode.kind)}] {_brief(episode.payload)} → {_line(episode.outcome)}"
-                for episode in self.recent_episodes(max_episodes)
+                f"- [{_line(episode.kind)}] {_line(episode.summary) or _brief(episode.payload)} → {_line(episode.outcome)}"
+                for episode in outcomes
             ],
         }
         return "\n".join("\n".join((title, *lines)) for title, lines in sections.items() if lines)

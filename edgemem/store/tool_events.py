@@ -25,7 +25,7 @@ from edgemem.store.rights import (
     reading_rule,
     spell_both,
 )
-from edgemem.store.validation import HEARD, checked_count, checked_number, heard_of
+from edgemem.store.validation import HEARD, checked_number, heard_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,22 +47,6 @@ class ToolRun(msgspec.Struct, frozen=True, array_like=True):
     tool: str
     ok: bool
     latency_ms: float | None = None
-
-
-class ToolEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One call of a tool, as it is kept."""
-
-    tool: str
-    ok: bool
-    latency_ms: float | None
-    input: str | None
-    output: str | None
-    session: str | None
-    turn: int | None
-    level: Level
-    owner: str | None
-    speaker: str | None
-    timestamp: float
 
 
 class ToolStats(msgspec.Struct, frozen=True):
@@ -159,34 +143,6 @@ def append_turn_tools(
         session=session,
         turn=n,
     )
-
-
-def recent_tool_events(
-    db: Tables, n: int = 50, *, tool: str | None = None, reader: Reader | None = None
-) -> list[ToolEvent]:
-    """Return the newest `n` calls, newest first; of one tool, or of all."""
-    rule, bound = reading_rule(reader)
-    rows = db.query(
-        f"select {_COLUMNS} from tool_events where {rule} and (:tool is null or tool = :tool)"  # noqa: S608 - ours
-        " order by id desc limit :n",
-        {**bound, "tool": tool, "n": checked_count(n, "the number of tool events")},
-    )
-    return [
-        ToolEvent(
-            row[0],
-            bool(row[1]),
-            row[2],
-            row[3],
-            row[4],
-            row[5],
-            row[6],
-            LEVELS[row[7]],
-            row[8],
-            row[9],
-            row[10] / 1e6,
-        )
-        for row in rows
-    ]
 
 
 def tool_stats(db: Tables, *, reader: Reader | None = None) -> list[ToolStats]:

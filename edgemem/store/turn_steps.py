@@ -242,16 +242,8 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
 
 
 Companion = (
-    BeginEpoch
-    | KeepHead
-    | KeepState
-    | AddEpisode
-    | KeepTools
-    | CountOutcome
-    | DropErased
-    | EraseBlocks
-    | KeepOutput
-)
+    BeginEpoch | KeepHead | KeepState | AddEpisode | KeepTools | CountOutcome | DropErased | EraseBlocks | KeepOutput
+)  # fmt: skip
 """What is written together with a turn, and can wait with it in a file."""
 
 

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 _entries = msgspec.json.Decoder(list[str]).decode
 _THEIRS = "(owner = :name or speaker = :name)"
+_IN_THEIR_TURNS = """
+  (session, turn) in (select s.name, t.n from turns t join sessions s on s.id = t.session_id
+    where t.owner = :name or t.speaker = :name)
+"""
 _BESIDE = " union ".join(
     f"select {column} from {table} where {_THEIRS}"  # noqa: S608 - our own constants
     for table in ("facts", "doubts", "episodes", "turns", "procedures", "tool_events")
@@ -115,13 +119,11 @@ def erase_lived(tx: Transaction, session: str, turns: Iterable[int] | None = Non
     Args:
         turns: only in these turns of it; None: in all of it.
     """
-    gone: list[tuple[str, int]] = []
-    for n in [None] if turns is None else sorted(set(turns)):
-        where, bound = "session = :session and (:n is null or turn = :n)", {"session": session, "n": n}
-        gone += _erase_episodes(tx, where, bound)
-        gone += _blank_procedures(tx, where, bound)
-        tx.execute(f"delete from tool_events where {where}", bound)  # noqa: S608 - our own constant
-    return gone
+    numbers = None if turns is None else {f"n{n}": n for n in turns}
+    some = "" if numbers is None else f" and turn in ({', '.join(f':{name}' for name in numbers)})"
+    where, bound = f"session = :session{some}", {"session": session, **(numbers or {})}
+    tx.execute(f"delete from tool_events where {where}", bound)  # noqa: S608 - our own constants
+    return [*_erase_episodes(tx, where, bound), *_blank_procedures(tx, where, bound)]
 
 
 def _blank_procedures(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
@@ -177,10 +179,13 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files
         "facts": _erase_facts(tx, bound),
         "doubts": tx.execute(f"delete from doubts where {_THEIRS} returning id", bound),  # noqa: S608 - our own constants
         "preferences": erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound),
-        "episodes": _erase_episodes(tx, _THEIRS, bound),
+        "episodes": _erase_episodes(tx, f"{_THEIRS} or {_IN_THEIR_TURNS}", bound),
         **erase_goals(tx, bound),
         **erase_kept(tx, "owner = :name", bound),
-        "tool events": tx.execute(f"delete from tool_events where {_THEIRS} returning id", bound),  # noqa: S608 - ours
+        "tool events": tx.execute(
+            f"delete from tool_events where {_THEIRS} or {_IN_THEIR_TURNS} returning id",  # noqa: S608 - ours
+            bound,
+        ),
         "procedures": tx.execute("delete from procedures where owner = :name returning id", bound),
     }
     counts = {kind: len(rows) for kind, rows in erased.items() if rows}
@@ -191,7 +196,7 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files
     owned = [number for (number,) in erased["procedures"]]
     tx.announce("procedure", owned)
     learnt = [("procedure", number) for number in owned]
-    learnt += _blank_procedures(tx, "speaker = :name", bound)
+    learnt += _blank_procedures(tx, f"speaker = :name or {_IN_THEIR_TURNS}", bound)
     if len(learnt) > len(owned):
         counts["constants of procedures"] = len(learnt) - len(owned)
     messages, turns = _erase_turns(tx, bound)
