@@ -22,7 +22,7 @@ from edgemem.aio.memory import (
     AsyncSessions,
     AsyncStore,
 )
-from edgemem.recall.procedures import Procedures
+from edgemem.store.procedures import Procedures
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 
 FACES = {
