@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from edgemem.loop.toolbox import ToolTurn
     from edgemem.scopes import Level
-    from edgemem.store.bank.bank import MemoryBank, ScopedBank
+    from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.protocols import Bank
 
 _PATH = {
@@ -45,7 +45,7 @@ _CLOSER = (
 
 def create_memory_bank_tools(provider: Bank | Callable[[], Bank]) -> list[Tool]:
     """Return the five tools over one bank, or what returns it, whoever speaks; their answers are JSON as Cognitia's."""
-    return _tools(lambda _turn: provider() if callable(provider) else provider, None)
+    return _tools(lambda _turn: _OneBank(provider() if callable(provider) else provider), None)
 
 
 def bank_tools(bank: MemoryBank, *, speaker: str | None = None) -> list[Tool]:
@@ -57,7 +57,7 @@ def bank_tools(bank: MemoryBank, *, speaker: str | None = None) -> list[Tool]:
     return _tools(lambda turn: _SpeakersBank(bank, turn), speaker)
 
 
-def _tools(find: Callable[[ToolTurn], Bank], speaker: str | None) -> list[Tool]:
+def _tools(find: Callable[[ToolTurn], _OneBank | _SpeakersBank], speaker: str | None) -> list[Tool]:
     def tool(name: str) -> Tool:
         about, properties, required = _SCHEMAS[name]
         schema = {"type": "object", "properties": properties, "required": required}
@@ -75,23 +75,33 @@ def _tools(find: Callable[[ToolTurn], Bank], speaker: str | None) -> list[Tool]:
     return [tool(name) for name in BANK_TOOLS]
 
 
-def _act(bank: Bank, name: str, path: str = "", content: str = "", prefix: str = "") -> dict[str, Any]:
+def _act(
+    banks: _OneBank | _SpeakersBank, name: str, path: str = "", content: str | None = None, prefix: str = ""
+) -> dict[str, Any]:
     if name == "memory_list":
-        return {"status": "ok", "files": bank.list(prefix)}
+        return {"status": "ok", "files": banks.list(prefix)}
+    bank, inner = banks.opened(path, content)
     if name == "memory_read":
-        text = bank.read(path)
-        return (
-            {"status": "not_found", "path": path}
-            if text is None
-            else {"status": "ok", "content": text, "path": path}
-        )
+        text = bank.read(inner)
+        found = {"status": "not_found"} if text is None else {"status": "ok", "content": text}
+        return {**found, "path": path}
     if name == "memory_delete":
-        bank.delete(path)
-    elif name == "memory_write":
-        bank.write(path, content)
+        bank.delete(inner)
     else:
-        bank.append(path, content)
+        (bank.write if name == "memory_write" else bank.append)(inner, content or "")
     return {"status": "ok", "path": path}
+
+
+class _OneBank:
+    """A bank as it is."""
+
+    def __init__(self, bank: Bank) -> None:
+        self.list = bank.list
+        self._bank = bank
+
+    def opened(self, path: str, _content: str | None) -> tuple[Bank, str]:
+        """Return the bank, and a path in it."""
+        return self._bank, path
 
 
 class _SpeakersBank:
@@ -100,52 +110,19 @@ class _SpeakersBank:
     def __init__(self, bank: MemoryBank, turn: ToolTurn) -> None:
         self._bank, self._turn = bank, turn
 
-    def read(self, path: str) -> str | None:
-        """Read a file."""
-        bank, inner = self._opened(path)
-        return bank.read(inner)
-
-    def write(self, path: str, content: str) -> None:
-        """Write a file."""
-        bank, inner = self._opened(path, content)
-        bank.write(inner, content)
-
-    def append(self, path: str, content: str) -> None:
-        """Write at the end of a file."""
-        bank, inner = self._opened(path, content)
-        bank.append(inner, content)
-
-    def delete(self, path: str) -> None:
-        """Delete a file."""
-        bank, inner = self._opened(path)
-        bank.delete(inner)
-
-    def list(self, prefix: str = "") -> builtins.list[str]:
+    def list(self, prefix: str) -> builtins.list[str]:
         """Return the paths of all that the speaker may use."""
         paths = []
         for head in ("", f"{HOUSEHOLD}/", f"{SHARED}/"):
             bank, level, owner = self._of(head)
             if bank is not None and readable(self._turn.reader, level, owner):
-                found = [f"{head}{path}" for path in bank.list()]
-                paths += [path for path in found if path.startswith(prefix)]
-                if any(path.startswith(prefix) for path in found):
+                found = [path for inner in bank.list() if (path := f"{head}{inner}").startswith(prefix)]
+                paths += found
+                if found:
                     self._close(head, level, owner)
         return paths
 
-    def _of(self, path: str) -> tuple[ScopedBank | None, Level, str | None]:
-        """Return the bank of a path, and who may read it; None: nobody knows whose it would be."""
-        head, slash, _ = path.partition("/")
-        if slash and name_key(head) == HOUSEHOLD:
-            return self._bank.household, "household", None
-        if slash and name_key(head) == SHARED:
-            return self._bank.shared, "shared", None
-        turn = self._turn
-        if not turn.reader.key:
-            return None, "private", None
-        topic = turn.conversation.prompt_log.session if turn.conversation is not None else ""
-        return self._bank.of(turn.reader.speaker or "", topic or "default"), "private", turn.reader.speaker
-
-    def _opened(self, path: str, content: str | None = None) -> tuple[ScopedBank, str]:
+    def opened(self, path: str, content: str | None) -> tuple[Bank, str]:
         """Return the bank of a path and the path in it; raise MemoryBankViolation where the speaker may not use it.
 
         Args:
@@ -155,12 +132,25 @@ class _SpeakersBank:
         if bank is None or not readable(self._turn.reader, level, owner):
             raise MemoryBankViolation(_OVERHEARD if self._turn.reader.known else _STRANGER, path=path)
         if content is not None and level != "private":
-            prompt_log, closing = self._turn.prompt_log, (level, None)
-            closer = prompt_log is not None and prompt_log.level_as(closing, content)[0] != level
+            prompt_log, closing, name = self._turn.prompt_log, (level, None), path.removesuffix(".md")
+            closer = prompt_log is not None and prompt_log.level_as(closing, name, content)[0] != level
             if closer or self._turn.private:
                 raise MemoryBankViolation(_CLOSER, path=path)
         self._close(path, level, owner)
         return bank, path if level == "private" else path.partition("/")[2]
+
+    def _of(self, path: str) -> tuple[Bank | None, Level, str | None]:
+        """Return the bank of a path, and who may read it; None: nobody knows whose it would be."""
+        head, slash, _ = path.partition("/")
+        if slash and name_key(head) == HOUSEHOLD:
+            return self._bank.household, "household", None
+        if slash and name_key(head) == SHARED:
+            return self._bank.shared, "shared", None
+        turn, speaker = self._turn, self._turn.reader.speaker
+        if not speaker:
+            return None, "private", None
+        topic = turn.conversation.prompt_log.session if turn.conversation is not None else ""
+        return self._bank.of(speaker, topic or "default"), "private", speaker
 
     def _close(self, path: str, level: Level, owner: str | None) -> None:
         self._turn.note_shown([BlockLine(f"file {level}:{path}", "", level, owner)])

@@ -502,13 +502,15 @@ def test_a_hook_named_before_it_was_written_is_taken_when_it_comes(memory: Memor
     assert memory.diagnostics.reload.hook_files == []
 
 
-def test_notes_edited_by_hand_are_indexed(tmp_path: Path) -> None:
-    """A line that a person adds gets a vector without anybody speaking."""
+@pytest.mark.parametrize("file", ["NOTES.md", "bank/mara/default/plans/keys.md"])
+def test_what_is_edited_by_hand_is_indexed(tmp_path: Path, file: str) -> None:
+    """What a person adds to the notes, or as a file of the bank in new folders, gets a vector without anybody speaking."""
     _saved(tmp_path / "edgemem.toml", PROFILE)
     embedder = HashEmbedder()
     with edgemem.open(tmp_path, embedder=embedder) as memory:
         eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
-        _saved(tmp_path / "NOTES.md", "- the spare key hangs behind the clock\n")
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        _saved(tmp_path / file, "- the spare key hangs behind the clock\n")
         eventually(lambda: any("spare key" in text for text in embedder.embedded))
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
+import time
 from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_DEEPEST = 16
-"""Folders below the bank that are looked into, whoever made them."""
+_TICK_NS = 50_000_000
+"""More than a tick of any system's clock."""
 _NO_PLACE = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 
@@ -57,38 +57,41 @@ class BankFolder:
         self.root = root
         self._clock = clock
         self._default_folders = default_folders
-        self._empty: tuple[int, ...] = ()
-        """How the root looked when it had no folders."""
+        self._known, self._looked = [str(root)], list[tuple[int, ...]]()
+        """Folders and files, and how they looked: as long as they look so, there are no others."""
+        self._state: tuple[str, list[str]] = ("", [])
 
     def state(self) -> tuple[str, list[str]]:
         """Return what changes whenever a file does, empty where there is none, and the names that folders of people have."""
-        try:
-            status = self.root.stat()
-        except OSError:
-            return "", []
-        look = status.st_mtime_ns, status.st_nlink, status.st_size, status.st_ino
-        if look == self._empty:
-            return "", []
-        files = list(self._walk([]))
-        people = sorted({decoded(names[0]) for names, _ in files})
-        if not files:
-            with os.scandir(self.root) as entries:
-                self._empty = () if any(entry.is_dir() for entry in entries) else look
-            return "", []
-        seen = [(names, status.st_mtime_ns, status.st_size, status.st_ino) for names, status in files]
-        return blake2b(repr(seen).encode(), digest_size=16).hexdigest(), people
+        looked = [_look(place) for place in self._known]
+        if looked != self._looked:
+            places = list(self.places())
+            self._known = [str(place) for place in places] or [str(self.root)]
+            looked = [_look(place) for place in self._known]
+            inner = [place.relative_to(self.root).parts for place in places]
+            people = sorted({decoded(names[0]) for names in inner if len(names) > 1})
+            digest = blake2b(
+                repr((self._known, looked)).encode("utf-8", "replace"), digest_size=16
+            ).hexdigest()
+            self._state = (digest, people) if people else ("", [])
+            # What is made within the same tick of the system's clock leaves a folder's time as it is.
+            newest = max((look[0] for look in looked if look), default=0)
+            self._looked = looked if time.time_ns() - newest > _TICK_NS else []
+        return self._state
 
     def listed(self, scope: str | None = None, topic: str | None = None) -> list[BankFile]:
         """Return the files of one bank, or of all, in order."""
-        within = [] if scope is None else folders_of(scope, topic or "")
-        return sorted(
-            BankFile(
-                *(_place_of(names) if scope is None else (scope, topic or "", "/".join(names))),
-                status.st_size,
-                status.st_mtime,
-            )
-            for names, status in self._walk(within)
-        )
+        files = []
+        for place in self.places():
+            names = place.relative_to(self.root).parts
+            with suppress(OSError):  # it may be gone by now
+                status = place.lstat()
+                if len(names) > 1 and stat.S_ISREG(status.st_mode):
+                    files.append(BankFile(*_place_of(names), status.st_size, status.st_mtime))
+        if scope is not None:
+            key = name_key(scope)
+            files = [file for file in files if name_key(file.scope) == key and file.topic == topic]
+        return sorted(files)
 
     def read(self, scope: str, topic: str, path: str) -> Held | None:
         """Return what a file holds; bytes that are not UTF-8 are read as well as they can be."""
@@ -132,10 +135,11 @@ class BankFolder:
             return True
 
     def places(self) -> Iterator[Path]:
-        """Yield the folders, the root first, and the files in them, for who watches them."""
-        for folder, _, files in os.walk(self.root):
+        """Yield the folders, the root first, and what stands in them; what is ours, or no text, is left out."""
+        for folder, folders, names in os.walk(self.root) if not self.root.is_symlink() else ():
             yield Path(folder)
-            yield from (Path(folder, name) for name in files if not name.startswith("."))
+            folders[:] = filter(_is_shown, folders)
+            yield from (Path(folder, name) for name in filter(_is_shown, names))
 
     def count_of_person(self, name: str) -> int | None:
         """Return how many files are in the folders of a person; None: there is no such folder."""
@@ -156,7 +160,9 @@ class BankFolder:
             with _within(name, self.root), self._locked():
                 for folder in folders:
                     if folder.is_dir() and not folder.is_symlink():
-                        shutil.rmtree(folder)
+                        from shutil import rmtree  # here: not what a memory opens with
+
+                        rmtree(folder)
                     else:
                         folder.unlink()
 
@@ -192,32 +198,17 @@ class BankFolder:
                     stack.callback(os.close, folder)
             yield folder
 
-    def _walk(self, within: Sequence[str]) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
-        """Yield the files below a folder, by their names from there on; links and what is no file are left out."""
-        with suppress(OSError), self._opened(within) as folder:
-            if folder is not None:
-                yield from _files_in(folder, (), 2 if not within else 1)
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith(".") and name == storable(name)
 
 
-def _files_in(
-    folder: int, names: tuple[str, ...], least: int
-) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
-    with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
-        if entry.name.startswith(".") or entry.name != storable(entry.name):  # ours, or no text at all
-            continue
-        path = (*names, entry.name)
-        with suppress(OSError):
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode) and len(path) >= least:
-                yield path, status
-            elif stat.S_ISDIR(status.st_mode) and len(path) < _DEEPEST:
-                inner = os.open(entry.name, _FOLDER, dir_fd=folder)
-                try:
-                    yield from _files_in(inner, path, least)
-                finally:
-                    os.close(inner)
+def _look(place: str) -> tuple[int, ...]:
+    try:
+        status = os.lstat(place)
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _place_of(names: Sequence[str]) -> tuple[str, str, str]:

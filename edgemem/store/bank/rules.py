@@ -6,7 +6,6 @@ import re
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
-from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -30,6 +29,7 @@ PROMPT_FILE = "PROMPT.md"
 """Beside all banks: the operator's own text for the instructions."""
 _LONGEST_NAME = 240  # bytes; beside a file stands its next version while it is written
 _UNSAFE = re.compile(r"[%/\\\x00-\x1f\x7f-\x9f]|^\.|^\s|\s$")
+_ENCODED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 class MemoryBankConfig(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ def folders_of(scope: str, topic: str) -> list[str]:
 
 def _encoded(name: str) -> str:
     text = name.encode("utf-8", "replace").decode()
-    safe = _UNSAFE.sub(lambda match: quote(match[0], safe="").replace(".", "%2E"), text)
+    safe = _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
     if len(safe.encode()) > _LONGEST_NAME:
         raise MemoryBankViolation(
             f"{name[:40]!r}… is too long for a folder of the bank; shorten it.", path=name
@@ -152,7 +152,8 @@ def _encoded(name: str) -> str:
 
 def decoded(folder: str) -> str:
     """Return the name that a folder stands for."""
-    return unquote(folder)
+    data = _ENCODED.sub(lambda match: bytes([int(match[1], 16)]), folder.encode("utf-8", "surrogateescape"))
+    return data.decode("utf-8", "replace")
 
 
 # Files
