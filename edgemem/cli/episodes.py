@@ -41,7 +41,7 @@ def episodes(
 ) -> None:
     """List what the robot did and lived through, newest first; with a QUERY what fits it, best first.
 
-    A turn in which tools ran makes an episode by itself, of the kind `turn`, beside one of each call, `tool_call`.
+    Each call of a tool makes an episode by itself, `tool_call`, and a turn with several one more, `turn`.
 
     \b
     edgemem episodes --outcome failure --since 2026-11-01

@@ -40,7 +40,7 @@ def stats(tools: str | None, textfile: Path | None, home: Path, as_json: bool) -
     """Count what there is, what it takes on disk, how it grows and what waits; no word of it is shown.
 
     `edgemem stats tools` tells of each tool how often it was called, how often it failed, and the milliseconds that half, nine
-    tenths and 99 of 100 of its calls took at most, among the newest 10,000 calls.
+    tenths and 99 of 100 of its calls took at most, among those whose episodes are kept.
 
     With --prometheus the figures go into a file that node_exporter's textfile collector reads (its option
     --collector.textfile.directory names the folder), replaced in one step. A line for cron, one file for each home:

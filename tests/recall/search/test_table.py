@@ -170,7 +170,7 @@ def test_who_may_find_what_is_what_the_rule_says(
     only = Filter(reader, kinds, session, turns, past=past or held is not None, known_at=known_at, held=held)
 
     def is_wanted(doc):
-        when = doc.at * 1e6 if KINDS[doc.kind] in ("preference", "note") else doc.ref
+        when = doc.at * 1e6 if KINDS[doc.kind] in ("preference", "note", "bank") else doc.ref
         return (
             readable(reader, LEVELS[doc.level], doc.owner)
             and (kinds is None or KINDS[doc.kind] in kinds)
