@@ -16,10 +16,10 @@ from edgemem.aio.users import AsyncUserMemory, UserMemory
 from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Diagnostics, Memory
-from edgemem.recall.procedures import Procedures
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
 
