@@ -22,8 +22,8 @@ from edgemem.aio.memory import (
     AsyncSessions,
     AsyncStore,
 )
-from edgemem.recall.procedures import Procedures
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
+from edgemem.store.procedures import Procedures
 
 FACES = {
     AsyncMemory: Memory,
