@@ -19,7 +19,7 @@ from edgemem.fence import check_key
 from edgemem.records import Heard
 from edgemem.scopes import scope_of
 from edgemem.store import goals, messages, topics
-from edgemem.store.tool_events import append_tool_event
+from edgemem.store.tool_events import TOOL_CALL, answered_well
 from edgemem.store.validation import NULL, checked_count, checked_text
 
 if TYPE_CHECKING:
@@ -185,24 +185,23 @@ class UserMemory:
 
     def save_tool_event(self, user_id: str, event: ToolEvent) -> None:
         """Store one run of a tool; it failed if its output has an `error`, or an `error` as its status."""
-        output, level = _checked(event, ToolEvent).output_json or {}, self._level()
-        given, answered = (
-            None if value is None else _as_json(value, f"the {what} of a tool")
-            for what, value in (("input", event.input_json), ("output", event.output_json))
-        )
         check_key(user_id, what="a user")
-        self._database.write(
-            lambda tx: append_tool_event(
-                tx,
-                event.tool_name,
-                ok="error" not in output and output.get("status") != "error",
-                latency_ms=event.latency_ms,
-                input=given,
-                output=answered,
-                session=event.topic_id,
-                heard=Heard(speaker=user_id),
-                level=level,
-            )
+        check_key(_checked(event, ToolEvent).tool_name, what="the name of a tool")
+        ok = answered_well(event.output_json)
+        payload = {
+            "name": event.tool_name,
+            "args": event.input_json,
+            "result" if ok else "error": event.output_json,
+        }
+        _as_json(payload, "a tool event")
+        self._store.add_episode(
+            TOOL_CALL,
+            payload,
+            "ok" if ok else "failed",
+            session=event.topic_id,
+            heard=Heard(speaker=user_id),
+            level=self._level(),
+            latency_ms=event.latency_ms,
         )
 
 

@@ -30,7 +30,6 @@ from edgemem.hooks.points import Hook
 from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookFailure
-from edgemem.hooks.tool_log import ToolLogHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
@@ -155,7 +154,6 @@ def session_hooks(
         compaction,
         TokenBudgetHook(budget=budget, note_overflow=home.failures.note, conversation=conversation),
         EpisodeLoggerHook(home.store, agent, speaker=speaker, conversation=conversation),
-        ToolLogHook(home.store, agent, conversation=conversation),
         turn_log,
         upkeep,
         *keeping_hooks(home, model),
@@ -303,7 +301,6 @@ def searching(profile: Profile, conversation: Conversation, reader: Reader | Non
         "known": committed.visible.valued,
         "skip_turns": (prompt_log.session, committed.numbers),
         "called": profile.called(),
-        "retold": False,
     }
 
 
@@ -326,7 +323,6 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
             min_score=BEHIND * least,
             deadline_s=profile.recall.deadline_ms / 1e3,
             called=profile.called(),
-            retold=False,
         )
         return results if any(item.score >= least for item in results) else []
 

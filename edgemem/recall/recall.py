@@ -112,7 +112,6 @@ class Recall:
         repeated: bool = False,
         asked: bool = True,
         refs: Collection[int] | None = None,
-        retold: bool = True,
         noted: bool = True,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
@@ -140,7 +139,6 @@ class Recall:
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
             asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
                 less then.
-            retold: also episodes that retell a turn.
             noted: whether `last` tells how it went.
             refs: only these rows, by their ids, where `kinds` names one kind; None: all.
             repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
@@ -172,7 +170,6 @@ class Recall:
             known_at=None if when is None else when.known_tick,
             held=held,
             refs=refs,
-            retold=retold,
         )
         people = {**{name: name for name in names}, **(called or {})}
         if people:

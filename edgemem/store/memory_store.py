@@ -175,9 +175,6 @@ class TableMemoryStore(Closing):
 
         What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
         """
-        outcomes = episodes.recent_episodes(
-            self._records(), max_episodes, keep=self.max_episodes, retold=False
-        )
         sections = {
             "## Known preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in self.preferences()],
             "## Known facts": [
@@ -189,7 +186,7 @@ class TableMemoryStore(Closing):
             ],
             "## Recent outcomes": [
                 f"- [{_line(episode.kind)}] {_line(episode.summary) or _brief(episode.payload)} → {_line(episode.outcome)}"
-                for episode in outcomes
+                for episode in self.recent_episodes(max_episodes)
             ],
         }
         return "\n".join("\n".join((title, *lines)) for title, lines in sections.items() if lines)
@@ -314,6 +311,7 @@ class TableMemoryStore(Closing):
         tags: Collection[str] = (),
         session: str | None = None,
         turn: int | None = None,
+        latency_ms: float | None = None,
     ) -> None:
         """Store what the robot did or lived through, and how it ended.
 
@@ -324,6 +322,7 @@ class TableMemoryStore(Closing):
             name: an id of your own; the episode that has it already is replaced.
             summary: what happened, in words; it is found by these, and by its decisions, tags and tools.
             session: in which conversation it happened, and `turn` in which turn of it.
+            latency_ms: how long a call of a tool took.
         """
         # As it is now, whatever the caller does with it.
         kept = msgspec.json.decode(episodes.checked_payload(payload))
@@ -347,6 +346,7 @@ class TableMemoryStore(Closing):
                 tags=more[2],
                 session=session,
                 turn=turn,
+                latency_ms=latency_ms,
             )
         )
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 64
 LEAST = 0.2
 """How relevant a procedure must be, 0 to 1, or it is not suggested, however often it succeeded."""
-_CONSIDERED = 32
+_CONSIDERED = 16
 """The most relevant ones, among which those that succeed more come first."""
 _ID = "the id of a procedure"
 _COLUMNS = (
@@ -102,8 +102,9 @@ class Procedures:
             reader: who will hear of them; None: the operator.
             tools: the names of those that there are; who needs another one is left out. None: all that is needed is there.
         """
-        fitting = self.fitting(query, reader=reader, tools=tools, least=LEAST)
-        return [procedure for _, procedure in fitting][: item_count(top_k, "top_k")]
+        most = item_count(top_k, "top_k")
+        fitting = self.fitting(query, reader=reader, tools=tools, least=LEAST, most=max(most, _CONSIDERED))
+        return [procedure for _, procedure in fitting][:most]
 
     def fitting(
         self,
@@ -112,18 +113,20 @@ class Procedures:
         reader: Reader | None,
         tools: Collection[str] | None,
         least: float,
+        most: int = _CONSIDERED,
         deadline_s: float | None = None,
     ) -> list[tuple[int, Procedure]]:
         """Return the procedures for a task, best first, each with the id of its row.
 
         Args:
             least: how relevant it must be, 0 to 1.
+            most: how many of the most relevant are considered.
             deadline_s: answer after this many seconds with what there is, and without a second pass.
         """
         items = self._recall(
             checked_text(query, "the query"),
             reader=reader,
-            k=_CONSIDERED,
+            k=most,
             kinds={"procedure"},
             min_score=least,
             deadline_s=deadline_s,

@@ -11,7 +11,7 @@ from commands import refused, run
 
 import edgemem
 from edgemem.records import Heard
-from edgemem.store.tool_events import append_tool_event
+from edgemem.store.tool_events import TOOL_CALL
 
 FETCH = {
     "id": "fetch-cup",
@@ -35,7 +35,6 @@ def home(tmp_path: Path) -> Path:
             "task", {}, "success", summary="Watered the tulips.", tags=["garden"], heard=Heard(speaker="Mara")
         )
         add("task", {}, "failure", summary="Could not reach the red cup.", session="hall", tools=["grip"])
-        memory.diagnostics.database.write(lambda tx: append_tool_event(tx, "grip", ok=False, latency_ms=12.4))
     return home
 
 
@@ -112,6 +111,8 @@ def test_an_unknown_procedure_is_told(home: Path) -> None:
 
 def test_tools_are_counted(home: Path) -> None:
     """As a table, and as JSON."""
+    with edgemem.open(home, worker=False) as memory:
+        memory.store.add_episode(TOOL_CALL, {"name": "grip"}, "failed", latency_ms=12.4)
     (grip,) = told(home, "stats", "tools")
     assert grip == {
         "tool": "grip", "calls": 1, "failures": 1, "failure_rate": 1.0, "p50_ms": 12.4, "p90_ms": 12.4, "p99_ms": 12.4,

@@ -64,13 +64,14 @@ def counts(memory: edgemem.Memory) -> tuple[int, int]:
     return procedure.success_count, procedure.failure_count
 
 
-def test_a_turn_with_tools_is_one_episode(memory: edgemem.Memory) -> None:
-    """It tells what was asked, which tools ran and how; it knows its turn, and is as private as that."""
+def test_a_turn_with_several_calls_is_one_episode_more(memory: edgemem.Memory) -> None:
+    """It tells what was asked, which tools ran and how; it knows its turn, and is as private as that, as each call does."""
     robot = Robot(memory, tools=TOOLS)
     ask(robot, ("drive", DONE), ("grip", BROKEN), ("grip", BROKEN))
     ask(robot, say="And how are you?")
     ask(robot, ("sing", {"song": "broken"}), say="Sing!", private=True)
-    private, first = (each for each in memory.store.episodes() if each.kind == "turn")
+    private, first, *calls = memory.store.episodes()
+    assert [(call.kind, call.turn, call.level) for call in calls] == [("tool_call", 0, "household")] * 3
     assert first.summary == "Please bring me the red cup. (drive worked, grip failed 2 times)"
     assert (first.outcome, first.tools, first.session, first.turn) == (
         "partial",
@@ -79,7 +80,7 @@ def test_a_turn_with_tools_is_one_episode(memory: edgemem.Memory) -> None:
         0,
     )
     assert (first.level, first.heard) == ("household", Heard(speaker="alice"))
-    assert (private.outcome, private.level, private.owner, private.turn) == ("failure", "private", "alice", 2)
+    assert (private.outcome, private.level, private.owner, private.turn) == ("failed", "private", "alice", 2)
     assert [(of.tool, of.calls, of.failures) for of in tool_stats(memory.diagnostics.database)] == [
         ("grip", 2, 2),
         ("drive", 1, 0),
@@ -89,7 +90,7 @@ def test_a_turn_with_tools_is_one_episode(memory: edgemem.Memory) -> None:
 
 
 def test_what_was_aborted_left_nothing(memory: edgemem.Memory) -> None:
-    """No event, no episode and no outcome of a turn that never was."""
+    """No episode and no outcome of a turn that never was."""
     memory.procedures.store(FETCH)
     robot = Robot(memory, tools=TOOLS)
     robot.model.expect(
@@ -103,12 +104,12 @@ def test_what_was_aborted_left_nothing(memory: edgemem.Memory) -> None:
     assert counts(memory) == (0, 0)
 
 
-def test_a_forgotten_conversation_takes_events_and_episodes_along(memory: edgemem.Memory) -> None:
+def test_a_forgotten_conversation_takes_its_episodes_along(memory: edgemem.Memory) -> None:
     """And a forgotten person theirs."""
     robot = Robot(memory, tools=TOOLS)
     for forget in ({"session": "kitchen"}, {"person": "alice"}):
         ask(robot, ("drive", DONE))
-        assert len(memory.store.episodes()) == 2
+        assert len(memory.store.episodes()) == 1
         assert memory.forget(**forget)
         assert memory.store.episodes() == tool_stats(memory.diagnostics.database) == []
         robot = Robot(memory, tools=TOOLS)

@@ -80,8 +80,7 @@ _PREFERENCES = """
   select f.id, f.scope, f.key, f.value, f.level, f.owner, f.recorded from preferences f where
 """
 _EPISODES = """
-  select f.id, f.kind, f.payload, f.outcome, f.summary, f.details, f.level, f.owner, f.speaker, f.event_time,
-    case when f.kind = 'turn' then f.turn end
+  select f.id, f.kind, f.payload, f.outcome, f.summary, f.details, f.level, f.owner, f.speaker, f.event_time
   from episodes f where
 """
 _MESSAGES = """
@@ -116,7 +115,6 @@ class Doc(NamedTuple):
     """Who said it, or whom it belongs to."""
     session_id: int | None = None
     turn: int | None = None
-    """Of a message, and of an episode that retells a turn."""
     at: float = 0.0
     """When it happened, or else was recorded; seconds since the epoch."""
     past: bool = False
@@ -266,9 +264,9 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         subject, relation = split_key(key)
         return doc._replace(subject=subject, relation=relation)
     if kind == EPISODE:
-        ref, *told, level, owner, speaker, at, turn = row
+        ref, *told, level, owner, speaker, at = row
         text = stored_text(*told)
-        return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, turn=turn, at=at or ref / 1e6)
+        return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
     if kind == GOAL:
         ref, title, data, level, owner = row
         return Doc(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.annotations import SAYS_I
-from edgemem.recall.index.sources import BANK, EPISODE, FACT, KINDS, NOTE, PREFERENCE
+from edgemem.recall.index.sources import BANK, FACT, KINDS, NOTE, PREFERENCE
 from edgemem.recall.index.state import PRIVATE
 from edgemem.recall.search.table import NOBODY
 
@@ -48,8 +48,6 @@ class Filter(NamedTuple):
     """The only facts that count, by what was said; None: all that `past` lets through."""
     refs: Collection[int] | None = None
     """Only these rows, by their ids; None: all."""
-    retold: bool = True
-    """Whether episodes that retell a turn are there too; a prompt has its messages and what its tools did."""
 
 
 class QueryView:
@@ -66,7 +64,7 @@ class QueryView:
         self.only = only
         self._dropped = table.dropped
         self.n = table.n
-        self.readable = self._readable(only)
+        self.readable = self._readable(only.reader)
         """Which slots the reader may read, whether they are looked for or not,"""
         self.may = self._findable(only)
         """and which of them may be found."""
@@ -79,14 +77,12 @@ class QueryView:
         self.near, self.mentioned, self.chosen = np.zeros((3, self.n + 1), bool)
         """Masks of the texts with a known cosine, of those that speak of a person whom the question names, and of the candidates."""
 
-    def _readable(self, only: Filter) -> NDArray[np.bool_]:
+    def _readable(self, reader: Reader | None) -> NDArray[np.bool_]:
         import numpy as np
 
-        rows, n, reader = self.table.rows, self.n, only.reader
+        rows, n = self.table.rows, self.n
         allowed = np.zeros(n + 1, bool)
         np.not_equal(rows["id"][:n], 0, out=allowed[:n])
-        if not only.retold:
-            allowed[:n] &= (rows["kind"][:n] != EPISODE) | (rows["turn"][:n] < 0)
         if reader is not None:
             level = rows["level"][:n]
             read = level <= int(reader.known)
@@ -134,13 +130,6 @@ class QueryView:
         rows, read = self.table.rows, self.readable[: self.n]
         session, length = rows["session"][: self.n][read], rows["length"][: self.n][read]
         return np.bincount(session, length, self.table.sessions)
-
-    def retelling(self, docs: Collection[int]) -> set[int]:
-        """Return which of some docs are episodes that retell a turn."""
-        slots = self.table.slots_of(docs)
-        rows, slots = self.table.rows, slots[slots >= 0]
-        retelling = (rows["kind"][slots] == EPISODE) & (rows["turn"][slots] >= 0)
-        return set(rows["id"][slots[retelling]].tolist())
 
     def follow(self) -> None:
         """Hide the texts that were taken out of the index since this view was made."""

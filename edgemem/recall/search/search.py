@@ -266,10 +266,7 @@ def find_near(
     import numpy as np
 
     _note(view, new.items())
-    further = 0 if view.only.retold else most  # those that retell a turn take nobody's place
-    hits = [*vectors.nearest(vector, most + further, about=True), *new.items()]
-    left_out = view.retelling([doc for doc, _ in hits] if further else ())
-    near = sorted((hit for hit in hits if hit[0] not in left_out), key=lambda hit: -hit[1])[:most]
+    near = sorted([*vectors.nearest(vector, most, about=True), *new.items()], key=lambda hit: -hit[1])[:most]
     first = near[:_FIRST]
     # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
     readable = _take_up(view, near)

@@ -42,7 +42,7 @@ _IN_THEIR_TURNS = """
 """
 _BESIDE = " union ".join(
     f"select {column} from {table} where {_THEIRS}"  # noqa: S608 - our own constants
-    for table in ("facts", "doubts", "episodes", "turns", "procedures", "tool_events")
+    for table in ("facts", "doubts", "episodes", "turns", "procedures")
     for column in ("owner", "speaker")
 )
 """Whose names stand beside a person's: who said what that person owns, and who owns what they said."""
@@ -114,7 +114,7 @@ def erase_procedure(tx: Transaction, procedure_id: str) -> Erased | None:
 def erase_lived(tx: Transaction, session: str, turns: Iterable[int] | None = None) -> list[tuple[str, int]]:
     """Erase what was lived through in a session; return kind and id of what blocks may show of it.
 
-    Its episodes and tool events go. What was learnt in it of how things are done stays, without what tools were given there.
+    Its episodes go. What was learnt in it of how things are done stays, without what tools were given there.
 
     Args:
         turns: only in these turns of it; None: in all of it.
@@ -122,7 +122,6 @@ def erase_lived(tx: Transaction, session: str, turns: Iterable[int] | None = Non
     numbers = None if turns is None else {f"n{n}": n for n in turns}
     some = "" if numbers is None else f" and turn in ({', '.join(f':{name}' for name in numbers)})"
     where, bound = f"session = :session{some}", {"session": session, **(numbers or {})}
-    tx.execute(f"delete from tool_events where {where}", bound)  # noqa: S608 - our own constants
     return [*_erase_episodes(tx, where, bound), *_blank_procedures(tx, where, bound)]
 
 
@@ -182,10 +181,6 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files
         "episodes": _erase_episodes(tx, f"{_THEIRS} or {_IN_THEIR_TURNS}", bound),
         **erase_goals(tx, bound),
         **erase_kept(tx, "owner = :name", bound),
-        "tool events": tx.execute(
-            f"delete from tool_events where {_THEIRS} or {_IN_THEIR_TURNS} returning id",  # noqa: S608 - ours
-            bound,
-        ),
         "procedures": tx.execute("delete from procedures where owner = :name returning id", bound),
     }
     counts = {kind: len(rows) for kind, rows in erased.items() if rows}
