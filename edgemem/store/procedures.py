@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from edgemem.records import Reader, Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
-    from edgemem.store.erase.eraser import Forgotten
+    from edgemem.store.erase.erasings import Forgotten
 
 MOST_STEPS = 64
 LEAST = 0.2

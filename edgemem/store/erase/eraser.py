@@ -23,7 +23,7 @@ import threading
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 import msgspec
@@ -33,7 +33,15 @@ from edgemem.scopes import name_key
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.db.files import write_private
 from edgemem.store.erase.copies import Erased
-from edgemem.store.erase.erasings import last_forgotten, log_lines, newest_erasing
+from edgemem.store.erase.erasings import (
+    Forgotten,
+    Mention,
+    Mentions,
+    Where,
+    last_forgotten,
+    log_lines,
+    newest_erasing,
+)
 from edgemem.store.erase.records import (
     end_erasings,
     end_log_lines,
@@ -55,31 +63,12 @@ if TYPE_CHECKING:
 
     Stop = Callable[[], bool]
 
-Where = Literal["note", "file", "fact", "preference", "turn", "summary", "episode", "procedure", "goal"]
 
 _MOST_QUOTED = 50
 TEXT_CHARS = 200
 """Longer text is cut."""
 
 _ROWS_AT_ONCE = 2000
-
-
-class Mention(msgspec.Struct, frozen=True):
-    """One place where a name stands."""
-
-    kind: Where
-    where: str
-    """A line's number in NOTES.md, a file of the bank, a scope, or a conversation and its turn."""
-    text: str
-    by: str = ""
-    """Who said it, where that is known."""
-
-
-class Mentions(msgspec.Struct, frozen=True):
-    """The first of them, and how many there are."""
-
-    quoted: tuple[Mention, ...] = msgspec.field(default=(), name="found")  # its name in JSON
-    count: int = 0
 
 
 _PLACES: dict[Where, str] = {
@@ -213,23 +202,6 @@ class Place(msgspec.Struct, frozen=True):
     erase: Callable[[int, Stop], bool]
     """Take out what was forgotten until a tick, and return whether no byte of it is left; waits for nobody, and may be
     called again and again. Raises StoreError or OSError where it cannot."""
-
-
-class Forgotten(msgspec.Struct, frozen=True):
-    """What a forgetting erased, what it left for the operator to decide, and where bytes still stand; true if it erased."""
-
-    erased: dict[str, int]
-    """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `tool events`, `procedures`, `constants of procedures`
-    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `session states`, `session summaries`, `log lines`."""
-    pending: dict[str, str] = {}
-    """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
-    mentions: Mentions = Mentions()
-    """Where the name of a forgotten person stands in what others said, and in NOTES.md."""
-    files: tuple[str, ...] = ()
-    """Damaged files that were set aside, and may hold anything."""
-
-    def __bool__(self) -> bool:
-        return bool(self.erased)
 
 
 class Eraser:
