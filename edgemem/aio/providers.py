@@ -46,6 +46,8 @@ from edgemem.store.sessions import SQLiteSessionStore
 P = TypeVar("P", bound="Provider[Any]")
 T = TypeVar("T")
 
+_KIND = "episode"
+"""Tells what an agent stored from what tools did, which may stand in the same file."""
 _LEAST = 0.1
 """How relevant an episode must be, 0 to 1."""
 _INDEX_ROWS = 200
@@ -150,7 +152,7 @@ class EpisodeFile:
     def store(self, episode: Episode) -> None:
         """Store an episode, in place of the one with its id."""
         self._file.opened().store.add_episode(
-            "episode",
+            _KIND,
             episode.metadata,
             episode.outcome,
             name=episode.id,
@@ -167,21 +169,22 @@ class EpisodeFile:
         file = self._file.searched()
         items = file.recall.recall(query, k=top_k, kinds={"episode"}, min_score=_LEAST, reader=None)
         stored = (file.store.get_episode(item.id) for item in items)
-        return [_episode(as_seed_fields(episode)) for episode in stored if episode is not None]
+        return [_episode(as_seed_fields(one)) for one in stored if one is not None and one.kind == _KIND]
 
     def recall_recent(self, n: int = 10) -> list[Episode]:
         """Return the newest episodes, by when they happened, newest first."""
-        stored = find_episodes(self._file.opened().database, n=n, keep=0)
+        stored = find_episodes(self._file.opened().database, n=n, kind=_KIND, keep=0)
         return [_episode(as_seed_fields(episode)) for episode in stored]
 
     def recall_by_tag(self, tag: str) -> list[Episode]:
         """Return all episodes with a tag, newest first."""
-        stored = find_episodes(self._file.opened().database, tag=tag, n=self.count(), keep=0)
+        stored = find_episodes(self._file.opened().database, tag=tag, n=self.count(), kind=_KIND, keep=0)
         return [_episode(as_seed_fields(episode)) for episode in stored]
 
     def count(self) -> int:
         """Return how many episodes are stored."""
-        return int(self._file.opened().database.query("select count(*) from episodes")[0][0])
+        sql = "select count(*) from episodes where kind = ?"
+        return int(self._file.opened().database.query(sql, (_KIND,))[0][0])
 
 
 def _episode(fields: dict[str, Any]) -> Episode:

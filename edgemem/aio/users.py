@@ -184,7 +184,7 @@ class UserMemory:
         return None if stored is None else PhaseState(user_id, *stored)
 
     def save_tool_event(self, user_id: str, event: ToolEvent) -> None:
-        """Store one run of a tool; it failed if its output has an `error`, or an `error` as its status."""
+        """Store one run of a tool with the topic's newest turn; it failed if its output has an `error`, or an `error` as its status."""
         check_key(user_id, what="a user")
         check_key(_checked(event, ToolEvent).tool_name, what="the name of a tool")
         ok = answered_well(event.output_json)
@@ -199,6 +199,7 @@ class UserMemory:
             payload,
             "ok" if ok else "failed",
             session=event.topic_id,
+            turn=topics.newest_turn(self._database, event.topic_id, user_id),
             heard=Heard(speaker=user_id),
             level=self._level(),
             latency_ms=event.latency_ms,

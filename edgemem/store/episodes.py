@@ -155,6 +155,7 @@ def find_episodes(
     db: Tables,
     *,
     n: int = 20,
+    kind: str | None = None,
     tag: str | None = None,
     outcome: str | None = None,
     person: str | None = None,
@@ -175,7 +176,7 @@ def find_episodes(
     rule, bound = reading_rule(reader)
     bound |= {"keep": keep, "n": checked_count(n, "the number of episodes")}
     where = [f"+id > coalesce({_OLDEST if keep > 0 else 'null'}, 0)", rule]  # +: a tag's index comes first
-    for column, value in (("tag", tag), ("session", session), ("outcome", outcome)):
+    for column, value in (("kind", kind), ("tag", tag), ("session", session), ("outcome", outcome)):
         if value is not None:
             where.append(_OF_TAG if column == "tag" else f"{column} = :{column}")
             bound[column] = lookup(value, f"the {column} of an episode")

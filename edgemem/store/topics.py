@@ -74,6 +74,13 @@ def count_messages(db: Tables, session: str, person: str) -> int:
     return int(db.query(f"select count(*) from (select 1 {SAID})", topic(session, person))[0][0])  # noqa: S608 - ours
 
 
+def newest_turn(db: Tables, session: str, person: str) -> int | None:
+    """Return the number of a person's newest turn in a session; None: there is none."""
+    sql = f"select max(n) from turns where session_id = {_SESSION} and speaker = {_PERSON}"  # noqa: S608 - our own
+    newest: int | None = db.query(sql, topic(session, person))[0][0]
+    return newest
+
+
 def put_state(tx: Transaction, session: str, person: str, state: dict[str, Any]) -> None:
     """Store what an agent keeps of a person in a session, in place of what it kept before; 4 kB of JSON."""
     _, text = checked_json(state, "the state of a session")

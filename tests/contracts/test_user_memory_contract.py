@@ -227,6 +227,8 @@ def test_deleted_messages_leave_no_byte_in_a_file_of_ones_own(tmp_path):
                 await memory.save_message("ann", "t", "user", f"the password is xyzzy {n}")
             async with edgemem.aio.SqliteEpisodicMemory(tmp_path / "agent.db") as episodes:
                 assert await episodes.recall("xyzzy") == []  # all that waits is indexed
+                await memory.save_tool_event("ann", ToolEvent("t", "web", {"q": "xyzzy"}))
+                assert await episodes.count() == 0
             assert any(b"xyzzy" in path.read_bytes() for path in tmp_path.iterdir())
             assert await memory.delete_messages_before("ann", "t", 0) == 300
             return [path.name for path in tmp_path.iterdir() if b"xyzz" in path.read_bytes()]

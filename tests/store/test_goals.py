@@ -97,6 +97,18 @@ def test_a_forgotten_person_leaves_nothing(home, person):
     assert all(b"lice" not in path.read_bytes() for path in home.home.rglob("*.db*"))
 
 
+def test_where_others_name_a_forgotten_person_is_told(home):
+    """Goals and summaries are looked through as well, and stay."""
+    fill(home)
+    put = goals.put_goal
+    home.diagnostics.database.write(lambda tx: put(tx, "Alice", "gift", "find a gift for Walburga", {}))
+    home.diagnostics.database.write(
+        lambda tx: topics.put_summary(tx, "boats", "Alice", "Of Walburga's oars.", 1)
+    )
+    told = home.forget(person="Walburga").mentions.quoted
+    assert {(mention.kind, mention.by) for mention in told} == {("goal", "Alice"), ("summary", "Alice")}
+
+
 def test_a_person_of_whom_there_is_only_a_phase_is_forgotten_too(home):
     """Also where nothing else was stored of them."""
     home.diagnostics.database.write(lambda tx: goals.put_phase(tx, "Walburga", "resting", ""))

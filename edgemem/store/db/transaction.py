@@ -76,7 +76,7 @@ class Transaction:
         """Tell the index to look at rows again: they changed, or are gone.
 
         Args:
-            kind: `fact`, `preference`, `episode`, `message` or `summary`.
+            kind: as `queued_as` of the sources of recall has it, such as `fact`.
         """
         sql = "insert into index_queue (id, kind, ref) values (?, ?, ?)"
         self.executemany(sql, [(self.tick(), kind, row) for row in rows])

@@ -92,8 +92,10 @@ _PLACES: dict[Where, str] = {
       from procedures where id > ? order by id limit ?
     """,
     "summary": """
-      select e.id, s.name, e.summary, '' from epochs e join sessions s on s.id = e.session_id
-      where e.id > ? and e.summary <> '' order by e.id limit ?
+      select e.id, s.name, e.summary, e.owner from (
+        select id, session_id, summary, '' as owner from epochs where summary <> ''
+        union all select id, session_id, summary, owner from session_summaries) e
+      join sessions s on s.id = e.session_id where e.id > ? order by e.id limit ?
     """,
     "goal": "select id, name, title || ' ' || data, owner from goals where id > ? order by id limit ?",
 }
