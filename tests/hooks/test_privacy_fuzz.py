@@ -34,7 +34,7 @@ write_wait_s = 60
 [log]
 turn = true
 [context]
-window_tokens = 2100
+window_tokens = 2620
 reply_tokens = 200
 summary_tokens = 150
 keep_last_turns = 2
