@@ -384,6 +384,7 @@ class House:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_nobody_is_told_what_is_not_for_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, record_property: Callable[[str, object], None]
 ) -> None:
