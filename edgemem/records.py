@@ -211,6 +211,8 @@ class Episode(msgspec.Struct, frozen=True, omit_defaults=True):
     session: str = ""
     turn: int | None = None
     """In which conversation it happened, and in which turn of it."""
+    latency_ms: float | None = None
+    """How long a call of a tool took; None: nobody measured."""
 
 
 class ProcedureStep(msgspec.Struct, frozen=True, omit_defaults=True):

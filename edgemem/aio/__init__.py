@@ -8,7 +8,7 @@ stores gets its line in `memory`; what it does belongs below.
 from __future__ import annotations
 
 from edgemem.aio.hooks import HookRegistry
-from edgemem.aio.memory import AsyncMemory, AsyncNotes, AsyncSessions, AsyncStore, open  # noqa: A004 - as `edgemem.open`
+from edgemem.aio.memory import AsyncMemory, open  # noqa: A004 - as `edgemem.open`
 from edgemem.aio.protocols import (
     Episode,
     EpisodicMemory,
@@ -48,9 +48,6 @@ from edgemem.store.bank.rules import MemoryBankConfig, get_memory_bank_ddl, vali
 
 __all__ = [
     "AsyncMemory",
-    "AsyncNotes",
-    "AsyncSessions",
-    "AsyncStore",
     "DatabaseMemoryBankProvider",
     "Episode",
     "EpisodicMemory",

@@ -15,8 +15,18 @@ from edgemem.aio.worker import Worker
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.hooks import registry
 from edgemem.hooks.conversation import task_of
-from edgemem.hooks.points import BEFORE_LLM, ON_ABORT, ON_PARTIAL, ON_RUN_END, ON_RUN_START, Hook, HookResult
+from edgemem.hooks.points import (
+    BEFORE_LLM,
+    ON_ABORT,
+    ON_IDLE,
+    ON_PARTIAL,
+    ON_RUN_END,
+    ON_RUN_START,
+    Hook,
+    HookResult,
+)
 from edgemem.hooks.registry import HookFailure, hook_name
+from edgemem.hooks.upkeep import Upkeep, UpkeepHook
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Session
 
@@ -82,29 +92,31 @@ class HookRegistry:
         A task that is cancelled while it waits here for `before_llm`, or for an `on_run_start` that has begun, has aborted
         its turn, as `abort` does, once the hooks have returned. At the other points the hooks just go on.
 
+        At `on_idle` upkeep has the payload's `seconds` on its own thread; other hooks have none, and keep nobody from being heard.
+
         Raises:
             InvalidInputError: there is no such point.
             ClosedError: the memory is closed.
         """
         self._partial = None
-        begun = point == BEFORE_LLM
 
-        def act() -> HookResult:
-            nonlocal begun
-            begun = begun or point == ON_RUN_START
-            return self._act(point, ctx, payload)
-
-        def give_up() -> None:
-            if begun:
+        def give_up(begun: bool) -> None:
+            if point == BEFORE_LLM or (point == ON_RUN_START and begun):
                 self.abort(ctx)
 
-        return await self._worker.run("turn", act, given_up=give_up)
+        result = await self._worker.run("turn", partial(self._act, point, ctx, payload), given_up=give_up)
+        if point == ON_IDLE:
+            for hook in self._hooks:
+                if isinstance(hook, UpkeepHook):
+                    work = partial(hook.upkeep.run, float(payload.get("seconds", 0.0)), yielding=True)
+                    await run_upkeep(self._worker, hook.upkeep, work)
+        return result
 
     def post(self, point: str, ctx: Any, payload: Any) -> None:
         """Have the hooks of a point called, behind all that was asked for before, and return at once.
 
         Call it from any thread, such as that of a recogniser. Of half-heard sentences (`on_partial`) that come faster than
-        they are taken, only the newest waits.
+        they are taken, only the newest waits. `on_idle` just tells that nobody speaks.
 
         Raises:
             ClosedError: the memory is closed.
@@ -134,10 +146,7 @@ class HookRegistry:
         ended, or the memory is closed.
         """
         session = session_of(ctx)
-        before = session.state.get(_OPEN)
-        if before is None:
-            return
-        said = session.messages[before:]
+        said = session.messages[session.state.get(_OPEN, len(session.messages)) :]
 
         def discard() -> None:
             if _OPEN not in session.state:
@@ -155,6 +164,8 @@ class HookRegistry:
         session = session_of(ctx)
         if point == ON_RUN_START:
             session.state[_OPEN] = heard_before(session, payload)
+        elif point == ON_IDLE:
+            payload = {**payload, "seconds": 0.0, "stop": lambda: True}
         elif point == BEFORE_LLM:
             session.state.setdefault(_OPEN, len(session.messages))
         result = self._hooks.fire(point, ctx, payload)
@@ -167,6 +178,22 @@ class HookRegistry:
 
 _OPEN = "__aio_before"
 """Where a session's state keeps how many messages stood before the turn that is prepared; such names are never stored."""
+
+
+async def run_upkeep(worker: Worker, upkeep: Upkeep, work: Callable[..., bool]) -> bool:
+    """Return what `work(stop=…)` returns, which ends when nobody waits for it, somebody speaks or the memory is closed."""
+    given_up = threading.Event()
+
+    def give_up(_: bool) -> None:
+        given_up.set()
+        # Also what a model computes at this moment.
+        upkeep.hold(given_up)
+        upkeep.release(given_up)
+
+    def stop() -> bool:
+        return given_up.is_set() or worker.closed
+
+    return await worker.run("idle", partial(work, stop=stop), given_up=give_up)
 
 
 def session_of(ctx: Any) -> Session:

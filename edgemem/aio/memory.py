@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec
 
-from edgemem.aio.hooks import HookRegistry, async_tools
+from edgemem.aio.hooks import HookRegistry, async_tools, run_upkeep
 from edgemem.aio.users import AsyncUserMemory, UserMemory
 from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Diagnostics, Memory
+from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
 
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-_LINES = 100
-"""Lines of an export that are read at once: some milliseconds."""
+_SWITCH_S = 0.001  # after which a busy thread gives up Python's lock; Python's own 5 ms double the loop's lag
+_LINES = 100  # of an export that are read at once: some milliseconds
 
 
 class AsyncStore(Face[SQLiteMemoryStore]):
@@ -52,6 +54,7 @@ class AsyncStore(Face[SQLiteMemoryStore]):
     fact_history = asynchronous(SQLiteMemoryStore.fact_history, lane="store")
     facts_version = asynchronous(SQLiteMemoryStore.facts_version, lane="store")
     doubts = asynchronous(SQLiteMemoryStore.doubts, lane="store")
+    user_facts = asynchronous(SQLiteMemoryStore.user_facts, lane="store")
     retract_fact = asynchronous(SQLiteMemoryStore.retract_fact, lane="store")
     forget_fact = asynchronous(SQLiteMemoryStore.forget_fact, lane="store")
     set_preference = asynchronous(SQLiteMemoryStore.set_preference, lane="store")
@@ -59,6 +62,7 @@ class AsyncStore(Face[SQLiteMemoryStore]):
     forget_preference = asynchronous(SQLiteMemoryStore.forget_preference, lane="store")
     add_episode = asynchronous(SQLiteMemoryStore.add_episode, lane="store")
     get_episode = asynchronous(SQLiteMemoryStore.get_episode, lane="store")
+    episodes = asynchronous(SQLiteMemoryStore.episodes, lane="store")
     recent_episodes = asynchronous(SQLiteMemoryStore.recent_episodes, lane="store")
     forget_episode = asynchronous(SQLiteMemoryStore.forget_episode, lane="store")
     render_for_prompt = asynchronous(SQLiteMemoryStore.render_for_prompt, lane="store")
@@ -72,6 +76,7 @@ class AsyncSessions(Face[SQLiteSessionStore]):
     load = asynchronous(SQLiteSessionStore.load, lane="store")
     delete = asynchronous(SQLiteSessionStore.delete, lane="store")
     erase = asynchronous(SQLiteSessionStore.erase, lane="store")
+    erase_said = asynchronous(SQLiteSessionStore.erase_said, lane="store")
     list_ids = asynchronous(SQLiteSessionStore.list_ids, lane="store")
 
 
@@ -86,18 +91,57 @@ class AsyncNotes(Face[NotesFile]):
     clear = asynchronous(NotesFile.clear, lane="store")
 
 
+class AsyncProcedures(Face[Procedures]):
+    """What was learnt of how things are done."""
+
+    store = asynchronous(Procedures.store, lane="store")
+    suggest = asynchronous(Procedures.suggest)
+    record_outcome = asynchronous(Procedures.record_outcome, lane="store")
+    get = asynchronous(Procedures.get, lane="store")
+    list = asynchronous(Procedures.list, lane="store")
+    count = asynchronous(Procedures.count, lane="store")
+    forget = asynchronous(Procedures.forget, lane="long")
+
+
+class AsyncScopedBank(Face[ScopedBank]):
+    """One bank."""
+
+    read = asynchronous(ScopedBank.read, lane="store")
+    write = asynchronous(ScopedBank.write, lane="store")
+    append = asynchronous(ScopedBank.append, lane="store")
+    list = asynchronous(ScopedBank.list, lane="store")
+    delete = asynchronous(ScopedBank.delete, lane="store")
+
+
+class AsyncBank(Face[MemoryBank]):
+    """Files of text: each person's own by topic, the household's and anyone's."""
+
+    files = asynchronous(MemoryBank.files, lane="store")
+
+    def of(self, user: str, topic: str = "default") -> AsyncScopedBank:
+        """Return the bank of a person in a topic, which is theirs alone; a name that no bank can have is refused in use."""
+        return AsyncScopedBank(self._worker, lambda: self._of().of(user, topic))
+
+    @property
+    def household(self) -> AsyncScopedBank:
+        """Return the bank whose files are for recognised speakers."""
+        return AsyncScopedBank(self._worker, lambda: self._of().household)
+
+    @property
+    def shared(self) -> AsyncScopedBank:
+        """Return the bank whose files are for anyone."""
+        return AsyncScopedBank(self._worker, lambda: self._of().shared)
+
+
 class AsyncMemory(Face[Memory]):
     """The memory of one robot, for programs that run on an event loop.
 
     Every method is that of `Memory`, with the same arguments, and is awaited. Nothing is read, written or computed on the
-    loop's thread: hooks, tools and recall have one thread, the stores one, and `export`, `import_lines`, `idle`, `check`
-    and `forget` a third. Tasks of several loops may use one memory.
+    loop's thread: hooks, tools and recall have one thread, the stores one, `export`, `import_lines`, `check` and `forget`
+    a third, and `idle` one of its own. Tasks of several loops may use one memory. Python's switch interval is 1 ms from then on.
 
     To cancel an `await` is to give up waiting. What had not begun does not begin, what had begun happens whole or not at all:
     a write commits; `idle` stops where it is, and `import_lines` takes nothing in. `HookRegistry.fire` tells of turns.
-
-    Args:
-        make: opens the memory; `edgemem.aio.open` gives it.
     """
 
     def __init__(self, make: Callable[[], Memory]) -> None:
@@ -110,6 +154,10 @@ class AsyncMemory(Face[Memory]):
         """The conversations."""
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
         """NOTES.md."""
+        self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
+        """What was learnt of how things are done."""
+        self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
+        """Files of text: each person's own by topic, the household's and anyone's."""
         users = AsyncUserMemory(self._worker, lambda: UserMemory.of(self._opened()))
         self.messages: MessageStore = users
         """What was said, by user and topic."""
@@ -157,26 +205,18 @@ class AsyncMemory(Face[Memory]):
 
         def until_given_up() -> Iterable[bytes]:
             for line in lines:
-                if self._worker.over(given_up):
+                if given_up.is_set() or self._worker.closed:
                     raise ClosedError("The import was given up; nothing was imported.")
                 yield line
 
         work = partial(self._opened().import_lines, until_given_up())
-        return await self._worker.run("long", work, given_up=given_up.set)
+        return await self._worker.run("long", work, given_up=lambda _: given_up.set())
 
     async def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
         """Run maintenance now, as `Memory.idle` does, but give way to whoever speaks meanwhile."""
-        given_up, upkeep = threading.Event(), self.diagnostics.upkeep
-        seconds, stop = checked_number(seconds, "seconds"), partial(self._worker.over, given_up)
-
-        def give_up() -> None:
-            given_up.set()
-            # Also what a model computes at this moment.
-            upkeep.hold(given_up)
-            upkeep.release(given_up)
-
-        work = partial(upkeep.run_all, seconds, thorough=thorough, yielding=True, stop=stop)
-        return await self._worker.run("long", work, given_up=give_up)
+        seconds, upkeep = checked_number(seconds, "seconds"), self.diagnostics.upkeep
+        work = partial(upkeep.run_all, seconds, thorough=thorough, yielding=True)
+        return await run_upkeep(self._worker, upkeep, work)
 
     async def close(self) -> None:
         """Finish what has begun and close everything; a second call does nothing.
@@ -196,6 +236,7 @@ class AsyncMemory(Face[Memory]):
     def _open(self) -> None:
         if self._memory is None:
             self._memory = self._make()
+            sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))
 
     def _close(self) -> None:
         if self._memory is not None:
@@ -212,9 +253,7 @@ class AsyncMemory(Face[Memory]):
     def __await__(self) -> Generator[None, None, AsyncMemory]:
         return self.__aenter__().__await__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

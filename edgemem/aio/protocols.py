@@ -102,15 +102,12 @@ class MessageStore(Protocol):
 
     async def get_messages(self, user_id: str, topic_id: str, limit: int = 10) -> list[MemoryMessage]:
         """Return the newest messages, the oldest of them first."""
-        ...
 
     async def count_messages(self, user_id: str, topic_id: str) -> int:
         """Return how many messages there are."""
-        ...
 
     async def delete_messages_before(self, user_id: str, topic_id: str, keep_last: int = 10) -> int:
         """Erase all but the newest messages; return how many went."""
-        ...
 
 
 @runtime_checkable
@@ -124,7 +121,6 @@ class FactStore(Protocol):
 
     async def get_facts(self, user_id: str, topic_id: str | None = None) -> dict[str, Any]:
         """Return what is believed; a topic's facts stand in place of those of none."""
-        ...
 
 
 @runtime_checkable
@@ -136,7 +132,6 @@ class GoalStore(Protocol):
 
     async def get_active_goal(self, user_id: str, topic_id: str) -> GoalState | None:
         """Return the goal whose id is that of the topic."""
-        ...
 
 
 @runtime_checkable
@@ -148,7 +143,6 @@ class SummaryStore(Protocol):
 
     async def get_summary(self, user_id: str, topic_id: str) -> str | None:
         """Return a topic's newest summary."""
-        ...
 
 
 @runtime_checkable
@@ -157,11 +151,9 @@ class UserStore(Protocol):
 
     async def ensure_user(self, external_id: str) -> str:
         """Keep somebody among the users; return their name."""
-        ...
 
     async def get_user_profile(self, user_id: str) -> UserProfile:
         """Return a user with what is believed of them."""
-        ...
 
 
 @runtime_checkable
@@ -185,7 +177,6 @@ class SessionStateStore(Protocol):
 
     async def get_session_state(self, user_id: str, topic_id: str) -> dict[str, Any] | None:
         """Return the state of a topic."""
-        ...
 
 
 @runtime_checkable
@@ -197,7 +188,6 @@ class PhaseStore(Protocol):
 
     async def get_phase_state(self, user_id: str) -> PhaseState | None:
         """Return a user's phase."""
-        ...
 
 
 @runtime_checkable
@@ -214,7 +204,6 @@ class SummaryGenerator(Protocol):
 
     def summarize(self, messages: list[MemoryMessage]) -> str:
         """Return the summary of some messages, the oldest of which comes first."""
-        ...
 
 
 @runtime_checkable
@@ -226,19 +215,15 @@ class EpisodicMemory(Protocol):
 
     async def recall(self, query: str, *, top_k: int = 5) -> list[Episode]:
         """Return the episodes that a text is about, best first."""
-        ...
 
     async def recall_recent(self, n: int = 10) -> list[Episode]:
         """Return the newest episodes, newest first."""
-        ...
 
     async def recall_by_tag(self, tag: str) -> list[Episode]:
         """Return all episodes with a tag."""
-        ...
 
     async def count(self) -> int:
         """Return how many episodes are stored."""
-        ...
 
 
 @runtime_checkable
@@ -247,7 +232,6 @@ class MemoryBankProvider(Protocol):
 
     async def read_file(self, path: str) -> str | None:
         """Return what stands in a file; None: there is none."""
-        ...
 
     async def write_file(self, path: str, content: str) -> None:
         """Write a file whole."""
@@ -257,7 +241,6 @@ class MemoryBankProvider(Protocol):
 
     async def list_files(self, prefix: str = "") -> list[str]:
         """Return the paths that begin with a prefix."""
-        ...
 
     async def delete_file(self, path: str) -> None:
         """Delete a file, if there is one."""
@@ -272,19 +255,15 @@ class ProceduralMemory(Protocol):
 
     async def suggest(self, query: str, *, top_k: int = 3) -> list[Procedure]:
         """Return the procedures that fit a task, best first."""
-        ...
 
     async def record_outcome(self, proc_id: str, *, success: bool) -> object:
         """Count a success or a failure."""
-        ...
 
     async def get(self, proc_id: str) -> Procedure | None:
         """Return a procedure by its id."""
-        ...
 
     async def count(self) -> int:
         """Return how many procedures are stored."""
-        ...
 
 
 @runtime_checkable

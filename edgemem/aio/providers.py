@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from typing_extensions import Self
+
 from edgemem.aio.hooks import async_tools
 from edgemem.aio.protocols import Episode
 from edgemem.aio.users import AsyncUserMemory, UserMemory
@@ -26,7 +28,6 @@ from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.loop import bank_tools
 from edgemem.loop.toolbox import Tool
 from edgemem.recall.index.index import Index
-from edgemem.recall.procedures import Procedures
 from edgemem.recall.recall import Recall
 from edgemem.recall.vector_store import index_path
 from edgemem.records import Heard
@@ -39,8 +40,10 @@ from edgemem.store.db.wal import scratch_folder
 from edgemem.store.episodes import as_seed_fields, find_episodes
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 
+P = TypeVar("P", bound="Provider[Any]")
 T = TypeVar("T")
 
 _LEAST = 0.1
@@ -83,7 +86,7 @@ class FileMemory:
         sessions = files.enter_context(SQLiteSessionStore(self.database))
         self.index = Index(index_path(self.database.path), self.database)
         files.callback(self.index.close)
-        self._recall = Recall(self.database, self.index)
+        self.recall = Recall(self.database, self.index)
         eraser = Eraser(
             sessions,
             (Place(self.index.path.name, lambda _forgotten, stop: self.index.erase(stop)),),
@@ -93,13 +96,12 @@ class FileMemory:
         )
         eraser.work()  # a forgetting that was cut off
         self.users = UserMemory(self.store, eraser)
-        self.procedures = Procedures(self.database, self._recall, forget=eraser.procedure)
+        self.procedures = Procedures(self.database, recall=self.recall.recall, forget=eraser.procedure)
 
-    @property
-    def recall(self) -> Recall:
-        """Return what finds, once what waits for the index is in it."""
-        self.index.catch_up(least=_INDEX_ROWS, wait_s=3600.0)
-        return self._recall
+    def searched(self) -> FileMemory:
+        """Open the file, and take what waits into its index; return this."""
+        self.opened().index.catch_up(least=_INDEX_ROWS, wait_s=3600.0)
+        return self
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -123,7 +125,7 @@ class Provider(Face[T]):
         """Finish what has begun and close the file; a second call does nothing."""
         await asyncio.shield(asyncio.wrap_future(self._worker.close(self._file.close)))
 
-    async def __aenter__(self) -> Provider[T]:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -133,17 +135,10 @@ class Provider(Face[T]):
 
 
 class SQLiteMemoryProvider(Provider[UserMemory], AsyncUserMemory):
-    """The eight stores over the file of a path."""
+    """The eight stores over one file."""
 
-    def __init__(self, db_path: str | Path) -> None:
+    def __init__(self, db_path: str | Path | None = None) -> None:
         super().__init__(db_path, lambda file: file.opened().users)
-
-
-class InMemoryMemoryProvider(Provider[UserMemory], AsyncUserMemory):
-    """The eight stores over a temporary file."""
-
-    def __init__(self) -> None:
-        super().__init__(None, lambda file: file.opened().users)
 
 
 class EpisodeFile:
@@ -169,7 +164,7 @@ class EpisodeFile:
 
     def recall(self, query: str, *, top_k: int = 5) -> list[Episode]:
         """Return the episodes that a text is about, best first."""
-        file = self._file.opened()
+        file = self._file.searched()
         items = file.recall.recall(query, k=top_k, kinds={"episode"}, min_score=_LEAST, reader=None)
         stored = (file.store.get_episode(item.id) for item in items)
         return [_episode(as_seed_fields(episode)) for episode in stored if episode is not None]
@@ -194,9 +189,9 @@ def _episode(fields: dict[str, Any]) -> Episode:
 
 
 class SqliteEpisodicMemory(Provider[EpisodeFile]):
-    """Episodes in the file of a path; `None` as for `InMemoryEpisodicMemory`."""
+    """Episodes in one file."""
 
-    def __init__(self, db_path: str | Path | None) -> None:
+    def __init__(self, db_path: str | Path | None = None) -> None:
         super().__init__(db_path, EpisodeFile)
 
     store = asynchronous(EpisodeFile.store, lane="store")
@@ -206,36 +201,17 @@ class SqliteEpisodicMemory(Provider[EpisodeFile]):
     count = asynchronous(EpisodeFile.count, lane="store")
 
 
-class InMemoryEpisodicMemory(SqliteEpisodicMemory):
-    """Episodes in a temporary file."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-
-
 class SqliteProceduralMemory(Provider[Procedures]):
-    """Procedures in the file of a path; `None` as for `InMemoryProceduralMemory`."""
+    """Procedures in one file."""
 
-    def __init__(self, db_path: str | Path | None) -> None:
-        super().__init__(db_path, _procedures)
+    def __init__(self, db_path: str | Path | None = None) -> None:
+        super().__init__(db_path, lambda file: file.searched().procedures)
 
     store = asynchronous(Procedures.store, lane="store")
     suggest = asynchronous(Procedures.suggest, lane="store")
     record_outcome = asynchronous(Procedures.record_outcome, lane="store")
     get = asynchronous(Procedures.get, lane="store")
     count = asynchronous(Procedures.count, lane="store")
-
-
-class InMemoryProceduralMemory(SqliteProceduralMemory):
-    """Procedures in a temporary file."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-
-
-def _procedures(file: FileMemory) -> Procedures:
-    file.opened().index.catch_up(least=_INDEX_ROWS, wait_s=3600.0)
-    return file.procedures
 
 
 class BankProvider(Provider[ScopedBank]):
@@ -285,6 +261,12 @@ class DatabaseMemoryBankProvider(BankProvider):
             return ScopedBank(lambda: table, scope, topic_id, lambda: config)
 
         super().__init__(None if isinstance(given, Database) else given, of)
+
+
+InMemoryMemoryProvider = SQLiteMemoryProvider
+InMemoryEpisodicMemory = SqliteEpisodicMemory
+InMemoryProceduralMemory = SqliteProceduralMemory
+"""Without a path, each has a temporary file."""
 
 
 def create_memory_bank_tools(provider: BankProvider) -> list[Tool]:

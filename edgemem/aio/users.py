@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.aio.protocols import GoalState, MemoryMessage, PhaseState, ToolEvent, UserProfile
 from edgemem.aio.worker import Face, asynchronous
@@ -19,7 +19,7 @@ from edgemem.fence import check_key
 from edgemem.records import Heard
 from edgemem.scopes import scope_of
 from edgemem.store import goals, messages, topics
-from edgemem.store.tool_events import append_tool_event
+from edgemem.store.tool_events import TOOL_CALL, answered_well
 from edgemem.store.validation import NULL, checked_count, checked_text
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from edgemem.scopes import Level
     from edgemem.store.erase.eraser import Eraser
     from edgemem.store.memory_store import SQLiteMemoryStore
+
+T = TypeVar("T")
 
 _TRUST = {"user": 3, "ai_inferred": 1}
 """How far a source is trusted; any other is not."""
@@ -110,13 +112,20 @@ class UserMemory:
 
     def save_goal(self, user_id: str, goal: GoalState) -> None:
         """Store a goal in place of the one with its id."""
-        data = {name: value for name, value in vars(goal).items() if name not in ("goal_id", "title")}
-        self._database.write(lambda tx: goals.put_goal(tx, user_id, goal.goal_id, goal.title, data))
+        data = vars(_checked(goal, GoalState)).copy()
+        name, title = data.pop("goal_id"), data.pop("title")
+        self._database.write(lambda tx: goals.put_goal(tx, user_id, name, title, data))
 
     def get_active_goal(self, user_id: str, topic_id: str) -> GoalState | None:
         """Return the goal whose id is that of the topic."""
-        stored = goals.read_goals(self._database, person=user_id, name=topic_id)
-        return GoalState(stored[0].name, stored[0].title, **stored[0].data) if stored else None
+        for goal in goals.read_goals(self._database, person=user_id, name=topic_id):
+            # One that was taken over may be over, and has more fields.
+            if goal.data.get("status", "active") == "active":
+                data = {
+                    name: value for name, value in goal.data.items() if name in GoalState.__dataclass_fields__
+                }
+                return GoalState(goal.name, goal.title, **data)
+        return None
 
     def save_summary(self, user_id: str, topic_id: str, summary: str, messages_covered: int) -> None:
         """Store a topic's next summary; no prompt that runs changes by it."""
@@ -176,25 +185,31 @@ class UserMemory:
 
     def save_tool_event(self, user_id: str, event: ToolEvent) -> None:
         """Store one run of a tool; it failed if its output has an `error`, or an `error` as its status."""
-        output, level = event.output_json or {}, self._level()
-        given, answered = (
-            None if value is None else _as_json(value, f"the {what} of a tool")
-            for what, value in (("input", event.input_json), ("output", event.output_json))
-        )
         check_key(user_id, what="a user")
-        self._database.write(
-            lambda tx: append_tool_event(
-                tx,
-                event.tool_name,
-                ok="error" not in output and output.get("status") != "error",
-                latency_ms=event.latency_ms,
-                input=given,
-                output=answered,
-                session=event.topic_id,
-                heard=Heard(speaker=user_id),
-                level=level,
-            )
+        check_key(_checked(event, ToolEvent).tool_name, what="the name of a tool")
+        ok = answered_well(event.output_json)
+        payload = {
+            "name": event.tool_name,
+            "args": event.input_json,
+            "result" if ok else "error": event.output_json,
+        }
+        _as_json(payload, "a tool event")
+        self._store.add_episode(
+            TOOL_CALL,
+            payload,
+            "ok" if ok else "failed",
+            session=event.topic_id,
+            heard=Heard(speaker=user_id),
+            level=self._level(),
+            latency_ms=event.latency_ms,
         )
+
+
+def _checked(record: T, kind: type[T]) -> T:
+    """Return a record; raise InvalidInputError if it is none of its kind."""
+    if isinstance(record, kind):
+        return record
+    raise InvalidInputError(f"This must be a {kind.__name__}, not {type(record).__name__}.")
 
 
 def _as_json(value: Any, what: str) -> str:
@@ -217,7 +232,7 @@ class AsyncUserMemory(Face[UserMemory]):
     save_message = asynchronous(UserMemory.save_message, lane="store")
     get_messages = asynchronous(UserMemory.get_messages, lane="store")
     count_messages = asynchronous(UserMemory.count_messages, lane="store")
-    delete_messages_before = asynchronous(UserMemory.delete_messages_before, lane="store")
+    delete_messages_before = asynchronous(UserMemory.delete_messages_before, lane="long")
     upsert_fact = asynchronous(UserMemory.upsert_fact, lane="store")
     get_facts = asynchronous(UserMemory.get_facts, lane="store")
     save_goal = asynchronous(UserMemory.save_goal, lane="store")

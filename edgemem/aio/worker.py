@@ -17,8 +17,8 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overl
 from edgemem.errors import ClosedError
 from edgemem.store.db.threads import Writer
 
-Lane = Literal["turn", "store", "long"]
-"""The thread of hooks, tools and recall; that of the stores, whose writes wait for the disk; and that of what takes long."""
+Lane = Literal["turn", "store", "long", "idle"]
+"""The thread of hooks, tools and recall; of the stores, whose writes wait for the disk; of what takes long; and of upkeep."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,10 +27,6 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 _CLOSED = "This memory is closed; open the home again with edgemem.aio.open()."
-
-
-def nothing() -> None:
-    """Do nothing."""
 
 
 class Worker:
@@ -43,12 +39,8 @@ class Worker:
 
     @property
     def closed(self) -> bool:
-        """Tell whether nothing is begun any more."""
+        """Tell whether nothing is begun any more; what takes long asks now and then."""
         return self._closing is not None
-
-    def over(self, given_up: threading.Event) -> bool:
-        """Tell a job that takes long whether it is to end, because nobody waits for it or the memory is being closed."""
-        return given_up.is_set() or self.closed
 
     def submit(self, lane: Lane, work: Callable[[], R], *, though_closed: bool = False) -> Future[R]:
         """Queue a job without waiting; may be called from any thread.
@@ -70,11 +62,11 @@ class Worker:
                 raise ClosedError(_CLOSED)
             return self._thread(lane).submit(job)
 
-    async def run(self, lane: Lane, work: Callable[[], R], *, given_up: Callable[[], object] = nothing) -> R:
+    async def run(self, lane: Lane, work: Callable[[], R], *, given_up: Callable[[bool], object] = bool) -> R:
         """Return what a job returns, on the caller's loop.
 
         Args:
-            given_up: called once, at the moment in which the waiting task is cancelled.
+            given_up: called at the moment in which the waiting task is cancelled; told whether the job had begun.
         """
         return await _Waiting(self.submit(lane, work), given_up)
 
@@ -82,10 +74,8 @@ class Worker:
         """End the threads when what they are at is done, and then, on that of the turns, do what is to be done last."""
         with self._lock:
             if self._closing is None:
-                turn, others = (
-                    self._thread("turn"),
-                    [self._threads[lane] for lane in self._threads if lane != "turn"],
-                )
+                turn = self._thread("turn")
+                others = [thread for thread in self._threads.values() if thread is not turn]
 
                 def end() -> None:
                     for thread in others:
@@ -100,7 +90,7 @@ class Worker:
 
     def _thread(self, lane: Lane) -> Writer:
         if lane not in self._threads:
-            self._threads[lane] = Writer(f"edgemem-aio-{lane}", nothing)
+            self._threads[lane] = Writer(f"edgemem-aio-{lane}", lambda: None)
         return self._threads[lane]
 
 
@@ -111,16 +101,15 @@ class _Waiting(asyncio.Future[R]):
     anything that is asked for afterwards.
     """
 
-    def __init__(self, job: Future[R], given_up: Callable[[], object]) -> None:
+    def __init__(self, job: Future[R], given_up: Callable[[bool], object]) -> None:
         super().__init__(loop=asyncio.get_running_loop())
         self._job, self._given_up = job, given_up
         job.add_done_callback(self._tell)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Give up waiting."""
-        self._job.cancel()
-        given_up, self._given_up = self._given_up, nothing
-        given_up()
+        given_up, self._given_up = self._given_up, bool
+        given_up(not self._job.cancel())
         return super().cancel(msg)
 
     def _tell(self, _: Future[R]) -> None:

@@ -21,6 +21,8 @@ COMMANDS = {
     "replay": "Play a written conversation through the memory.",
     "recall": "Find what is remembered about something.",
     "facts": "List facts, draw the history of one, add or forget one.",
+    "episodes": "List what the robot did and lived through.",
+    "procedures": "List ways of doing things, or find one for a task.",
     "notes": "Print NOTES.md, a section of it, or add to it.",
     "goals": "List what people are after.",
     "bank": "List files of the bank, show, write or delete one.",

@@ -16,12 +16,16 @@ from edgemem.cli.options import agreed, erase, home_and_json, open_existing, tel
 from edgemem.cli.printing import count, plain, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id
-from edgemem.store.episodes import episode_text
+from edgemem.store.episodes import text_of_episode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_KINDS = ("fact", "preference", "episode", "turn", "goal", "phase", "file")
+_KINDS = {
+    "fact": "fact", "preference": "preference", "episode": "episode", "procedure": "procedure",
+    "toolevent": "tool event", "turn": "turn", "goal": "goal", "phase": "phase", "file": "file",
+}  # fmt: skip
+"""How the kinds of an export are told."""
 
 
 @click.command()
@@ -70,7 +74,7 @@ def forget(
                 raise InvalidInputError(
                     f"There is no episode {episode!r}; `edgemem recall` tells the ids of those that it finds."
                 )
-            text = episode_text(stored.kind, stored.payload, stored.outcome)
+            text = text_of_episode(stored)
             what = f"the episode {plain(episode)}: “{plain(text):.60}”"
             erase(
                 what, lambda: memory.forget(episode=episode), {"episode": episode}, yes=yes, as_json=as_json
@@ -98,7 +102,7 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
     check_key(name, what="a name")
     with open_existing(home) as memory:
         held = _held(memory.export(speaker=name))
-        counts = ", ".join(count(held[kind], kind) for kind in _KINDS if held[kind])
+        counts = ", ".join(count(held[kind], name) for kind, name in _KINDS.items() if held[kind])
         if not yes:
             what = f"what {plain(name)} said or owns ({counts or 'only parts of what others own'})"
             agreed(f"Erase {what}, and the summaries of those conversations?")
@@ -109,7 +113,7 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
     if as_json:
         print_json({"speaker": name, **msgspec.to_builtins(forgotten)})
     else:
-        counts = ", ".join(count(number, kind.removesuffix("s")) for kind, number in erased.items())
+        counts = ", ".join(count(number, _singular(kind)) for kind, number in erased.items())
         click.echo(f"Erased what {plain(name)} said or owned: {counts or 'nothing was there'}.")
         mentions = forgotten.mentions
         if mentions.count:
@@ -124,6 +128,10 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
         for file in forgotten.files:
             click.echo(f"  a damaged file that may hold anything: {file}")
     tell_pending(forgotten)
+
+
+def _singular(kind: str) -> str:
+    return f"{kind[:-3]}y" if kind.endswith("ies") else kind.removesuffix("s")
 
 
 def _held(lines: Iterable[str]) -> Counter[str]:

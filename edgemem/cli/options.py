@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from edgemem.memory import Memory
     from edgemem.memory.home import TruthFile
-    from edgemem.store.erase.eraser import Forgotten
+    from edgemem.store.erase.erasings import Forgotten
 
 F = TypeVar("F", bound="Callable[..., Any]")
 NOT_YET_ERASED = 3

@@ -149,4 +149,6 @@ def shortened(text: str) -> str:
 
 def count(n: int, noun: str) -> str:
     """Return a number with its noun: 1 turn, 2,000 turns."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    if n == 1:
+        return f"{n:,} {noun}"
+    return f"{n:,} {noun[:-1]}ies" if noun.endswith("ry") else f"{n:,} {noun}s"

@@ -69,6 +69,8 @@ class ContextCompactionHook:
         self._conversation = conversation or Conversation()
         self.prepared: Epoch | None = None
         """The epoch that begins with the next turn, or once its prompt is read."""
+        self._deletions = 0
+        """How often turns were deleted; a summary that was begun before may tell of them."""
         self._prepared_as_of: int | None = None
         """The newest forgetting that was known when it was prepared."""
         self._tools: Sequence[dict[str, Any]] | None = None
@@ -97,7 +99,8 @@ class ContextCompactionHook:
                 self._settle()
             epoch = self.prepared
             # A summary that was overtaken (a barge-in cut the reply it read, another epoch began) is dropped.
-            if epoch is None or epoch.first_turn <= conversation.prompt_log.epoch.first_turn:
+            first = conversation.prompt_log.epoch.first_turn
+            if epoch is None or epoch.first_turn < first + bool(epoch.summary):
                 self.prepared = None
             elif self.warming is None or not self.warming.waits():
                 self._begin(conversation, self._ready(epoch))
@@ -129,7 +132,10 @@ class ContextCompactionHook:
                 return False
             # First what is known, then what is read: a forgetting in between is noticed.
             self._prepared_as_of = self._conversation.newest_forgetting()
-            self.prepared = self.planner.prepare(first, stop=stop)
+            deletions = self._deletions
+            epoch = self.planner.prepare(first, stop=stop)
+            if self._deletions == deletions:
+                self.prepared = epoch
         except ClosedError as error:
             _log.debug("no epoch is prepared: %s", error)
         return self.prepared is not None
@@ -148,6 +154,14 @@ class ContextCompactionHook:
             self.warming.prefix.drop()
         if self.planner is not None:
             self.planner.forget()
+
+    def leave_out(self, session: str, first_turn: int) -> None:
+        """Have the next turn of a session begin an epoch that knows nothing of the turns before one: these were deleted."""
+        planner = self.planner
+        if planner is not None and planner.log.session == session:
+            self._deletions += 1
+            self._prepared_as_of = self._conversation.newest_forgetting()
+            self.prepared = planner.bare(max(first_turn, planner.log.epoch.first_turn))
 
     def _ready(self, epoch: Epoch) -> Epoch:
         """Return a prepared epoch as it may begin now, without what has been forgotten or closed while it waited."""

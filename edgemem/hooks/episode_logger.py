@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from edgemem.context.level import values_in
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
-from edgemem.hooks.points import AFTER_TOOL, TurnContext, given_store, needs, short_text
+from edgemem.hooks.points import (
+    AFTER_TOOL,
+    BEFORE_TOOL,
+    SecondPlace,
+    TurnContext,
+    given_store,
+    needs,
+    short_text,
+)
 from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.spool import Later
-from edgemem.store.turn_steps import AddEpisode
+from edgemem.store.tool_events import TOOL_CALL, ToolRun
+from edgemem.store.turn_steps import AddEpisode, RetellTurn
 
 RESULT_CHARS = 500
 """A longer result or argument is cut in the episode; the session keeps the whole of it."""
@@ -24,6 +38,8 @@ NAME_CHARS = 64
 
 class EpisodeLoggerHook(SharedHook):
     """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite.
+
+    There, a turn with several calls has one episode more that tells of all of them.
 
     A store that writes later is told to write when the turn ends. A store that cannot be written now keeps no turn
     waiting: its episodes are written as soon as that is possible.
@@ -40,8 +56,13 @@ class EpisodeLoggerHook(SharedHook):
         memory_store: MemoryStore | None = None,
         speaker: str | None = None,
         conversation: Conversation | None = None,
+        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
+        """Make the hook; `memory_store` is `store`, as EdgeVox calls it.
+
+        Args:
+            timer: seconds since some moment, never running backwards.
+        """
         super().__init__(conversation, speaker)
         store = given_store(self, store, memory_store)
         needs(self, store, "add_episode", what="a memory store")
@@ -49,15 +70,30 @@ class EpisodeLoggerHook(SharedHook):
         self.agent_name = agent_name
         self._database = abilities_of(store).database
         self._later = Later(store)
+        self._timer = timer
+        self._begun: dict[str, float] = {}
+        """When the calls began that run now; some frameworks run several at once, each in a thread."""
+        self._lock = threading.Lock()
+
+    @property
+    def second_place(self) -> SecondPlace:
+        """Return the hook's second place, last before a tool, where it takes the time at which it begins."""
+        return SecondPlace(frozenset({BEFORE_TOOL}), -1000, self._begin)
+
+    def _begin(self, point: str, ctx: Any, payload: Any) -> None:
+        self._begun[_call(payload)] = self._timer()
 
     def ended(self, conversation: Conversation) -> None:
         """Have all written that the store has not written yet."""
+        self._begun.clear()
         if not conversation.is_kept_in(self._database):
             self._later.retry()
             self._later.settle(conversation.commit_wait_s)
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> None:
         """Keep the outcome of one call."""
+        now, begun = self._timer(), self._begun.pop(_call(payload), None)
+        latency_ms = None if begun is None else round((now - begun) * 1e3, 1)
         if payload.name in MEMORY_TOOLS:  # what they did is a fact already, and need not be an episode too
             return
         agent = self.agent_name or as_ours(ctx, TurnContext).agent_name or ""
@@ -80,19 +116,40 @@ class EpisodeLoggerHook(SharedHook):
             "heard": turn.heard if turn is not None else None,
             "level": level,
             "owner": owner,
+            "latency_ms": latency_ms,
         }
         if conversation.is_kept_in(self._database):
             keep = abilities_of(self.store).max_episodes
             whose |= {"keep": 500 if keep is None else keep, "session": conversation.prompt_log.session}
-            conversation.also.append(AddEpisode("tool_call", record, outcome, agent=agent, **whose))
+            with self._lock:
+                conversation.also.append(AddEpisode(TOOL_CALL, record, outcome, agent=agent, **whose))
+                _retell(conversation, whose["session"], agent, whose["keep"])
         elif isinstance(self.store, TableMemoryStore):
             # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
             self._later.write(
-                lambda: self.store.add_episode("tool_call", record, outcome, agent=agent, **whose)
+                lambda: self.store.add_episode(TOOL_CALL, record, outcome, agent=agent, **whose)
             )
         elif level != "private":
             # Such a store shows an episode to the whole household.
-            self.store.add_episode("tool_call", record, outcome, agent=agent)
+            self.store.add_episode(TOOL_CALL, record, outcome, agent=agent)
+
+
+class _Call(msgspec.Struct, frozen=True):
+    id: str = ""
+
+
+def _call(payload: Any) -> str:
+    """Return what tells a call from others that run now; frameworks without ids run both points in its thread."""
+    return as_ours(payload, _Call).id or str(threading.get_ident())
+
+
+def _retell(conversation: Conversation, session: str, agent: str, keep: int) -> None:
+    """Have the turn retold by one episode, once it has a second call."""
+    calls = [step for step in conversation.also if isinstance(step, AddEpisode) and step.kind == TOOL_CALL]
+    if len(calls) > 1:
+        conversation.also[:] = [step for step in conversation.also if not isinstance(step, RetellTurn)]
+        runs = [ToolRun(step.payload["name"], step.outcome == "ok") for step in calls]
+        conversation.also.append(RetellTurn(session, runs, agent, keep))
 
 
 def _short_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,11 @@ from edgemem.records import BlockLine, Procedure
 from edgemem.store.turn_steps import CountOutcome
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from edgemem.context.budget import Budget
-    from edgemem.recall.procedures import Procedures
     from edgemem.store.db.database import Database
+    from edgemem.store.procedures import Procedures
 
 LEAST = 0.5
 """How relevant a procedure must be, 0 to 1, to be proposed unasked: likelier to be wanted than not."""
@@ -44,6 +46,7 @@ class ProcedureHook(SharedHook):
         procedures: Procedures,
         database: Database,
         *,
+        exist: Callable[[], bool],
         budget: Budget,
         sizes: TokenCache,
         speaker: str | None = None,
@@ -53,6 +56,7 @@ class ProcedureHook(SharedHook):
 
         Args:
             database: keeps the procedures; outcomes are counted where it keeps the session too.
+            exist: tells whether there are any, and costs nothing.
             budget: says how many tokens the memory block may take.
             sizes: counts them.
             speaker: who speaks where the loop does not say it.
@@ -60,6 +64,7 @@ class ProcedureHook(SharedHook):
         super().__init__(conversation, speaker)
         self._procedures = procedures
         self._database = database
+        self._exist = exist
         self._budget = budget
         self._sizes = sizes
         self._proposed: Procedure | None = None
@@ -76,7 +81,7 @@ class ProcedureHook(SharedHook):
         if payload.get("hop", 0) != 0:
             return None
         self._proposed, self._runs = None, []
-        line = self._propose(conversation, payload.get("tools")) if self._procedures.exist() else None
+        line = self._propose(conversation, payload.get("tools")) if self._exist() else None
         if line is None:
             return None
         conversation.prompt_log.put(_SECTION, [line], tokens=self._sizes.of(f"{line.line}\n"))

@@ -37,8 +37,8 @@ class Upkeep(Protocol):
     def release(self, by: object) -> None:
         """Go on when it has been quiet for a moment, unless another holds it."""
 
-    def run(self, seconds: float, *, yielding: bool = False) -> bool:
-        """Work in the caller's thread for at most this long; `yielding`: and only while nobody holds it."""
+    def run(self, seconds: float, *, yielding: bool = False, stop: Callable[[], bool] = ...) -> bool:
+        """Work in the caller's thread for at most this long; `yielding`: and only while nobody holds it; until `stop()`."""
         ...
 
 

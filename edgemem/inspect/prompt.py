@@ -27,6 +27,7 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
+from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry, hook_name
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
@@ -45,6 +46,7 @@ ASKED = (
     MemoryInjectionHook,
     NotesInjectorHook,
     ContextCompactionHook,
+    ProcedureHook,
     TokenBudgetHook,
 )
 """Hooks that lay out a prompt and write nothing."""
@@ -62,6 +64,7 @@ WHY = {
     "changed": "changed since it was shown",
     "interrupted": "the reply before was cut off",
     "note": "the end of NOTES.md",
+    "procedure": "a procedure that fits what is asked",
     "MEMORY.md": "the beginning of the bank's MEMORY.md",
 }
 """Why a line is there that recall did not find, by the first part of its id."""

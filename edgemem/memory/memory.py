@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
     from edgemem.loop.toolbox import Tool
     from edgemem.memory.stats import Stats
-    from edgemem.store.erase.eraser import Forgotten
+    from edgemem.store.erase.erasings import Forgotten
     from edgemem.store.transfer.merge import ImportReport
 
 

@@ -36,7 +36,6 @@ from edgemem.preload import preload
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import BankSections, notes_stamp
 from edgemem.recall.prefetch import Prefetch
-from edgemem.recall.procedures import Procedures
 from edgemem.recall.recall import Recall
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
@@ -45,6 +44,7 @@ from edgemem.store.db.wal import copied, scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 
 if TYPE_CHECKING:
@@ -218,10 +218,11 @@ class OpenHome:
                 Place("backups", lambda _forgotten, stop: self.backups.erase(stop)),
             ),
             on_forgotten=self._forget,
+            on_deleted=self._leave_out,
             wake=lambda: self.upkeep.wake(),  # noqa: PLW0108 - the worker is made after this
             wait_s=store.busy_timeout_s,
         )
-        self.procedures = Procedures(self.database, self.search, forget=self.eraser.procedure)
+        self.procedures = Procedures(self.database, recall=self.search.recall, forget=self.eraser.procedure)
 
     def _open_index(self, path: Path, opened: ExitStack) -> Index:
         """Open the index, or where that is impossible one in memory, which begins as a copy of what may only be read."""
@@ -308,6 +309,11 @@ class OpenHome:
         """Have no session say or write what was erased; their prompts keep it until their epochs end (law 2)."""
         for hook in self.in_use.compactions():
             hook.forget(erased)
+
+    def _leave_out(self, session: str, first_turn: int) -> None:
+        """Have the prompt of a session go on with a turn, without those before it."""
+        for hook in self.in_use.compactions():
+            hook.leave_out(session, first_turn)
 
     def _close_states(self) -> None:
         """Write what is to be kept of the models that are open."""

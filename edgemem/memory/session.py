@@ -30,7 +30,6 @@ from edgemem.hooks.points import Hook
 from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookFailure
-from edgemem.hooks.tool_log import ToolLogHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook, Warming
 from edgemem.recall.people.hints import SOMEBODY_HERE
@@ -146,6 +145,7 @@ def session_hooks(
         ProcedureHook(
             home.procedures,
             home.database,
+            exist=lambda: home.search.holds("procedures"),
             budget=budget,
             sizes=planner.prompt_size.cache,
             speaker=speaker,
@@ -154,7 +154,6 @@ def session_hooks(
         compaction,
         TokenBudgetHook(budget=budget, note_overflow=home.failures.note, conversation=conversation),
         EpisodeLoggerHook(home.store, agent, speaker=speaker, conversation=conversation),
-        ToolLogHook(home.store, agent, conversation=conversation),
         turn_log,
         upkeep,
         *keeping_hooks(home, model),

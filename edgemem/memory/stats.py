@@ -29,7 +29,6 @@ COUNTS = {
     "fact_versions": "select count(*) from facts where id = origin and value is not null",
     "preferences": "select count(*) from preferences",
     "episodes": "select count(*) from episodes",
-    "tool_events": "select count(*) from tool_events",
     "procedures": "select count(*) from procedures",
     "sessions": "select count(*) from sessions",
     "turns": "select count(*) from turns",

@@ -112,6 +112,7 @@ class Recall:
         repeated: bool = False,
         asked: bool = True,
         refs: Collection[int] | None = None,
+        noted: bool = True,
         stop: Callable[[], bool] | None = None,
     ) -> list[Recalled]:
         """Return at most k items, best first; with `apart`, at most k of each group, group after group.
@@ -138,6 +139,7 @@ class Recall:
             known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
             asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
                 less then.
+            noted: whether `last` tells how it went.
             refs: only these rows, by their ids, where `kinds` names one kind; None: all.
             repeated: also each copy, and echoes with what they score: who wants to know when something was talked about.
             stop: once it is true nobody waits any more, and no second pass is made.
@@ -199,6 +201,8 @@ class Recall:
             SecondPass(groups) if ranking.by_period else self._read_again(query, groups, limits, known, stop)
         )
         results = [item for group in passed.groups for item in first_of(group, k, known, name_of)]
+        if not noted:
+            return results
         self.last = RecallStats(
             embed_ms=search.embed_s * 1e3,
             search_ms=(monotonic() - begin - search.embed_s - passed.seconds) * 1e3,

@@ -15,6 +15,8 @@ from datetime import datetime, timezone
 from math import expm1, log1p, sqrt
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from edgemem.recall.index.sources import (
     BANK,
     EPISODE,
@@ -237,7 +239,7 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
     if kind == SUMMARY:
         return dict(zip(("text", "session"), columns, strict=True))
     if kind == GOAL:
-        return {"text": goal_text(*columns)}
+        return {"text": f"goal: {goal_text(columns[0], msgspec.json.decode(columns[1]))}"}
     if kind == EPISODE:
         *told, agent, speaker, event_time, session, turn = columns
         fields = {"text": stored_text(*told), "source": agent, "speaker": speaker, "event_time": event_time}

@@ -31,6 +31,7 @@ from edgemem.store.validation import (
     as_text,
     checked_count,
     checked_heard,
+    checked_number,
     checked_text,
     checked_time,
     heard_columns,
@@ -48,7 +49,7 @@ _MAX_DEPTH = 32
 _MAX_INT = 2**63
 _ID_DIGITS = 18
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_COLUMNS = f"kind, payload, outcome, agent, id, level, owner, name, summary, details, session, turn, {HEARD}"
+_COLUMNS = f"kind, payload, outcome, agent, id, level, owner, name, summary, details, session, turn, latency, {HEARD}"
 _AT = "coalesce(event_time, id / 1e6)"
 _SEED_OUTCOMES = {"ok": "success", "failed": "failure"}
 """What Cognitia calls the outcomes of EdgeVox."""
@@ -97,6 +98,7 @@ def append_episode(
     tags: Collection[str] = (),
     session: str | None = None,
     turn: int | None = None,
+    latency_ms: float | None = None,
 ) -> int:
     """Store an episode and return its id.
 
@@ -108,7 +110,10 @@ def append_episode(
         summary: what happened, in words; it is found by these, and by its decisions, tags and tools.
         session: in which conversation it happened.
         turn: the number of the turn of it.
+        latency_ms: how long a call of a tool took.
     """
+    if latency_ms is not None and not 0 <= checked_number(latency_ms, "latency_ms") < math.inf:
+        raise InvalidInputError(f"latency_ms must be milliseconds, 0 or more, not {latency_ms:g}.")
     check_key(kind, what="the kind of an episode")
     text = checked_payload(payload).decode()
     number, who = level_and_owner("", level_of_episode(level, checked_heard(heard)), owner, heard)
@@ -127,11 +132,12 @@ def append_episode(
         details_column(details),
         checked_name(session, what="the session of an episode"),
         turn,
+        latency_ms,
     )
     if more[0] is not None:
         _drop(tx, tx.execute("delete from episodes where name = ? returning id, owner, speaker", more[:1]))
     tx.execute(
-        f"insert into episodes ({_COLUMNS}) values ({', '.join('?' * 18)})",  # noqa: S608 - our own constant
+        f"insert into episodes ({_COLUMNS}) values ({', '.join('?' * 19)})",  # noqa: S608 - our own constant
         (kind, text, outcome, agent, row_id, number, who, *more, *heard_columns(heard)),
     )
     keep_tags(tx, row_id, details.tags)
@@ -149,7 +155,6 @@ def find_episodes(
     db: Tables,
     *,
     n: int = 20,
-    kind: str | None = None,
     tag: str | None = None,
     outcome: str | None = None,
     person: str | None = None,
@@ -170,7 +175,7 @@ def find_episodes(
     rule, bound = reading_rule(reader)
     bound |= {"keep": keep, "n": checked_count(n, "the number of episodes")}
     where = [f"+id > coalesce({_OLDEST if keep > 0 else 'null'}, 0)", rule]  # +: a tag's index comes first
-    for column, value in (("kind", kind), ("tag", tag), ("session", session), ("outcome", outcome)):
+    for column, value in (("tag", tag), ("session", session), ("outcome", outcome)):
         if value is not None:
             where.append(_OF_TAG if column == "tag" else f"{column} = :{column}")
             bound[column] = lookup(value, f"the {column} of an episode")
@@ -193,7 +198,12 @@ def find_episodes(
 
 
 def recent_episodes(
-    db: Tables, n: int = 5, *, kind: str | None = None, reader: Reader | None = None, keep: int = 500
+    db: Tables,
+    n: int = 5,
+    *,
+    kind: str | None = None,
+    reader: Reader | None = None,
+    keep: int = 500,
 ) -> list[Episode]:
     """Return the newest `n` episodes, the oldest of them first."""
     n = checked_count(n, "the number of episodes")
@@ -216,7 +226,8 @@ def stored_text(kind: str, payload: str, outcome: str, summary: str | None, deta
     if not summary:
         return episode_text(kind, msgspec.json.decode(payload), outcome)
     more = read_details(details)
-    marks = ", ".join(dict.fromkeys((*more.tags, *more.tools)))
+    tools = (tool for tool in more.tools if spell_out(tool) not in summary)  # else it names them
+    marks = ", ".join(dict.fromkeys((*more.tags, *tools)))
     told = "; ".join((summary, *more.decisions))
     return f"{told} [{marks}]" if marks else told
 
@@ -305,7 +316,22 @@ def read_payload(payload: Any) -> dict[str, Any]:
 
 def episode_of(row: tuple[Any, ...]) -> Episode:
     """Return the record of a row of episodes."""
-    kind, payload, outcome, agent, row_id, level, owner, name, summary, details, session, turn, *heard = row
+    (
+        kind,
+        payload,
+        outcome,
+        agent,
+        row_id,
+        level,
+        owner,
+        name,
+        summary,
+        details,
+        session,
+        turn,
+        latency,
+        *heard,
+    ) = row
     more = read_details(details)
     return Episode(
         kind=kind,
@@ -324,6 +350,7 @@ def episode_of(row: tuple[Any, ...]) -> Episode:
         tags=more.tags,
         session=session or "",
         turn=turn,
+        latency_ms=latency,
     )
 
 

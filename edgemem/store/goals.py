@@ -79,12 +79,11 @@ def read_goals(
     ]
 
 
-def goal_text(title: str, data: str) -> str:
-    """Return a goal as people read it, by its title and the JSON of the rest."""
-    given: dict[str, Any] = msgspec.json.decode(data)
-    target, phase = given.get("target_amount"), given.get("phase")
-    reached = "" if target is None else f", {given.get('current_amount', 0)} of {target}"
-    return f"goal: {title}{reached}{f' ({phase})' if phase else ''}"
+def goal_text(title: str, data: dict[str, Any]) -> str:
+    """Return a goal as people read it, by its title and the rest of its fields."""
+    target, phase = data.get("target_amount"), data.get("phase")
+    reached = "" if target is None else f", {data.get('current_amount', 0)} of {target}"
+    return f"{title}{reached}{f' ({phase})' if phase else ''}"
 
 
 def put_phase(tx: Transaction, person: str, phase: str, notes: str) -> None:

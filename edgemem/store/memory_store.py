@@ -138,7 +138,6 @@ class TableMemoryStore(Closing):
         self,
         *,
         n: int = 20,
-        kind: str | None = None,
         tag: str | None = None,
         outcome: str | None = None,
         person: str | None = None,
@@ -157,7 +156,6 @@ class TableMemoryStore(Closing):
         return episodes.find_episodes(
             self._records(),
             n=n,
-            kind=kind,
             tag=tag,
             outcome=outcome,
             person=person,
@@ -187,7 +185,7 @@ class TableMemoryStore(Closing):
                 for fact in self.facts()[: checked_count(max_facts, "max_facts")]
             ],
             "## Recent outcomes": [
-                f"- [{_line(episode.kind)}] {_brief(episode.payload)} → {_line(episode.outcome)}"
+                f"- [{_line(episode.kind)}] {_line(episode.summary) or _brief(episode.payload)} → {_line(episode.outcome)}"
                 for episode in self.recent_episodes(max_episodes)
             ],
         }
@@ -313,6 +311,7 @@ class TableMemoryStore(Closing):
         tags: Collection[str] = (),
         session: str | None = None,
         turn: int | None = None,
+        latency_ms: float | None = None,
     ) -> None:
         """Store what the robot did or lived through, and how it ended.
 
@@ -323,6 +322,7 @@ class TableMemoryStore(Closing):
             name: an id of your own; the episode that has it already is replaced.
             summary: what happened, in words; it is found by these, and by its decisions, tags and tools.
             session: in which conversation it happened, and `turn` in which turn of it.
+            latency_ms: how long a call of a tool took.
         """
         # As it is now, whatever the caller does with it.
         kept = msgspec.json.decode(episodes.checked_payload(payload))
@@ -346,6 +346,7 @@ class TableMemoryStore(Closing):
                 tags=more[2],
                 session=session,
                 turn=turn,
+                latency_ms=latency_ms,
             )
         )
 

@@ -28,6 +28,7 @@ from edgemem.store.validation import (
     as_text,
     checked_count,
     checked_heard,
+    checked_text,
     heard_columns,
     heard_of,
     item_count,
@@ -35,18 +36,145 @@ from edgemem.store.validation import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-    from edgemem.records import Reader
-    from edgemem.store.db.transaction import Tables, Transaction
+    from edgemem.records import Reader, Recalled
+    from edgemem.store.db.database import Database
+    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.erase.erasings import Forgotten
 
 MOST_STEPS = 64
+LEAST = 0.2
+"""How relevant a procedure must be, 0 to 1, or it is not suggested, however often it succeeded."""
+_CONSIDERED = 16
+"""The most relevant ones, among which those that succeed more come first."""
+_ID = "the id of a procedure"
 _COLUMNS = (
     "name, title, description, trigger, steps, successes, failures, tags, metadata, level, owner, session, turn,"
     f" {HEARD}"
 )
 
 read_steps = msgspec.json.Decoder(tuple[ProcedureStep, ...]).decode
+
+
+class Procedures:
+    """The procedures of a memory. Without a reader, its methods are the operator's view.
+
+    Args:
+        recall: finds what fits a query, as `Recall.recall` does.
+        forget: erases one by its id.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        recall: Callable[..., list[Recalled]],
+        forget: Callable[[str], Forgotten],
+    ) -> None:
+        self._database = database
+        self._recall = recall
+        self._forget = forget
+
+    def store(self, procedure: Procedure) -> None:
+        """Store a procedure in place of an older one of its id.
+
+        Its counts never shrink by that: of each, the higher one stays. Without a level, the household may read what a
+        recognised speaker taught (`heard`), and anybody the rest.
+
+        Raises:
+            InvalidInputError: it is none, has too many steps, or a part of it is too long.
+        """
+        self._database.write(lambda tx: put_procedure(tx, procedure))
+
+    def suggest(
+        self,
+        query: str,
+        *,
+        top_k: int = 3,
+        reader: Reader | None = None,
+        tools: Collection[str] | None = None,
+    ) -> list[Procedure]:
+        """Return at most `top_k` procedures for a task, best first: by relevance times how likely they are to succeed.
+
+        Args:
+            query: what shall be done.
+            reader: who will hear of them; None: the operator.
+            tools: the names of those that there are; who needs another one is left out. None: all that is needed is there.
+        """
+        most = item_count(top_k, "top_k")
+        fitting = self.fitting(query, reader=reader, tools=tools, least=LEAST, most=max(most, _CONSIDERED))
+        return [procedure for _, procedure in fitting][:most]
+
+    def fitting(
+        self,
+        query: str,
+        *,
+        reader: Reader | None,
+        tools: Collection[str] | None,
+        least: float,
+        most: int = _CONSIDERED,
+        deadline_s: float | None = None,
+    ) -> list[tuple[int, Procedure]]:
+        """Return the procedures for a task, best first, each with the id of its row.
+
+        Args:
+            least: how relevant it must be, 0 to 1.
+            most: how many of the most relevant are considered.
+            deadline_s: answer after this many seconds with what there is, and without a second pass.
+        """
+        items = self._recall(
+            checked_text(query, "the query"),
+            reader=reader,
+            k=most,
+            kinds={"procedure"},
+            min_score=least,
+            deadline_s=deadline_s,
+            stop=lambda: deadline_s is not None,
+            noted=deadline_s is None,  # a turn's figures are of what it recalled
+        )
+        rows = {f"i{n}": int(item.id) for n, item in enumerate(items)}
+        known = self._read(f"id in (:{', :'.join(rows)})", rows, reader) if rows else {}
+        fitting = [
+            (item.score * known[row].expected_success, item.score, row)
+            for item in items
+            if (row := int(item.id)) in known
+            and (tools is None or {step.tool_name for step in known[row].steps}.issubset(tools))
+        ]
+        return [(row, known[row]) for _, _, row in sorted(fitting, reverse=True)]
+
+    def record_outcome(self, proc_id: str, *, success: bool) -> bool:
+        """Count a success or a failure; tell whether there is a procedure of this id."""
+        return self._database.write(lambda tx: record_outcome(tx, proc_id, success=success))
+
+    def get(self, proc_id: str, *, reader: Reader | None = None) -> Procedure | None:
+        """Return a procedure by its id; None: there is none that the reader may read."""
+        name = {"name": lookup(proc_id, _ID)}
+        return next(iter(self._read("name = :name", name, reader).values()), None)
+
+    def list(self, n: int = 100, *, reader: Reader | None = None) -> list[Procedure]:
+        """Return those that were stored last, newest first."""
+        most = {"n": checked_count(n, "the number of procedures")}
+        return [*self._read("1", most, reader, "order by id desc limit :n").values()]
+
+    def count(self, *, reader: Reader | None = None) -> int:
+        """Return how many there are."""
+        rule, bound = reading_rule(reader)
+        return int(self._database.query(f"select count(*) from procedures where {rule}", bound)[0][0])  # noqa: S608 - ours
+
+    def forget(self, proc_id: str) -> Forgotten:
+        """Erase a procedure, from every file too; what is returned is true if there was one, as of `Memory.forget`."""
+        return self._forget(proc_id)
+
+    def _read(
+        self, where: str, values: dict[str, Any], reader: Reader | None, order: str = ""
+    ) -> dict[int, Procedure]:
+        rule, bound = reading_rule(reader)
+        rows = self._database.query(
+            f"select {_COLUMNS}, id from procedures where {where} and {rule} {order}",  # noqa: S608 - our own constants
+            {**values, **bound},
+        )
+        return {row[-1]: _procedure_of(row[:-1]) for row in rows}
 
 
 def put_procedure(tx: Transaction, procedure: Procedure) -> int:
@@ -59,7 +187,7 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
     """
     if not isinstance(procedure, Procedure):
         raise InvalidInputError(f"A procedure must be a Procedure, not {type(procedure).__name__}.")
-    check_key(procedure.id, what="the id of a procedure")
+    check_key(procedure.id, what=_ID)
     texts = [
         storable_value(text, what=f"the {what} of a procedure")
         for what, text in (
@@ -101,33 +229,9 @@ def record_outcome(tx: Transaction, procedure_id: str, *, success: bool) -> bool
     column = "successes" if success else "failures"
     tx.execute(
         f"update procedures set {column} = {column} + 1 where name = ?",  # noqa: S608 - our own columns
-        (lookup(procedure_id, "the id of a procedure"),),
+        (lookup(procedure_id, _ID),),
     )
     return tx.changes > 0
-
-
-def read_procedure(db: Tables, procedure_id: str, *, reader: Reader | None = None) -> Procedure | None:
-    """Return a procedure by its id; None: there is none that the reader may read."""
-    name = lookup(procedure_id, "the id of a procedure")
-    return next(iter(_read(db, "name = :name", {"name": name}, reader).values()), None)
-
-
-def read_rows(db: Tables, rows: Sequence[int], *, reader: Reader | None) -> dict[int, Procedure]:
-    """Return the procedures of some rows that the reader may read, by the ids of these."""
-    names = {f"i{n}": row for n, row in enumerate(rows)}
-    return _read(db, f"id in (:{', :'.join(names)})", names, reader) if rows else {}
-
-
-def list_procedures(db: Tables, n: int = 100, *, reader: Reader | None = None) -> list[Procedure]:
-    """Return the procedures that were stored last, newest first."""
-    most = {"n": checked_count(n, "the number of procedures")}
-    return list(_read(db, "1", most, reader, "order by id desc limit :n").values())
-
-
-def count_procedures(db: Tables, *, reader: Reader | None = None) -> int:
-    """Return how many there are that the reader may read."""
-    rule, bound = reading_rule(reader)
-    return int(db.query(f"select count(*) from procedures where {rule}", bound)[0][0])  # noqa: S608 - our own constants
 
 
 def procedure_text(trigger: str, title: str, description: str, tags: str | None) -> str:
@@ -143,17 +247,6 @@ def blank_steps(steps: str) -> str:
         for step in read_steps(steps)
     ]
     return as_text(blank)
-
-
-def _read(
-    db: Tables, where: str, values: dict[str, Any], reader: Reader | None, order: str = ""
-) -> dict[int, Procedure]:
-    rule, bound = reading_rule(reader)
-    rows = db.query(
-        f"select {_COLUMNS}, id from procedures where {where} and {rule} {order}",  # noqa: S608 - our own constants
-        {**values, **bound},
-    )
-    return {row[-1]: _procedure_of(row[:-1]) for row in rows}
 
 
 def _procedure_of(row: tuple[Any, ...]) -> Procedure:

@@ -185,7 +185,6 @@ _USED = """
   or exists (select 1 from session_states where owner = :name)
   or exists (select 1 from session_summaries where owner = :name)
   or exists (select 1 from procedures where owner = :name or speaker = :name)
-  or exists (select 1 from tool_events where owner = :name or speaker = :name)
   or exists (select 1 from bank_files where scope = 'user:' || :name)
 """
 

@@ -147,8 +147,10 @@ class SQLiteSessionStore(Closing):
             self._saved.pop(id, None)
             return self.database.write(lambda tx: erase_session(tx, id, logs=logs))
 
-    def erase_said(self, id: str, person: str, *, keep: int) -> int:  # noqa: A002
-        """Erase what a person said in a conversation, without waiting as `erase`; return how many messages went.
+    def erase_said(self, id: str, person: str, *, keep: int) -> tuple[int, int]:  # noqa: A002
+        """Erase what a person said in a conversation, without waiting as `erase`.
+
+        Returns how many messages went, and the first turn behind them.
 
         Args:
             keep: how many of their newest messages stay, with what was answered.

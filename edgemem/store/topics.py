@@ -135,5 +135,5 @@ def erase_kept(tx: Transaction, where: str, bound: dict[str, Any]) -> dict[str, 
     drop_unused(tx, (owner for _, _, owner, _ in (*states, *summaries)))
     for session_id in {row[3] for row in (*states, *summaries)}:
         drop_session(tx, session_id)
-    kept = {"states": states, "summaries": summaries}
+    kept = {"session states": states, "session summaries": summaries}
     return {name: [row[:2] for row in rows] for name, rows in kept.items()}

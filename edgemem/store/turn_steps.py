@@ -21,7 +21,7 @@ from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.erase.records import erase_blocks
 from edgemem.store.messages import to_json
 from edgemem.store.procedures import record_outcome
-from edgemem.store.tool_events import ToolRun, append_turn_tools
+from edgemem.store.tool_events import ToolRun, retell_turn
 from edgemem.store.turns import keep_output
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
     keep: int = 500
     session: str | None = None
     """Of whose newest turn it is."""
+    latency_ms: float | None = None
 
     def __call__(self, tx: Transaction) -> None:
         """Write the episode."""
@@ -173,8 +174,8 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
         append_episode(tx, **msgspec.structs.asdict(self), turn=turn)
 
 
-class KeepTools(msgspec.Struct, frozen=True, tag="tools"):
-    """The calls of tools in a session's newest turn; the fields are those of `append_turn_tools`."""
+class RetellTurn(msgspec.Struct, frozen=True, tag="retell"):
+    """What several calls of tools came to in a session's newest turn; the fields are those of `retell_turn`."""
 
     session: str
     runs: list[ToolRun]
@@ -183,8 +184,8 @@ class KeepTools(msgspec.Struct, frozen=True, tag="tools"):
     keep: int = 500
 
     def __call__(self, tx: Transaction) -> None:
-        """Write the events, and the episode of the turn."""
-        append_turn_tools(tx, self.session, self.runs, agent=self.agent, keep=self.keep)
+        """Write one episode that tells of all of them."""
+        retell_turn(tx, self.session, self.runs, agent=self.agent, keep=self.keep)
 
 
 class CountOutcome(msgspec.Struct, frozen=True, tag="outcome"):
@@ -242,16 +243,8 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
 
 
 Companion = (
-    BeginEpoch
-    | KeepHead
-    | KeepState
-    | AddEpisode
-    | KeepTools
-    | CountOutcome
-    | DropErased
-    | EraseBlocks
-    | KeepOutput
-)
+    BeginEpoch | KeepHead | KeepState | AddEpisode | RetellTurn | CountOutcome | DropErased | EraseBlocks | KeepOutput
+)  # fmt: skip
 """What is written together with a turn, and can wait with it in a file."""
 
 

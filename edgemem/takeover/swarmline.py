@@ -27,9 +27,9 @@ from edgemem.store.facts import assert_fact
 from edgemem.store.goals import ensure_user, put_goal, put_phase
 from edgemem.store.messages import stored_message
 from edgemem.store.procedures import put_procedure
-from edgemem.store.tool_events import append_tool_event
+from edgemem.store.tool_events import TOOL_CALL, answered_well
 from edgemem.store.topics import append_message, put_state, put_summary
-from edgemem.store.validation import NULL, as_text
+from edgemem.store.validation import NULL
 from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
 
 if TYPE_CHECKING:
@@ -181,17 +181,17 @@ class _Filling:
         put_phase(self._tx, row["user_id"], row["phase"] or "", row["notes"] or "")
 
     def _tool_event(self, row: Row) -> None:
-        answer = row["output_json"]
-        append_tool_event(
+        answer, ok = row["output_json"], answered_well(row["output_json"])
+        append_episode(
             self._tx,
-            row["tool_name"],
-            ok=not (isinstance(answer, dict) and (answer.get("error") or answer.get("status") == "error")),
-            latency_ms=row["latency_ms"],
-            input=_as_json(row["input_json"]),
-            output=_as_json(answer),
-            session=row["topic_id"],
+            TOOL_CALL,
+            {"name": row["tool_name"], "args": row["input_json"], "result" if ok else "error": answer},
+            "ok" if ok else "failed",
             heard=Heard(row["user_id"]),
             level="private",
+            keep=0,
+            session=row["topic_id"],
+            latency_ms=row["latency_ms"],
         )
 
     def _episode(self, row: Row) -> None:
@@ -330,10 +330,6 @@ def _row(row: Row, wanted: tuple[str, ...], users: dict[Any, str]) -> Row:
 def _moment_of(row: Row) -> float:
     """Return when a row was written."""
     return _moment(row.get("created_at") or row.get("updated_at") or row.get("timestamp"))
-
-
-def _as_json(value: Any) -> str | None:
-    return None if value is None else as_text(value)
 
 
 def _moment(value: Any) -> float:

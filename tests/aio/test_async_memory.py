@@ -44,6 +44,10 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
         assert [item.text for item in await memory.recall("which tea?", kinds={"fact"})] == ["tea: black"]
         assert await memory.sessions.list_ids() == ["hall"]
         assert isinstance(await memory.hints(), list)
+        await memory.bank.of("Ann").write("plan.md", "Buy a kettle.")
+        assert await memory.bank.of("ann").list() == ["plan.md"]
+        assert await memory.bank.household.read("plan.md") is None
+        assert await memory.procedures.suggest("boil water") == []
         tools = {tool.name: tool for tool in await memory.tools()}
         assert "black" in str(await tools["recall_fact"].run(None, key="tea"))
         lines = [line.encode() async for line in memory.export()]
@@ -104,7 +108,7 @@ async def test_an_import_that_is_given_up_takes_nothing_in_and_what_waits_does_n
         forgotten.cancel()
         assert await raised(imported, forgotten) == [asyncio.CancelledError] * 2
         slow.opened.set()
-        await memory.idle(0.0)
+        await memory.check()
         assert [fact.key for fact in await memory.store.facts()] == ["milk"]
 
 
@@ -130,11 +134,14 @@ async def test_idle_stops_when_its_task_is_cancelled_and_when_somebody_speaks(tm
         await until(embedder.reached)
         given_up.cancel()
         assert await raised(given_up) == [asyncio.CancelledError]
-        embedder.reached.clear()
-        quiet = asyncio.create_task(memory.idle(3600))
-        await until(embedder.reached)
-        (await memory.hooks()).post("on_speech_start", TurnContext(Session()), {"speaker": None})
-        assert await quiet is False
+        registry, ctx = await memory.hooks(), TurnContext(Session())
+        for quiet in (memory.idle(3600), registry.fire("on_idle", ctx, {"seconds": 3600.0})):
+            embedder.reached.clear()
+            waiting = asyncio.create_task(quiet)
+            await until(embedder.reached)
+            registry.post("on_speech_start", ctx, {"speaker": None})
+            assert not isinstance(await waiting, BaseException)
+            registry.post("on_idle", ctx, {})
 
 
 @on_loop

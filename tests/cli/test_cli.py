@@ -275,7 +275,7 @@ def test_chat_goes_on_where_it_was(tmp_path: Path, model: Path) -> None:
         (("recall", "tea", "--valid-at", "noonish"), "noonish"),
         (("facts", "add", "tea"), "VALUE"),
         (("facts", "add", "--json"), "KEY"),
-        (("stats", "too", "much"), "too much"),
+        (("check", "too", "much"), "too much"),
         (("--nope",), "--nope"),
         (("--json", "recall", "tea"), "edgemem COMMAND --json"),
     ],

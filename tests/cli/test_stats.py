@@ -84,7 +84,7 @@ def test_it_counts_everything(home: Path) -> None:
     with edgemem.open(home, worker=False) as memory:
         found = memory.diagnostics.stats()
     singles = dict.fromkeys(("preferences", "episodes", "sessions", "turns", "epochs"), 1)
-    none = dict.fromkeys(("procedures", "tool_events", "goals", "bank_files"), 0)
+    none = dict.fromkeys(("procedures", "goals", "bank_files"), 0)
     assert found.counts == {"facts": 2, "fact_versions": 3, "messages": 2, "notes": 2, **singles, **none}
     assert found.disk_bytes["truth"] > 10_000
     assert found.disk_bytes["notes"] == (home / "NOTES.md").stat().st_size

@@ -16,8 +16,10 @@ from talkers import Listener
 
 import edgemem.aio
 from edgemem.aio import GoalState, MemoryMessage, PhaseState, ToolEvent, UserProfile
+from edgemem.aio.users import UserMemory
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.loop.loop import AgentLoop
+from edgemem.records import Epoch
 
 STORES = {
     "messages": edgemem.aio.MessageStore,
@@ -189,6 +191,8 @@ async def test_what_cannot_be_kept_is_refused(memory):
         memory.save_session_state("ann", "t", nan, []),
         memory.save_phase_state("ann", "x" * 20_000),
         memory.save_tool_event("ann", ToolEvent("t", "web", {"q": nan})),
+        memory.save_goal("ann", {"goal_id": "t"}),
+        memory.save_tool_event("ann", "web"),
         memory.ensure_user("\n"),
         memory.get_messages("ann", "t", "ten"),
     )
@@ -280,3 +284,27 @@ def test_a_loop_goes_on_where_messages_were_stored(tmp_path):
         assert eval(model.prompt) == [
             {"role": role, "content": text} for role, text in zip(roles, said, strict=True)
         ]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_running_loop_leaves_out_what_was_deleted(tmp_path, compacted):
+    """Its next turn begins an epoch without it, and without the summary that told of it."""
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as memory:
+        model = Listener()
+        loop = AgentLoop(model, hooks=memory.hooks(session_id="hall", speaker="Ann"))
+        for text in ("The code is xyzzy.", "Good night.", "Good morning."):
+            loop.run(text, speaker="Ann")
+        if compacted:
+            (hook,) = memory.diagnostics.in_use.compactions()
+            hook.prepared = Epoch("hall", 1, "Ann told the code xyzzy.", started_at=1.0)
+            loop.run("Still here?", speaker="Ann")
+            assert "xyzzy" in model.prompt
+        users = UserMemory.of(memory)
+        assert users.delete_messages_before("ann", "hall", keep_last=3) > 2
+        kept = [message.content for message in users.get_messages("ann", "hall")]
+        loop.run("And now?", speaker="Ann")
+        assert "xyzzy" not in model.prompt
+        assert "And now?" in model.prompt
+        assert kept[1] in model.prompt
+        memory.idle(10)
+        assert all(b"xyzzy" not in path.read_bytes() for path in memory.home.rglob("*.db*"))

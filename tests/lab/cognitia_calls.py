@@ -21,247 +21,155 @@ from typing import Any
 Call = list[Any]
 """The provider's kind, the method, its arguments and its keywords; a record stands as `{"record": its class, fields}`."""
 
-VALUES = [
-    "tea",
-    "42",
-    42,
-    -1.5,
-    True,
-    None,
-    "",
-    [],
-    {"a": [1, {"b": None}]},
-    ["x", 2],
-    "Grüße, 世界 🤖",
-    "two\nlines",
-    " ",
-    {"long": "x" * 5000},
-]
-TEXTS = [
-    "Hello!",
-    "What's the weather?",
-    "",
-    "two\nlines",
-    "Grüße 世界",
-    "x" * 3000,
-    "- [user]: forged",
-    "42",
-]
-SOURCES = ["user", "user", "ai_inferred", "mcp", "import", ""]
-TAGS = ["deploy", "kitchen", "night"]
-OF_PROCEDURES = {
-    "Procedure": [
-        "id",
-        "name",
-        "description",
-        "trigger",
-        "steps",
-        "success_count",
-        "failure_count",
-        "tags",
-        "metadata",
-    ],
-    "ProcedureStep": ["tool_name", "args_template", "expected_outcome"],
+
+class OneOf(tuple[Any, ...]):
+    """Of these, one is drawn."""
+
+    __slots__ = ()
+
+    def __new__(cls, *choices: Any) -> OneOf:
+        """Make it of its choices."""
+        return super().__new__(cls, choices)
+
+
+TEXT = OneOf(
+    "Hello!", "What's the weather?", "", "two\nlines", "Grüße 世界", "x" * 3000, "- [user]: forged", "42"
+)
+VALUE = OneOf(
+    "tea", "42", 42, -1.5, True, None, "", [], {"a": [1, {"b": None}]}, " ", "🤖", {"long": "x" * 5000}
+)
+NUMBER = OneOf(-1, 0, 1, 2, 5, 100)
+SOURCE = OneOf("user", "user", "ai_inferred", "mcp", "import", "")
+PATH = OneOf("MEMORY.md", "plans/a.md", "plans/b.md", "a/b/c.md", "../x", "/etc/x", "", "p.md")
+OF = ["{user}", "{topic}"]
+TAG = OneOf("{user}-deploy", "{user}-night")
+MORE = OneOf(
+    {},
+    {},
+    {"name": "bo", "content_blocks": [{"type": "text"}]},
+    {"metadata": {"n": 1}, "tool_calls": [{"id": "c1"}]},
+)
+GOAL = {
+    "record": "GoalState", "goal_id": "{topic}", "title": TEXT, "target_amount": OneOf(None, 0, 900), "phase": OneOf("", "saving"),
+    "current_amount": OneOf(0, 30), "plan": OneOf(None, {}, {"next": ["water", 1]}), "is_main": OneOf(True, False),
+}  # fmt: skip
+EVENT = {
+    "record": "ToolEvent", "topic_id": "{topic}", "tool_name": "web", "latency_ms": OneOf(0, 840),
+    "input_json": OneOf(None, {"q": "tea"}), "output_json": OneOf(None, {"error": "x"}),
+}  # fmt: skip
+EPISODE = {
+    "record": "Episode", "id": "{user}-{number}", "summary": "deployed {topic}", "timestamp": "{time}", "tags": [TAG],
+    "outcome": OneOf("success", "failure", "unknown"), "key_decisions": ["chose blue"], "tools_used": ["web"],
+    "session_id": "{topic}", "metadata": {"n": 1},
+}  # fmt: skip
+STEP = {
+    "record": "ProcedureStep",
+    "tool_name": "web",
+    "args_template": {"q": "tea"},
+    "expected_outcome": "ok",
 }
+NAME = OneOf("{user}-1", "{user}-2")
+PROCEDURE = {
+    "record": "Procedure", "id": NAME, "name": "Deploy", "description": "d", "trigger": "deploy", "tags": ["t"],
+    "steps": OneOf([], [STEP], [STEP, STEP]), "metadata": {"n": 1},
+}  # fmt: skip
+DELEGATED = {
+    "delegated_from": "host",
+    "delegation_turn_count": 3,
+    "pending_delegation": "",
+    "delegation_summary": "two\nlines",
+}
+UPSERT = ["memory", "upsert_fact", ["{user}", OneOf("diet", "user.name", "Größe"), VALUE]]
+PROTOCOLS = {
+    "messages": OneOf(
+        *[["memory", "save_message", [*OF, OneOf("user", "assistant", "tool", "system"), TEXT], MORE]] * 3,
+        ["memory", "get_messages", OneOf(OF, [*OF, NUMBER]), {}],
+        ["memory", "count_messages", OF, {}],
+        ["memory", "delete_messages_before", OneOf(OF, [*OF, NUMBER]), {}],
+    ),
+    "facts": OneOf(
+        [*UPSERT, {"topic_id": OneOf(None, "{topic}"), "source": SOURCE}],
+        ["memory", "get_facts", ["{user}", OneOf(None, "{topic}")], {}],
+    ),
+    "goals": OneOf(["memory", "save_goal", ["{user}", GOAL], {}], ["memory", "get_active_goal", OF, {}]),
+    "summaries": OneOf(
+        ["memory", "save_summary", [*OF, TEXT, OneOf(0, 4, 1000)], {}], ["memory", "get_summary", OF, {}]
+    ),
+    "users": OneOf(
+        ["memory", "ensure_user", ["{user}"], {}],
+        ["memory", "get_user_profile", ["{user}"], {}],
+        [*UPSERT, {}],
+    ),
+    "states": OneOf(
+        [
+            "memory",
+            "save_session_state",
+            [*OF, "host", OneOf([], ["a", "b"]), OneOf("", "ab")],
+            OneOf({}, DELEGATED),
+        ],
+        ["memory", "get_session_state", OF, {}],
+    ),
+    "phases": OneOf(
+        ["memory", "save_phase_state", OneOf(["{user}", TEXT], ["{user}", TEXT, TEXT]), {}],
+        ["memory", "get_phase_state", ["{user}"], {}],
+    ),
+    "tool_events": OneOf(["memory", "save_tool_event", ["{user}", EVENT], {}]),
+    "episodes": OneOf(
+        *[["episodes", "store", [EPISODE], {}]] * 2,
+        ["episodes", "recall_recent", [3], {}],
+        ["episodes", "recall_by_tag", [TAG], {}],
+        ["episodes", "count", [], {}],
+    ),
+    "procedures": OneOf(
+        ["procedures", "store", [PROCEDURE], {}],
+        ["procedures", "record_outcome", [NAME], {"success": OneOf(True, False)}],
+        ["procedures", "get", [NAME], {}],
+        ["procedures", "count", [], {}],
+    ),
+    "bank": OneOf(
+        ["bank", "write_file", [PATH, TEXT], {}],
+        ["bank", "append_to_file", [PATH, TEXT], {}],
+        ["bank", "read_file", [PATH], {}],
+        ["bank", "list_files", OneOf([], ["plans/"], ["p"]), {}],
+        ["bank", "delete_file", [PATH], {}],
+    ),
+}
+"""The calls of each protocol."""
+OF_PROCEDURES = {
+    "Procedure": ("id", "name", "description", "trigger", "steps", "success_count", "failure_count", "tags", "metadata"),
+    "ProcedureStep": ("tool_name", "args_template", "expected_outcome"),
+}  # fmt: skip
 START = datetime(2026, 3, 15, 9, 30, tzinfo=timezone.utc)
 
 
-def messages(chance: random.Random, user: str, topic: str) -> Call:
-    """Return a call of the message store."""
-    kind = chance.choice(["save_message"] * 4 + ["get_messages", "count_messages", "delete_messages_before"])
-    if kind == "save_message":
-        role, extra = chance.choice(["user", "assistant", "tool", "system"]), {}
-        given = {
-            "name": "bo",
-            "metadata": {"n": 1},
-            "content_blocks": [{"type": "text"}],
-            "tool_calls": [{"id": "c1"}],
-        }
-        if chance.random() < 0.3:
-            extra = {name: given[name] for name in chance.sample(sorted(given), 2)}
-        return ["memory", kind, [user, topic, role, chance.choice(TEXTS)], extra]
-    number = (
-        [] if chance.random() < 0.4 or kind == "count_messages" else [chance.choice([-1, 0, 1, 2, 5, 100])]
-    )
-    return ["memory", kind, [user, topic, *number], {}]
-
-
-def facts(chance: random.Random, user: str, topic: str) -> Call:
-    """Return a call of the fact store."""
-    of = chance.choice([None, topic])
-    if chance.random() < 0.6:
-        key, value = chance.choice(["diet", "user.name", "Größe"]), chance.choice(VALUES)
-        return [
-            "memory",
-            "upsert_fact",
-            [user, key, value],
-            {"topic_id": of, "source": chance.choice(SOURCES)},
-        ]
-    return ["memory", "get_facts", [user, of], {}]
-
-
-def goals(chance: random.Random, user: str, topic: str) -> Call:
-    """Return a call of the goal store."""
-    if chance.random() < 0.5:
-        return ["memory", "get_active_goal", [user, topic], {}]
-    goal: dict[str, Any] = {
-        "record": "GoalState",
-        "goal_id": topic,
-        "title": chance.choice(TEXTS),
-        "phase": chance.choice(["", "saving"]),
-    }
-    goal |= {"target_amount": chance.choice([None, 0, 900]), "current_amount": chance.choice([0, 30])}
-    goal |= {"plan": chance.choice([None, {}, {"next": ["water", 1]}]), "is_main": chance.random() < 0.5}
-    return ["memory", "save_goal", [user, goal], {}]
-
-
-def summaries(chance: random.Random, user: str, topic: str) -> Call:
-    """Return a call of the summary store."""
-    if chance.random() < 0.5:
-        return ["memory", "get_summary", [user, topic], {}]
-    return ["memory", "save_summary", [user, topic, chance.choice(TEXTS), chance.choice([0, 4, 1000])], {}]
-
-
-def users(chance: random.Random, user: str, _topic: str) -> Call:
-    """Return a call of the user store, or of one that its profile shows."""
-    kind = chance.choice(["ensure_user", "get_user_profile", "upsert_fact"])
-    return ["memory", kind, [user, *(["diet", chance.choice(VALUES)] if kind == "upsert_fact" else [])], {}]
-
-
-def states(chance: random.Random, user: str, topic: str) -> Call:
-    """Return a call of the session state store."""
-    if chance.random() < 0.5:
-        return ["memory", "get_session_state", [user, topic], {}]
-    more = {
-        "delegated_from": "host",
-        "delegation_turn_count": 3,
-        "pending_delegation": "",
-        "delegation_summary": "two\nlines",
-    }
-    more = {name: more[name] for name in chance.sample(sorted(more), chance.randrange(5))}
-    skills = chance.choice([[], ["fetch"], ["fetch", "cook"]])
-    return [
-        "memory",
-        "save_session_state",
-        [user, topic, chance.choice(["host", ""]), skills, *chance.choice([[], ["ab"]])],
-        more,
-    ]
-
-
-def phases(chance: random.Random, user: str, _topic: str) -> Call:
-    """Return a call of the phase store."""
-    if chance.random() < 0.5:
-        return ["memory", "get_phase_state", [user], {}]
-    return ["memory", "save_phase_state", [user, chance.choice(TEXTS), *chance.choice([[], ["slowly"]])], {}]
-
-
-def tool_events(chance: random.Random, user: str, topic: str) -> Call:
-    """Return a call of the tool event store, which nothing reads."""
-    event: dict[str, Any] = {
-        "record": "ToolEvent",
-        "topic_id": topic,
-        "tool_name": "web",
-        "latency_ms": chance.randrange(900),
-    }
-    event |= {
-        "input_json": chance.choice([None, {"q": "tea"}]),
-        "output_json": chance.choice([None, {"error": "x"}]),
-    }
-    return ["memory", "save_tool_event", [user, event], {}]
-
-
-def episodes(chance: random.Random, user: str, topic: str) -> Call:
-    """Return a call of the episodic memory."""
-    kind = chance.choice(["store", "store", "recall_recent", "recall_by_tag", "count"])
-    tag = f"{user}-{chance.choice(TAGS)}"
-    if kind == "store":
-        at = START + timedelta(minutes=chance.randrange(10**6))
-        episode: dict[str, Any] = {
-            "record": "Episode",
-            "id": f"{user}-{chance.randrange(10**9)}",
-            "summary": f"deployed {topic}",
-            "timestamp": at.isoformat(),
-        }
-        episode |= {"tags": [tag], "outcome": chance.choice(["success", "failure", "partial", "unknown"])}
-        episode |= {
-            "key_decisions": ["chose blue"],
-            "tools_used": ["web"],
-            "session_id": topic,
-            "metadata": {"n": 1},
-        }
-        return ["episodes", kind, [episode], {}]
-    return ["episodes", kind, {"recall_recent": [3], "recall_by_tag": [tag], "count": []}[kind], {}]
-
-
-def procedures(chance: random.Random, user: str, _topic: str) -> Call:
-    """Return a call of the procedural memory."""
-    kind, name = chance.choice(["store", "record_outcome", "get", "count"]), f"{user}-{chance.randrange(2)}"
-    if kind == "store":
-        step: dict[str, Any] = {
-            "record": "ProcedureStep",
-            "tool_name": "web",
-            "args_template": {"q": "tea"},
-            "expected_outcome": "ok",
-        }
-        procedure: dict[str, Any] = {
-            "record": "Procedure",
-            "id": name,
-            "name": "Deploy",
-            "description": "d",
-            "trigger": "deploy",
-        }
-        return [
-            "procedures",
-            kind,
-            [procedure | {"steps": [step] * chance.randrange(3), "tags": ["t"], "metadata": {"n": 1}}],
-            {},
-        ]
-    keywords = {"success": chance.random() < 0.7} if kind == "record_outcome" else {}
-    return ["procedures", kind, [] if kind == "count" else [name], keywords]
-
-
-def bank(chance: random.Random, _user: str, _topic: str) -> Call:
-    """Return a call of a bank."""
-    kind = chance.choice(["read_file", "write_file", "append_to_file", "list_files", "delete_file"])
-    if kind == "list_files":
-        return ["bank", kind, chance.choice([[], ["plans/"], ["p"]]), {}]
-    path = chance.choice(["MEMORY.md", "plans/a.md", "plans/b.md", "a/b/c.md", "../x", "/etc/x", "", "p.md"])
-    return [
-        "bank",
-        kind,
-        [path, *([chance.choice(TEXTS)] if "_file" in kind and kind[0] in "wa" else [])],
-        {},
-    ]
-
-
-PROTOCOLS: dict[str, Callable[[random.Random, str, str], Call]] = {
-    make.__name__: make
-    for make in (
-        messages,
-        facts,
-        goals,
-        summaries,
-        users,
-        states,
-        phases,
-        tool_events,
-        episodes,
-        procedures,
-        bank,
-    )
-}
+def drawn(part: Any, chance: random.Random, names: dict[str, str]) -> Any:
+    """Return a part of a call with one of each `OneOf`, and names in their places."""
+    if isinstance(part, OneOf):
+        return drawn(chance.choice(part), chance, names)
+    if isinstance(part, dict):
+        return {key: drawn(value, chance, names) for key, value in part.items()}
+    if isinstance(part, list):
+        return [drawn(value, chance, names) for value in part]
+    for name, text in names.items() if isinstance(part, str) and "{" in part else ():
+        part = part.replace(name, text)
+    return part
 
 
 def sequences(name: str, count: int, seed: int) -> list[list[Call]]:
     """Return random sequences of 4 to 20 calls over one protocol."""
     chance = random.Random(f"{name} {seed}")
-    return [
-        [
-            PROTOCOLS[name](chance, f"{name}{n}-{chance.choice('ab')}", chance.choice(["t1", "t2"]))
-            for _ in range(chance.randrange(4, 21))
-        ]
-        for n in range(count)
-    ]
+
+    def call(n: int) -> Call:
+        at = START + timedelta(minutes=chance.randrange(10**6))
+        names = {
+            "{user}": f"{name}{n}-{chance.choice('ab')}",
+            "{topic}": chance.choice(["t1", "t2"]),
+            "{time}": at.isoformat(),
+        }
+        made: Call = drawn(PROTOCOLS[name], chance, {**names, "{number}": str(chance.randrange(10**9))})
+        return made
+
+    return [[call(n) for _ in range(chance.randrange(4, 21))] for n in range(count)]
 
 
 def given(value: Any, records: dict[str, Any]) -> Any:

@@ -32,7 +32,7 @@ WAYS: dict[str, Callable[[], Profile] | None] = {"without": None, "words": quiet
 
 
 def run(
-    *, seconds: float = 10.0, rounds: int = 3, messages: int = 3000, home: Path | None = None
+    *, seconds: float = 10.0, rounds: int = 4, messages: int = 3000, home: Path | None = None
 ) -> dict[str, Any]:
     """Tick every 5 ms on a loop that hears, answers and calls tools, without memory, with one that finds by words, and by meaning.
 
@@ -68,7 +68,7 @@ def told(late: dict[str, list[float]], done: dict[str, Counter[str]]) -> dict[st
     }
     p99 = sides["late_p99_ms"]
     bars = {
-        f"p99 of {way}, more than without memory, ms": at_most(p99[way] - p99["without"], LIMIT_MS)
+        f"added_p99_{way}_ms": at_most(p99[way] - p99["without"], LIMIT_MS)
         for way in WAYS
         if way != "without"
     }

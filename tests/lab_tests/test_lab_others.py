@@ -12,7 +12,7 @@ from edgemem.bench.ground import EMBEDDER
 from edgemem.bench.model import write_model
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from lab import compaction, edgevox, estimate, import_, languages, warm
+from lab import cognitia, compaction, edgevox, estimate, import_, lag, languages, warm
 from lab.answers import is_right
 
 
@@ -115,6 +115,18 @@ def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
     assert sides["evaluated_tokens"]["without"] > 4 * sides["evaluated_tokens"]["with"] > 0
 
 
+@pytest.mark.usefixtures("minilm")
+def test_lag_compares_three_loops(tmp_path: Path) -> None:
+    """The same loop talks without memory, with one that finds by words and with one that embeds, and upkeep goes on beside it."""
+    figures = lag.run(seconds=1.5, rounds=1, messages=100, home=tmp_path)
+    assert bars_of(figures, "lag") == {"added_p99_words_ms", "added_p99_embedder_ms"}
+    sides = figures["side_by_side"]
+    assert all(sides["ticks"][way] > 0 for way in ("without", "words", "embedder"))
+    assert all(min(sides["recalls"][way], sides["facts"][way]) > 0 for way in ("words", "embedder"))
+    assert sides["recalls"]["without"] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.usefixtures("edgevox")
 def test_the_real_edgevox_reads_more(tmp_path: Path, edgevox_path: Path) -> None:
     """A real model evaluates the tokens that are counted, and EdgeVox with its memory costs it more than ours."""
@@ -125,3 +137,14 @@ def test_the_real_edgevox_reads_more(tmp_path: Path, edgevox_path: Path) -> None
     assert figures["bars"]["miscounted_tokens"]["ok"]
     assert figures["times_without_memory"] > 2
     assert figures["read"]["edgevox"] > figures["read"]["with_memory"]
+
+
+def test_what_differs_from_cognitia_needs_a_reason() -> None:
+    """The same random calls come for the same seed; a result that nobody can explain is told with what came before."""
+    assert all(
+        cognitia.sequences(name, 3, 1) == cognitia.sequences(name, 3, 1) for name in cognitia.PROTOCOLS
+    )
+    calls = [["memory", "get_messages", ["a", "t", limit], {}] for limit in (5, -1, 2)]
+    figures = cognitia.compared([calls], [[["x"], [], []]], [[["x"], ["x"], ["x"]]])
+    assert (figures["same"], list(figures["reasons"].values())) == (1, [1])
+    assert figures["unexplained"] == [[calls[2], [], ["x"], calls[:2]]]

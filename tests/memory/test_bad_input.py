@@ -123,7 +123,7 @@ def test_whatever_a_tool_gets_and_returns_the_turn_is_kept(memory: Memory, text:
     assert shown == whole or pointer or (len(shown) <= 4000 < len(whole) and shown.startswith(whole[:3000]))
     if shown != whole:
         assert (whole,) in memory.diagnostics.database.query("select content from tool_outputs")
-    assert len(memory.store.recent_episodes(5)) == 3
+    assert len(memory.store.recent_episodes(5, kind="tool_call")) == 3
 
 
 @bad_text

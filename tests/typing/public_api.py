@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import edgemem.aio
 from edgemem.hooks import Hook, HookRegistry, HookResult, load
@@ -102,3 +102,20 @@ def wrong(memory: edgemem.Memory) -> None:
     memory.recall("x", kinds={"fax"})  # type: ignore[arg-type]
     memory.store.add_fact(3, "tea")  # type: ignore[arg-type]
     memory.hooks(session_id=7)  # type: ignore[arg-type]
+
+
+async def names_of_cognitia(path: Path) -> None:
+    """Each provider is what its protocols ask for, also to a type checker."""
+    async with edgemem.aio.SQLiteMemoryProvider(path) as memory:
+        provider: edgemem.aio.MemoryProvider = memory
+        messages: edgemem.aio.MessageStore = memory
+        assert_type(await messages.get_messages("ann", "hall"), list[edgemem.aio.MemoryMessage])
+        assert_type(await provider.get_facts("ann"), dict[str, Any])
+    episodes: edgemem.aio.EpisodicMemory = edgemem.aio.InMemoryEpisodicMemory()
+    procedures: edgemem.aio.ProceduralMemory = edgemem.aio.SqliteProceduralMemory(path)
+    bank: edgemem.aio.MemoryBankProvider = edgemem.aio.DatabaseMemoryBankProvider(path, "ann", "hall")
+    summaries: edgemem.aio.SummaryGenerator = edgemem.aio.LlmSummaryGenerator()
+    assert_type(await episodes.recall("tea"), list[edgemem.aio.Episode])
+    assert_type(await procedures.get("x"), edgemem.Procedure | None)
+    assert_type(await bank.read_file("MEMORY.md"), str | None)
+    assert_type(summaries.summarize([]), str)

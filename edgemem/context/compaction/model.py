@@ -35,6 +35,8 @@ MODEL, EXTRACTIVE = "model", "extractive"
 
 _REFUSED = ", the model's: "
 _AHEAD = ", read ahead"
+DELETED = "messages deleted"
+"""Why an epoch began that has no summary."""
 _INSTRUCTIONS = "instructions"
 """Why an epoch began that keeps the summary it found: the operator changed them."""
 _FEW = 3
@@ -71,7 +73,7 @@ class SummaryCounts(NamedTuple):
         refused: Counter[str] = Counter()
         for reason, count in reasons.items():
             began, _, written = reason.partition("; ")
-            if began != _INSTRUCTIONS:
+            if began not in (_INSTRUCTIONS, DELETED):
                 how, _, why = written.partition(_REFUSED)
                 counts["ahead"] += count * began.endswith(_AHEAD)
                 counts[MODEL if how == MODEL else EXTRACTIVE] += count

@@ -21,6 +21,7 @@ from edgemem.context.block.delta import (
     to_carry,
     up_to_date,
 )
+from edgemem.context.compaction.model import DELETED
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.context.size import PromptSize, estimate, texts_of
@@ -210,6 +211,10 @@ class EpochPlanner:
         reason = f"{reason}; {how}" if how else reason
         epoch = Epoch(self.log.session, first_turn, summary, reason=reason, started_at=self._now())
         return carrying(epoch, carried)
+
+    def bare(self, first_turn: int) -> Epoch:
+        """Return an epoch that begins with a turn and tells nothing of what came before: that was deleted."""
+        return Epoch(self.log.session, first_turn, reason=DELETED, started_at=self._now())
 
     def still_holding(self, epoch: Epoch) -> Epoch:
         """Return an epoch that is about to begin, without the carried values that are gone or private by now."""

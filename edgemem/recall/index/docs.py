@@ -102,9 +102,9 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
     """Take a doc in as it is now, under the number that it had."""
     same = tx.execute(
         """
-        select id, past from docs where ref = ? and kind = ? and level = ? and owner is ? and digest = ?
+        select id, past from docs where ref = ? and kind = ? and level = ? and owner is ? and who is ? and digest = ?
         """,
-        (doc.ref, doc.kind, doc.level, doc.owner, digest_of(doc.text)),
+        (doc.ref, doc.kind, doc.level, doc.owner, doc.who, digest_of(doc.text)),
     )
     if not same:
         number = remove_doc(tx, doc.kind, doc.ref)

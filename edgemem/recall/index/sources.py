@@ -269,7 +269,15 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
     if kind == GOAL:
         ref, title, data, level, owner = row
-        return Doc(kind, ref, goal_text(title, data)[:MAX_CHARS], level, owner, owner, at=ref / 1e6)
+        return Doc(
+            kind,
+            ref,
+            f"goal: {goal_text(title, msgspec.json.decode(data))}"[:MAX_CHARS],
+            level,
+            owner,
+            owner,
+            at=ref / 1e6,
+        )
     if kind == PROCEDURE:
         ref, *told, level, owner, speaker = row
         return Doc(kind, ref, procedure_text(*told)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)

@@ -311,12 +311,13 @@ _EXPERIENCE = (
     begin select raise(abort, 'a version of a fact can be closed or erased, not changed'); end
     """,
     # name: the id that a caller gave. summary: what happened, in words; null: kind and payload say it. details: decisions,
-    # tools and tags, as JSON. session and turn: in which it happened.
+    # tools and tags, as JSON. session and turn: in which it happened. latency: of a call of a tool, in milliseconds.
     "alter table episodes add column name text",
     "alter table episodes add column summary text",
     "alter table episodes add column details text",
     "alter table episodes add column session text",
     "alter table episodes add column turn integer",
+    "alter table episodes add column latency real",
     "create unique index episodes_by_name on episodes (name) where name is not null",
     """
     create table episode_tags (
@@ -344,22 +345,6 @@ _EXPERIENCE = (
       level integer not null,
       owner text,
       {_HEARD}
-    )
-    """,
-    # latency: milliseconds. input and output: null where an episode of the same turn holds them.
-    """
-    create table tool_events (
-      id integer primary key,
-      session text,
-      turn integer,
-      tool text not null,
-      ok integer not null,
-      latency real,
-      input text,
-      output text,
-      level integer not null,
-      owner text,
-      speaker text
     )
     """,
     # What people are after, by person; data: the rest of its fields, as JSON. A goal that changes gets a new row id.
@@ -423,7 +408,6 @@ _TICKS = {
     "epochs": "(select max(id) from epochs)",
     "index_queue": "(select max(id) from index_queue)",
     "procedures": "(select max(id) from procedures)",
-    "tool_events": "(select max(id) from tool_events)",
     "goals": "(select max(id) from goals)",
     "phases": "(select max(id) from phases)",
     "users": "(select max(id) from users)",

@@ -23,7 +23,7 @@ import threading
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 import msgspec
@@ -33,7 +33,15 @@ from edgemem.scopes import name_key
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.db.files import write_private
 from edgemem.store.erase.copies import Erased
-from edgemem.store.erase.erasings import last_forgotten, log_lines, newest_erasing
+from edgemem.store.erase.erasings import (
+    Forgotten,
+    Mention,
+    Mentions,
+    Where,
+    last_forgotten,
+    log_lines,
+    newest_erasing,
+)
 from edgemem.store.erase.records import (
     end_erasings,
     end_log_lines,
@@ -55,31 +63,12 @@ if TYPE_CHECKING:
 
     Stop = Callable[[], bool]
 
-Where = Literal["note", "file", "fact", "preference", "turn", "summary", "episode", "procedure", "goal"]
 
 _MOST_QUOTED = 50
 TEXT_CHARS = 200
 """Longer text is cut."""
 
 _ROWS_AT_ONCE = 2000
-
-
-class Mention(msgspec.Struct, frozen=True):
-    """One place where a name stands."""
-
-    kind: Where
-    where: str
-    """A line's number in NOTES.md, a file of the bank, a scope, or a conversation and its turn."""
-    text: str
-    by: str = ""
-    """Who said it, where that is known."""
-
-
-class Mentions(msgspec.Struct, frozen=True):
-    """The first of them, and how many there are."""
-
-    quoted: tuple[Mention, ...] = msgspec.field(default=(), name="found")  # its name in JSON
-    count: int = 0
 
 
 _PLACES: dict[Where, str] = {
@@ -213,23 +202,6 @@ class Place(msgspec.Struct, frozen=True):
     called again and again. Raises StoreError or OSError where it cannot."""
 
 
-class Forgotten(msgspec.Struct, frozen=True):
-    """What a forgetting erased, what it left for the operator to decide, and where bytes still stand; true if it erased."""
-
-    erased: dict[str, int]
-    """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `tool events`, `procedures`, `constants of procedures`
-    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `states` and `summaries` of sessions, `log lines`."""
-    pending: dict[str, str] = {}
-    """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
-    mentions: Mentions = Mentions()
-    """Where the name of a forgotten person stands in what others said, and in NOTES.md."""
-    files: tuple[str, ...] = ()
-    """Damaged files that were set aside, and may hold anything."""
-
-    def __bool__(self) -> bool:
-        return bool(self.erased)
-
-
 class Eraser:
     """Forgets in one truth, and takes the bytes out of every place; safe to use from several threads and processes.
 
@@ -237,6 +209,7 @@ class Eraser:
         sessions: the conversations; turns that wait to be written are written before something is forgotten.
         places: where copies of the truth stand; itself comes before them.
         on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
+        on_deleted: told with which turn of a session its prompt goes on, where messages before that were deleted.
         wake: has idle time go on with what is pending.
         wait_s: how long a forgetting waits for the bytes to be gone.
     """
@@ -247,6 +220,7 @@ class Eraser:
         places: Sequence[Place],
         *,
         on_forgotten: Callable[[Erased], None],
+        on_deleted: Callable[[str, int], None] = lambda _session, _turn: None,
         wake: Callable[[], None],
         wait_s: float,
     ) -> None:
@@ -261,7 +235,7 @@ class Eraser:
             ),
             *places,
         )
-        self._on_forgotten = on_forgotten
+        self._on_forgotten, self._on_deleted = on_forgotten, on_deleted
         self._wake = wake
         self._wait_s = wait_s
         self._clean = 0
@@ -312,7 +286,9 @@ class Eraser:
     def said(self, session_id: str, person: str, *, keep: int) -> int:
         """Erase what a person said in a conversation, but for the newest messages; return how many went."""
         self._sessions.journal.settle()
-        count = self._sessions.erase_said(session_id, person, keep=keep)
+        count, first_turn = self._sessions.erase_said(session_id, person, keep=keep)
+        if count:
+            self._on_deleted(session_id, first_turn)
         self._forgotten({"messages": count}, at_once=count > 0)
         return count
 

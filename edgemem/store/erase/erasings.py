@@ -7,7 +7,7 @@ home next. Copies of the truth that are older than the newest forgetting still h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -18,6 +18,42 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Tables, Transaction
 
 _KEY = "forgotten"
+Where = Literal["note", "file", "fact", "preference", "turn", "summary", "episode", "procedure", "goal"]
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """One place where a name stands."""
+
+    kind: Where
+    where: str
+    """A line's number in NOTES.md, a file of the bank, a scope, or a conversation and its turn."""
+    text: str
+    by: str = ""
+    """Who said it, where that is known."""
+
+
+class Mentions(msgspec.Struct, frozen=True):
+    """The first of them, and how many there are."""
+
+    quoted: tuple[Mention, ...] = msgspec.field(default=(), name="found")  # its name in JSON
+    count: int = 0
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """What a forgetting erased, what it left for the operator to decide, and where bytes still stand; true if it erased."""
+
+    erased: dict[str, int]
+    """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `constants of procedures`
+    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `session states`, `session summaries`, `log lines`."""
+    pending: dict[str, str] = {}
+    """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
+    mentions: Mentions = Mentions()
+    """Where the name of a forgotten person stands in what others said, and in NOTES.md."""
+    files: tuple[str, ...] = ()
+    """Damaged files that were set aside, and may hold anything."""
+
+    def __bool__(self) -> bool:
+        return bool(self.erased)
 
 
 class LogLines(msgspec.Struct, frozen=True):

@@ -36,9 +36,13 @@ if TYPE_CHECKING:
 
 _entries = msgspec.json.Decoder(list[str]).decode
 _THEIRS = "(owner = :name or speaker = :name)"
+_IN_THEIR_TURNS = """
+  (session, turn) in (select s.name, t.n from turns t join sessions s on s.id = t.session_id
+    where t.owner = :name or t.speaker = :name)
+"""
 _BESIDE = " union ".join(
     f"select {column} from {table} where {_THEIRS}"  # noqa: S608 - our own constants
-    for table in ("facts", "doubts", "episodes", "turns", "procedures", "tool_events")
+    for table in ("facts", "doubts", "episodes", "turns", "procedures")
     for column in ("owner", "speaker")
 )
 """Whose names stand beside a person's: who said what that person owns, and who owns what they said."""
@@ -110,18 +114,15 @@ def erase_procedure(tx: Transaction, procedure_id: str) -> Erased | None:
 def erase_lived(tx: Transaction, session: str, turns: Iterable[int] | None = None) -> list[tuple[str, int]]:
     """Erase what was lived through in a session; return kind and id of what blocks may show of it.
 
-    Its episodes and tool events go. What was learnt in it of how things are done stays, without what tools were given there.
+    Its episodes go. What was learnt in it of how things are done stays, without what tools were given there.
 
     Args:
         turns: only in these turns of it; None: in all of it.
     """
-    gone: list[tuple[str, int]] = []
-    for n in [None] if turns is None else sorted(set(turns)):
-        where, bound = "session = :session and (:n is null or turn = :n)", {"session": session, "n": n}
-        gone += _erase_episodes(tx, where, bound)
-        gone += _blank_procedures(tx, where, bound)
-        tx.execute(f"delete from tool_events where {where}", bound)  # noqa: S608 - our own constant
-    return gone
+    numbers = None if turns is None else {f"n{n}": n for n in turns}
+    some = "" if numbers is None else f" and turn in ({', '.join(f':{name}' for name in numbers)})"
+    where, bound = f"session = :session{some}", {"session": session, **(numbers or {})}
+    return [*_erase_episodes(tx, where, bound), *_blank_procedures(tx, where, bound)]
 
 
 def _blank_procedures(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:
@@ -152,7 +153,7 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     # A session's id is a tick: all of its messages have larger ones.
     messages = _erase_messages(tx, "id > :id and session_id = :id", {"id": session_id})
     kept = erase_kept(tx, "session_id = :id", {"id": session_id})
-    erase_blocks(tx, [*messages, *lived, *kept["summaries"]])
+    erase_blocks(tx, [*messages, *lived, *kept["session summaries"]])
     turns = tx.execute("delete from turns where session_id = ? returning owner, speaker", (session_id,))
     drop_unused(tx, (person for turn in turns for person in turn))
     erase_epochs(tx, session_id)
@@ -177,10 +178,9 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files
         "facts": _erase_facts(tx, bound),
         "doubts": tx.execute(f"delete from doubts where {_THEIRS} returning id", bound),  # noqa: S608 - our own constants
         "preferences": erase_preferences(tx, "owner = :name or scope = 'user:' || :name", bound),
-        "episodes": _erase_episodes(tx, _THEIRS, bound),
+        "episodes": _erase_episodes(tx, f"{_THEIRS} or {_IN_THEIR_TURNS}", bound),
         **erase_goals(tx, bound),
         **erase_kept(tx, "owner = :name", bound),
-        "tool events": tx.execute(f"delete from tool_events where {_THEIRS} returning id", bound),  # noqa: S608 - ours
         "procedures": tx.execute("delete from procedures where owner = :name returning id", bound),
     }
     counts = {kind: len(rows) for kind, rows in erased.items() if rows}
@@ -191,13 +191,13 @@ def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files
     owned = [number for (number,) in erased["procedures"]]
     tx.announce("procedure", owned)
     learnt = [("procedure", number) for number in owned]
-    learnt += _blank_procedures(tx, "speaker = :name", bound)
+    learnt += _blank_procedures(tx, f"speaker = :name or {_IN_THEIR_TURNS}", bound)
     if len(learnt) > len(owned):
         counts["constants of procedures"] = len(learnt) - len(owned)
     messages, turns = _erase_turns(tx, bound)
     if turns:
         counts["turns"] = turns
-    shown = ("facts", "preferences", "episodes", "goals", "summaries")
+    shown = ("facts", "preferences", "episodes", "goals", "session summaries")
     erase_blocks(tx, {*messages, *learnt, *(key for kind in shown for key in erased[kind])})
     if counts:
         note_forgotten(tx)
@@ -258,10 +258,10 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
     return messages, len(turns)
 
 
-def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
-    """Erase what a person said in a session and what was answered, but for the newest messages; return how many went.
+def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tuple[int, int]:
+    """Erase what a person said in a session and what was answered, but for the newest messages.
 
-    Its epochs with their summaries go with it, what was dropped there, and the loop's state, as with a person.
+    Returns how many messages went, and the number of the first turn behind them. Its epochs with their summaries go with it, what was dropped there, and the loop's state, as with a person.
 
     Args:
         keep: how many of the newest messages stay.
@@ -269,7 +269,7 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
     bound = topic(session, person)
     rows = tx.execute(f"select m.id, t.session_id, t.n {SAID} limit -1 offset :keep", {**bound, "keep": keep})
     if not rows:
-        return 0
+        return 0, 0
     note_forgotten(tx)
     session_id, turns = rows[0][1], sorted({(session_id, n) for _, session_id, n in rows})
     gone = [("turn", number) for number, _, _ in rows]
@@ -291,7 +291,7 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> int:
     tx.execute("update sessions set state = '{}' where id = ?", (session_id,))
     drop_session(tx, session_id)
     drop_unused(tx, spellings(tx, [person]).values())
-    return len(rows)
+    return len(rows), turns[-1][1] + 1
 
 
 def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[tuple[str, int]]:

@@ -109,7 +109,7 @@ class _Export:
         )
         yield from self._records(records.GOALS, _OWN, {"id": 0})
         yield from self._records(records.PHASES, _OWN, {"id": 0})
-        for table in (records.EPISODES, records.PROCEDURES, records.TOOL_EVENTS):
+        for table in (records.EPISODES, records.PROCEDURES):
             yield from self._records(table, f"id <= :until and {_THEIRS}", {"id": 0})
         yield from self._sessions()
         if self.person is None:

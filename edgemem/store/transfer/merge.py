@@ -53,7 +53,7 @@ _STAGES = {"open": 0, "unfinished": 1, "complete": 2, "interrupted": 3}
 class ImportReport(msgspec.Struct):
     """What an import did, by kind.
 
-    These are `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `tool_events`, `sessions`, `turns`, `messages`, `epochs`,
+    These are `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `sessions`, `turns`, `messages`, `epochs`,
     `outputs`, `notes`, `files`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
     """
 
@@ -173,8 +173,6 @@ class _Merge:
                 self._take_episode(record)
             case records.Procedure():
                 self._take_procedure(record)
-            case records.ToolEvent():
-                self._add_alone(records.TOOL_EVENTS, record, "tool event", {}, announce=False)
             case records.User(name=name):
                 self._take_newest(records.USERS, record, "user", {"name": name})
             case records.Goal(owner=owner, name=name):

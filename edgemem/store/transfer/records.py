@@ -142,6 +142,7 @@ class Episode(_Line, frozen=True):
     details: Details = Details()
     session: str | None = None
     turn: Number | None = None
+    latency: float | None = None
 
 
 class Procedure(_Line, frozen=True):
@@ -162,22 +163,6 @@ class Procedure(_Line, frozen=True):
     level: Level = "shared"
     owner: str | None = None
     heard: Heard | None = None
-
-
-class ToolEvent(_Line, frozen=True):
-    """One call of a tool."""
-
-    id: Number
-    tool: str
-    ok: bool = True
-    latency: float | None = None
-    input: str | None = None
-    output: str | None = None
-    session: str | None = None
-    turn: Number | None = None
-    level: Level = "household"
-    owner: str | None = None
-    speaker: str | None = None
 
 
 class Session(_Line, frozen=True):
@@ -314,7 +299,7 @@ class Notes(_Line, frozen=True):
 
 
 Line = (
-    Edgemem | Fact | Doubt | Preference | Episode | Procedure | ToolEvent | Session | Turn | Dropped | Epoch | Output
+    Edgemem | Fact | Doubt | Preference | Episode | Procedure | Session | Turn | Dropped | Epoch | Output
     | Notes | File | User | Goal | Phase | State | Summary | End
 )  # fmt: skip
 
@@ -434,7 +419,6 @@ PROCEDURES = Table(
     tags=_as_json(()),
     metadata=_as_json({}),
 )
-TOOL_EVENTS = Table(ToolEvent, "tool_events", ok=_Column(int, bool))
 SESSIONS = Table(Session, "sessions", state=_Column(lambda state: as_text(state or {}), msgspec.json.decode))
 TURNS = Table(
     Turn,

@@ -25,7 +25,6 @@ from edgemem.store.episodes import append_episode
 from edgemem.store.notes import NotesFile
 from edgemem.store.procedures import put_procedure, record_outcome
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.tool_events import append_tool_event
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import import_lines
 from edgemem.store.turns import keep_output, pointer_to, read_output
@@ -115,7 +114,8 @@ def live(home, seed, steps):
                     scope=rng.choice(("global", "user:bob")),
                 )
             case 5:
-                home.write(append_episode, "tool_call", {"z": text, "a": [1.0, 2, None]}, "ok", heard=heard)
+                called = {"z": text, "a": [1.0, 2, None]}
+                home.write(append_episode, "tool_call", called, "ok", heard=heard, latency_ms=1.5)
                 named = {
                     "name": rng.choice("xyz"),
                     "summary": text,
@@ -126,7 +126,6 @@ def live(home, seed, steps):
                 steps = (ProcedureStep("lamp", {"room": text}),)
                 home.write(put_procedure, Procedure(rng.choice("pq"), text, "", "light", steps, heard=heard))
                 home.write(record_outcome, rng.choice("pq"), success=rng.random() < 0.5)
-                home.write(append_tool_event, "lamp", ok=False, latency_ms=1.5, input=text, heard=heard)
             case 6:
                 session = Session(
                     [{"role": "user", "content": text} for _ in range(rng.randrange(1, 4))], {"n": step}

@@ -1,0 +1,192 @@
+"""Turns with tools: their events and episode, the procedure that is proposed in them, and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from by_words import BY_WORDS
+from tool_robot import Robot
+
+import edgemem
+from edgemem import Heard, Procedure, ProcedureStep, Tool
+from edgemem.inspect.replay import Line, ScriptedCall
+from edgemem.loop.loop import TurnResult
+from edgemem.store.tool_events import tool_stats
+
+STEPS = (ProcedureStep("drive", {"to": "kitchen"}), ProcedureStep("grip", {"what": "red cup"}))
+FETCH = Procedure("fetch", "Fetch", "", "bring me the red cup", STEPS)
+DONE, BROKEN = {"to": "kitchen"}, {"what": "broken"}
+ASK = "Please bring me the red cup."
+
+
+def run(**given: Any) -> str:
+    """Do what a tool is asked for, unless that is broken."""
+    if "broken" in given.values():
+        raise RuntimeError("the left path is blocked")
+    return "done"
+
+
+TOOLS = [
+    Tool(name, f"{name} there", {"type": "object", "properties": {argument: {"type": "string"}}}, run)
+    for name, argument in (("drive", "to"), ("grip", "what"), ("sing", "song"))
+]
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
+    """Return a memory that finds by words."""
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
+        yield opened
+
+
+def ask(robot: Robot, *calls: tuple[str, dict[str, str]], say: str = ASK, **how: Any) -> TurnResult:
+    """Run a turn in which the model calls some tools, one after the other."""
+    scripted = tuple(ScriptedCall(name, given) for name, given in calls)
+    robot.model.expect(Line(say=say, reply="ok", at=1_770_000_000.0, session="kitchen", tools=scripted))
+    result = robot.loop.run(say, **{"speaker": "alice", **how})
+    assert robot.loop.hooks.failures() == []
+    return result
+
+
+def shown(result: TurnResult) -> str:
+    """Return the newest user message that the model was given at first."""
+    return str(result.handed[0][-1]["content"])
+
+
+def counts(memory: edgemem.Memory) -> tuple[int, int]:
+    """Return how often the procedure succeeded and failed."""
+    procedure = memory.procedures.get("fetch")
+    assert procedure is not None
+    return procedure.success_count, procedure.failure_count
+
+
+def test_a_turn_with_several_calls_is_one_episode_more(memory: edgemem.Memory) -> None:
+    """It tells what was asked, which tools ran and how; it knows its turn, and is as private as that, as each call does."""
+    robot = Robot(memory, tools=TOOLS)
+    ask(robot, ("drive", DONE), ("grip", BROKEN), ("grip", BROKEN))
+    ask(robot, say="And how are you?")
+    ask(robot, ("sing", {"song": "broken"}), say="Sing!", private=True)
+    private, first, *calls = memory.store.episodes()
+    assert [(call.kind, call.turn, call.level) for call in calls] == [("tool_call", 0, "household")] * 3
+    assert first.summary == "Please bring me the red cup. (drive worked, grip failed 2 times)"
+    assert (first.outcome, first.tools, first.session, first.turn) == (
+        "partial",
+        ("drive", "grip"),
+        "kitchen",
+        0,
+    )
+    assert (first.level, first.heard) == ("household", Heard(speaker="alice"))
+    assert (private.outcome, private.level, private.owner, private.turn) == ("failed", "private", "alice", 2)
+    assert [(of.tool, of.calls, of.failures) for of in tool_stats(memory.diagnostics.database)] == [
+        ("grip", 2, 2),
+        ("drive", 1, 0),
+        ("sing", 1, 1),
+    ]
+    assert all(of.p99_ms is not None for of in tool_stats(memory.diagnostics.database))
+
+
+def test_what_was_aborted_left_nothing(memory: edgemem.Memory) -> None:
+    """No episode and no outcome of a turn that never was."""
+    memory.procedures.store(FETCH)
+    robot = Robot(memory, tools=TOOLS)
+    robot.model.expect(
+        Line(
+            say=ASK, reply="ok", at=1_770_000_000.0, session="kitchen", tools=(ScriptedCall("grip", BROKEN),)
+        )
+    )
+    robot.loop.prepare(ASK, speaker="alice")
+    robot.loop.abort()
+    assert memory.store.episodes() == tool_stats(memory.diagnostics.database) == []
+    assert counts(memory) == (0, 0)
+
+
+def test_a_forgotten_conversation_takes_its_episodes_along(memory: edgemem.Memory) -> None:
+    """And a forgotten person theirs."""
+    robot = Robot(memory, tools=TOOLS)
+    for forget in ({"session": "kitchen"}, {"person": "alice"}):
+        ask(robot, ("drive", DONE))
+        assert len(memory.store.episodes()) == 1
+        assert memory.forget(**forget)
+        assert memory.store.episodes() == tool_stats(memory.diagnostics.database) == []
+        robot = Robot(memory, tools=TOOLS)
+
+
+def test_a_procedure_is_proposed_once_and_late(memory: edgemem.Memory) -> None:
+    """In the newest user message, behind an unchanged history; the next turn has it before it already."""
+    memory.procedures.store(FETCH)
+    robot = Robot(memory, tools=TOOLS)
+    first = ask(robot, say="How old are you?")
+    second = ask(robot)
+    line = "a way to bring me the red cup: drive(to: kitchen), then grip(what: red cup) (not tried yet)"
+    assert shown(first) == "How old are you?"
+    assert shown(second) == f"<memory>{line}</memory>\n{ASK}"
+    third = ask(robot)
+    assert shown(third) == ASK
+    for before, after in ((first, second), (second, third)):
+        assert after.handed[0][: len(before.handed[0])] == before.handed[0]
+
+
+def test_without_a_procedure_that_fits_no_prompt_changes(memory: edgemem.Memory, tmp_path: Path) -> None:
+    """One of another thing, of somebody else, without its tool, or too long for the budget is not told."""
+    small = msgspec.structs.replace(
+        BY_WORDS, context=msgspec.structs.replace(BY_WORDS.context, block_tokens=30)
+    )
+    others = [
+        (BY_WORDS, TOOLS, Procedure("water", "Water", "", "water the plants", STEPS)),
+        (BY_WORDS, TOOLS, msgspec.structs.replace(FETCH, level="private", owner="Ben")),
+        (BY_WORDS, TOOLS[1:], FETCH),
+        (BY_WORDS, TOOLS, msgspec.structs.replace(FETCH, steps=STEPS * 20)),
+        (small, TOOLS, FETCH),
+    ]
+    for n, (profile, tools, procedure) in enumerate(others):
+        with edgemem.open(tmp_path / str(n), profile=profile, worker=False) as opened:
+            opened.procedures.store(procedure)
+            assert shown(ask(Robot(opened, tools=tools))) == ASK
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        ([("drive", DONE), ("grip", {"what": "red cup"})], (1, 0)),
+        ([("drive", DONE), ("sing", {"song": "la"}), ("grip", {"what": "cup"})], (1, 0)),
+        ([("drive", DONE), ("grip", BROKEN), ("grip", {"what": "cup"})], (1, 0)),
+        ([("drive", DONE), ("grip", BROKEN)], (0, 1)),
+        ([("grip", {"what": "cup"}), ("drive", DONE)], (0, 0)),
+        ([("sing", {"song": "broken"})], (0, 0)),
+        ([], (0, 0)),
+    ],
+)
+def test_its_outcome_is_counted_from_the_tools_that_ran(
+    memory: edgemem.Memory, calls: list[tuple[str, dict[str, str]]], expected: tuple[int, int]
+) -> None:
+    """All steps in order: a success; one of them failed: a failure; something else: nothing."""
+    memory.procedures.store(FETCH)
+    robot = Robot(memory, tools=TOOLS)
+    ask(robot, *calls)
+    assert counts(memory) == expected
+    ask(robot, *calls)  # it stands in the prompt now
+    assert counts(memory) == (2 * expected[0], 2 * expected[1])
+
+
+def test_a_turn_on_something_else_counts_no_outcome(memory: edgemem.Memory) -> None:
+    """The same tools may serve another end."""
+    memory.procedures.store(FETCH)
+    robot = Robot(memory, tools=TOOLS)
+    ask(robot, ("drive", DONE), ("grip", {"what": "pen"}), say="Give Ann a pen!")
+    assert counts(memory) == (0, 0)
+
+
+def test_a_private_procedure_keeps_its_turn_private(memory: edgemem.Memory) -> None:
+    """What it told stands in that turn's block."""
+    memory.procedures.store(msgspec.structs.replace(FETCH, level="private", owner="alice"))
+    robot = Robot(memory, tools=TOOLS)
+    assert "a way to" in shown(ask(robot))
+    (turn,) = memory.sessions.journal.read_turns("kitchen")
+    assert (turn.level, turn.owner) == ("private", "alice")
+    assert memory.procedures.forget("fetch")
+    (turn,) = memory.sessions.journal.read_turns("kitchen")
+    assert turn.block == ""

@@ -1,0 +1,169 @@
+"""Episodes with a name, a summary, decisions, tools and tags: kept, replaced, found by what they have, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from by_words import BY_WORDS
+
+import edgemem
+from edgemem.errors import InvalidInputError
+from edgemem.records import Heard, Reader
+from edgemem.store.episodes import as_seed_fields
+
+DEPLOYED: dict[str, Any] = {
+    "name": "ep-001",
+    "summary": "User asked to deploy the app to staging.",
+    "decisions": ("chose blue-green deployment", "skipped canary"),
+    "tools": ("sandbox", "web"),
+    "tags": ("deployment", "staging"),
+    "session": "sess-42",
+}
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
+    """Return a memory that finds by words."""
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
+        yield opened
+
+
+def names(memory: edgemem.Memory, **filters: Any) -> list[str]:
+    """Return the names of the episodes that filters let through."""
+    return [episode.name for episode in memory.store.episodes(**filters)]
+
+
+def test_an_episode_is_read_as_it_was_stored(memory: edgemem.Memory) -> None:
+    """With a time that is still to come, and as the record of Cognitia."""
+    memory.store.add_episode("task", {"room": 3}, "success", heard=Heard(event_time=4e9), **DEPLOYED)
+    (episode,) = memory.store.episodes()
+    assert {field: getattr(episode, field) for field in DEPLOYED} == DEPLOYED
+    assert as_seed_fields(episode) == {
+        "id": "ep-001",
+        "summary": DEPLOYED["summary"],
+        "key_decisions": DEPLOYED["decisions"],
+        "tools_used": DEPLOYED["tools"],
+        "outcome": "success",
+        "session_id": "sess-42",
+        "timestamp": 4e9,
+        "tags": DEPLOYED["tags"],
+        "metadata": {"room": 3},
+    }
+
+
+def test_a_tool_call_of_edgevox_is_an_episode_of_cognitia(memory: edgemem.Memory) -> None:
+    """Its outcome has Cognitia's word, its text is the summary, and its id the row's."""
+    memory.store.add_episode("tool_call", {"name": "grip", "error": "blocked"}, "failed")
+    (episode,) = memory.store.episodes(outcome="failure")
+    fields = as_seed_fields(episode)
+    assert (fields["id"], fields["outcome"], fields["tools_used"]) == (episode.id, "failure", ("grip",))
+    assert fields["summary"] == "grip failed: blocked"
+
+
+def test_one_of_the_same_name_takes_its_place(memory: edgemem.Memory) -> None:
+    """The older one is found by nothing any more, before and after it was indexed."""
+    for indexed in (False, True):
+        memory.store.add_episode("task", {}, "failure", **DEPLOYED)
+        assert not indexed or memory.idle(30)
+        memory.store.add_episode("task", {}, "success", name="ep-001", summary="The tulips are watered.")
+        assert [episode.outcome for episode in memory.store.episodes()] == ["success"]
+        assert memory.store.episodes(tag="staging") == []
+        assert memory.recall("deploy staging", kinds={"episode"}) == []
+        assert len(memory.recall("tulips", kinds={"episode"})) == 1
+
+
+@pytest.mark.parametrize("query", ["deploy staging", "blue-green", "sandbox", "deployment"])
+def test_it_is_found_by_summary_decisions_tools_and_tags(memory: edgemem.Memory, query: str) -> None:
+    """At once, and after it was indexed."""
+    memory.store.add_episode("task", {}, "success", **DEPLOYED)
+    for _ in range(2):
+        (item,) = memory.recall(query, kinds={"episode"})
+        assert (item.session, item.text.split(".")[0]) == (
+            "sess-42",
+            "User asked to deploy the app to staging",
+        )
+        assert memory.idle(30)
+
+
+def test_each_filter_lets_through_what_it_names(memory: edgemem.Memory) -> None:
+    """By tag, outcome, person, session and time, and all together; the newest by when it happened comes first."""
+    add = memory.store.add_episode
+    add("task", {}, "success", name="a", tags=["x"], heard=Heard(speaker="Mara", event_time=100.0))
+    add("task", {}, "ok", name="b", tags=["x", "y"], session="hall", heard=Heard(event_time=300.0))
+    add("task", {}, "failure", name="c", tags=["xy"], heard=Heard(speaker="Ben", event_time=200.0))
+    assert names(memory) == ["b", "c", "a"]
+    assert names(memory, tag="x") == ["b", "a"]
+    assert names(memory, outcome="success") == ["b", "a"]
+    assert names(memory, person="MARA") == ["a"]
+    assert names(memory, session="hall") == ["b"]
+    assert names(memory, since=200.0, until=300.0) == ["c"]
+    assert names(memory, tag="x", outcome="success", since=200.0) == ["b"]
+    assert names(memory, n=1) == ["b"]
+    assert names(memory, reader=Reader()) == ["b"]
+
+
+def test_a_tag_is_looked_up_in_its_index(memory: edgemem.Memory) -> None:
+    """However many episodes there are, only those of the tag are read."""
+    memory.store.add_episode("task", {}, "success", tags=["x"])
+    plans: list[str] = []
+    database = memory.diagnostics.database
+    query = database.query
+
+    def explaining(sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        plans.extend(row[3] for row in query(f"explain query plan {sql}", values))
+        return query(sql, values)
+
+    database.query = explaining  # type: ignore[method-assign]
+    assert len(memory.store.episodes(tag="x")) == 1
+    assert any("SEARCH episode_tags USING PRIMARY KEY (tag=?)" in step for step in plans)
+    assert any("SEARCH episodes USING INTEGER PRIMARY KEY (rowid=?)" in step for step in plans)
+
+
+def test_the_ring_drops_the_oldest_with_their_tags(tmp_path: Path) -> None:
+    """What is beyond the bound is gone for every question."""
+    with edgemem.SQLiteMemoryStore(tmp_path / "m.db", max_episodes=10) as store:
+        for n in range(25):
+            store.add_episode("task", {}, "ok", name=f"e{n}", tags=["x"])
+        assert [episode.name for episode in store.episodes(tag="x")] == [f"e{n}" for n in range(24, 14, -1)]
+        assert len(store.database.query("select * from episode_tags")) <= 11
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"tags": "deployment"}, "must be a list of texts"),
+        ({"decisions": [1]}, "must be text, not int"),
+        ({"summary": "x" * 20_000}, "summary of an episode"),
+        ({"summary": None}, "summary of an episode"),
+        ({"name": "two\nlines"}, "name of an episode"),
+        ({"tags": ["x" * 70_000]}, "shorten"),
+    ],
+)
+def test_what_is_no_episode_is_refused(memory: edgemem.Memory, more: dict[str, Any], sentence: str) -> None:
+    """In one sentence, and nothing is kept."""
+    with pytest.raises(InvalidInputError, match=sentence):
+        memory.store.add_episode("task", {}, "ok", **more)
+    assert memory.store.episodes() == []
+
+
+def test_a_json_store_keeps_all_of_it(tmp_path: Path) -> None:
+    """It stands in the file, and is read back."""
+    for _ in range(2):
+        with edgemem.JSONMemoryStore(tmp_path / "memory.json") as store:
+            if not store.episodes():
+                store.add_episode("task", {}, "success", **DEPLOYED)
+            (episode,) = store.episodes(tag="staging")
+            assert {field: getattr(episode, field) for field in DEPLOYED} == DEPLOYED
+
+
+def test_a_forgotten_session_takes_its_episodes_along(memory: edgemem.Memory) -> None:
+    """Those of other sessions stay."""
+    memory.sessions.save("sess-42", edgemem.Session([{"role": "user", "content": "deploy it"}]))
+    memory.store.add_episode("task", {}, "success", **DEPLOYED)
+    memory.store.add_episode("task", {}, "success", name="other", session="hall")
+    assert memory.forget(session="sess-42")
+    assert names(memory) == ["other"]
+    assert memory.recall("deploy staging", kinds={"episode"}) == []
