@@ -24,18 +24,17 @@ if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.protocols import Bank
 
-_PATH = {
-    "type": "string",
-    "description": "Such as plans/feature.md, for the speaker alone; household/… is for all here, shared/… for anyone.",
-}
-_TEXT = {"type": "string", "description": "Text of the file."}
+_WHERE = "plans/a.md is the speaker's own, household/a.md everybody's here, shared/a.md anyone's."
+_TEXT = {"type": "string"}
+_PATH = {"path": _TEXT}
 _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
-    "memory_read": ("Read a file of the memory bank.", {"path": _PATH}, ["path"]),
-    "memory_write": ("Write a file of the memory bank.", {"path": _PATH, "content": _TEXT}, ["path", "content"]),
-    "memory_append": ("Append to a file of the memory bank.", {"path": _PATH, "content": _TEXT}, ["path", "content"]),
-    "memory_list": ("List the files of the memory bank.", {"prefix": _PATH}, []),
-    "memory_delete": ("Delete a file of the memory bank.", {"path": _PATH}, ["path"]),
-}  # fmt: skip
+    "memory_read": ("Read a file of the memory bank.", {"path": {**_TEXT, "description": _WHERE}}, ["path"]),
+    "memory_write": ("Write a file.", {**_PATH, "content": _TEXT}, ["path", "content"]),
+    "memory_append": ("Append to a file.", {**_PATH, "content": _TEXT}, ["path", "content"]),
+    "memory_list": ("List files.", {"prefix": _TEXT}, []),
+    "memory_delete": ("Delete a file.", _PATH, ["path"]),
+}
+"""What a model is told of each tool, and its required arguments; every word is paid for in every prompt."""
 _STRANGER = "Refused: nobody knows who is speaking; only files below shared/ can be used."
 _OVERHEARD = "Refused: others are listening, and these files are the speaker's alone."
 _CLOSER = (

@@ -34,7 +34,7 @@ write_wait_s = 60
 [log]
 turn = true
 [context]
-window_tokens = 2100
+window_tokens = 2620
 reply_tokens = 200
 summary_tokens = 150
 keep_last_turns = 2
@@ -394,6 +394,7 @@ class House:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_nobody_is_told_what_is_not_for_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, record_property: Callable[[str, object], None]
 ) -> None:
