@@ -94,7 +94,7 @@ class UserMemory:
 
     def delete_messages_before(self, user_id: str, topic_id: str, keep_last: int = 10) -> int:
         """Erase all but the newest messages, from every file and index; return how many went."""
-        return self._eraser.said(topic_id, user_id, keep=checked_count(keep_last, "keep_last"))
+        return self._eraser.messages(topic_id, user_id, keep=checked_count(keep_last, "keep_last"))
 
     def upsert_fact(
         self, user_id: str, key: str, value: Any, topic_id: str | None = None, source: str = "user"

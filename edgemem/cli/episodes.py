@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgemem.cli.options import Begin, When, home_and_json, open_existing, speaker_option
 from edgemem.cli.printing import moment, print_json, print_table, shortened
 from edgemem.records import Reader
-from edgemem.store.episodes import text_of_episode
+from edgemem.store.episodes import happened_at, text_of_episode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,17 +27,7 @@ if TYPE_CHECKING:
 @speaker_option
 @home_and_json
 def episodes(
-    query: tuple[str, ...],
-    tag: str | None,
-    outcome: str | None,
-    person: str | None,
-    session: str | None,
-    since: float | None,
-    until: float | None,
-    limit: int,
-    speaker: str | None,
-    home: Path,
-    as_json: bool,
+    query: tuple[str, ...], limit: int, speaker: str | None, home: Path, as_json: bool, **filters: Any
 ) -> None:
     """List what the robot did and lived through, newest first; with a QUERY what fits it, best first.
 
@@ -50,18 +40,8 @@ def episodes(
     reader = None if speaker is None else Reader(speaker)
     words = " ".join(query)
     with open_existing(home) as memory:
-        filters = (tag, outcome, person, session, since, until)
         most = memory.store.max_episodes or 2**31
-        entries = memory.store.episodes(
-            n=most if words else limit,
-            tag=tag,
-            outcome=outcome,
-            person=person,
-            session=session,
-            since=since,
-            until=until,
-            reader=reader,
-        )
+        entries = memory.store.episodes(n=most if words else limit, reader=reader, **filters)
         if words:
             by_id = {int(entry.id): entry for entry in entries}
             items = memory.diagnostics.search.recall(
@@ -69,7 +49,7 @@ def episodes(
                 reader=reader,
                 k=limit,
                 kinds={"episode"},
-                refs=by_id if any(given is not None for given in filters) else None,
+                refs=by_id if any(given is not None for given in filters.values()) else None,
             )
             entries = [by_id[int(item.id)] for item in items if int(item.id) in by_id]
     if as_json:
@@ -77,18 +57,8 @@ def episodes(
     elif not entries:
         click.echo("There are no episodes to show.")
     else:
-        print_table(
-            ("id", "when", "outcome", "what happened"),
-            (
-                (
-                    entry.id,
-                    moment(
-                        entry.timestamp if entry.heard is None else entry.heard.event_time or entry.timestamp
-                    ),
-                    entry.outcome,
-                    shortened(text_of_episode(entry)),
-                )
-                for entry in entries
-            ),
-            wide=("what happened",),
+        rows = (
+            (entry.id, moment(happened_at(entry)), entry.outcome, shortened(text_of_episode(entry)))
+            for entry in entries
         )
+        print_table(("id", "when", "outcome", "what happened"), rows, wide=("what happened",))

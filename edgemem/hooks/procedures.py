@@ -102,7 +102,7 @@ class ProcedureHook(SharedHook):
             deadline_s=_DEADLINE_S,
         ):
             name = f"procedure:{row}"
-            text = told(procedure)
+            text = told_text(procedure)
             if not procedure.steps or len(text) > LINE_CHARS:
                 continue
             line = BlockLine(name, f"- {text}", procedure.level or "household", procedure.owner)
@@ -142,7 +142,7 @@ def went_well(procedure: Procedure, runs: Sequence[tuple[str, bool]]) -> bool | 
     return True if not left else False if failed else None
 
 
-def told(procedure: Procedure) -> str:
+def told_text(procedure: Procedure) -> str:
     """Return what a model is told of a procedure, on one line."""
     steps = []
     for step in procedure.steps:

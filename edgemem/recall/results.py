@@ -241,13 +241,13 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
     if kind == GOAL:
         return {"text": f"goal: {goal_text(columns[0], msgspec.json.decode(columns[1]))}"}
     if kind == EPISODE:
-        *told, agent, speaker, event_time, session, turn = columns
-        fields = {"text": stored_text(*told), "source": agent, "speaker": speaker, "event_time": event_time}
+        *stored, agent, speaker, event_time, session, turn = columns
+        fields = {"text": stored_text(*stored), "source": agent, "speaker": speaker, "event_time": event_time}
         # What a tool did is told beside its turn: its words there may have been cut.
-        return fields if told[3] is None else {**fields, "session": session, "turn": turn}
+        return fields if stored[3] is None else {**fields, "session": session, "turn": turn}
     if kind == PROCEDURE:
-        *told, name, speaker = columns
-        return {"text": procedure_text(*told), "key": name, "speaker": speaker}
+        *words, name, speaker = columns
+        return {"text": procedure_text(*words), "key": name, "speaker": speaker}
     role, content, extra, session, turn, speaker, event_time = columns
     return {
         "text": content, "source": role, "speaker": speaker_of(role, speaker, extra), "event_time": event_time,

@@ -165,14 +165,7 @@ def find_episodes(
     reader: Reader | None = None,
     keep: int = 500,
 ) -> list[Episode]:
-    """Return at most `n` episodes to which all that is given applies, by the time at which they happened, newest first.
-
-    Args:
-        outcome: as it was stored; `success` and `failure` are also EdgeVox's `ok` and `failed`.
-        person: who caused them, or whose they are.
-        since: seconds since the epoch; from then on.
-        until: and before then.
-    """
+    """Return at most `n` episodes to which all that is given applies, as `TableMemoryStore.episodes` does."""
     rule, bound = reading_rule(reader)
     bound |= {"keep": keep, "n": checked_count(n, "the number of episodes")}
     where = [f"+id > coalesce({_OLDEST if keep > 0 else 'null'}, 0)", rule]  # +: a tag's index comes first
@@ -229,8 +222,8 @@ def stored_text(kind: str, payload: str, outcome: str, summary: str | None, deta
     more = read_details(details)
     tools = (tool for tool in more.tools if spell_out(tool) not in summary)  # else it names them
     marks = ", ".join(dict.fromkeys((*more.tags, *tools)))
-    told = "; ".join((summary, *more.decisions))
-    return f"{told} [{marks}]" if marks else told
+    words = "; ".join((summary, *more.decisions))
+    return f"{words} [{marks}]" if marks else words
 
 
 def text_of_episode(episode: Episode) -> str:
@@ -241,9 +234,15 @@ def text_of_episode(episode: Episode) -> str:
     )
 
 
+def happened_at(episode: Episode) -> float:
+    """Return when an episode happened, seconds since the epoch; where nobody said it, when it was stored."""
+    heard = episode.heard
+    return episode.timestamp if heard is None or heard.event_time is None else heard.event_time
+
+
 def as_seed_fields(episode: Episode) -> dict[str, Any]:
     """Return the fields of Cognitia's record of an episode; its timestamp in seconds since the epoch."""
-    heard, payload = episode.heard, episode.payload
+    payload = episode.payload
     called = (str(payload["name"]),) if episode.kind == "tool_call" and "name" in payload else ()
     return {
         "id": episode.name or episode.id,
@@ -252,7 +251,7 @@ def as_seed_fields(episode: Episode) -> dict[str, Any]:
         "tools_used": episode.tools or called,
         "outcome": _SEED_OUTCOMES.get(episode.outcome, episode.outcome),
         "session_id": episode.session,
-        "timestamp": episode.timestamp if heard is None or heard.event_time is None else heard.event_time,
+        "timestamp": happened_at(episode),
         "tags": episode.tags,
         "metadata": payload,
     }
@@ -317,22 +316,8 @@ def read_payload(payload: Any) -> dict[str, Any]:
 
 def episode_of(row: tuple[Any, ...]) -> Episode:
     """Return the record of a row of episodes."""
-    (
-        kind,
-        payload,
-        outcome,
-        agent,
-        row_id,
-        level,
-        owner,
-        name,
-        summary,
-        details,
-        session,
-        turn,
-        latency,
-        *heard,
-    ) = row
+    kind, payload, outcome, agent, row_id, level, owner, name, summary, details, *where = row
+    session, turn, latency, *heard = where
     more = read_details(details)
     return Episode(
         kind=kind,
@@ -377,11 +362,8 @@ def _trim(tx: Transaction, keep: int) -> None:
     """Drop the oldest beyond `keep`, a tenth at a time."""
     if tx.execute("select count(*) from episodes")[0][0] <= keep + keep // 10:
         return
-    beyond = "select id from episodes order by id desc limit 1 offset ?"
-    _drop(
-        tx,
-        tx.execute(f"delete from episodes where id <= ({beyond}) returning id, owner, speaker", (keep,)),  # noqa: S608 - ours
-    )
+    sql = f"delete from episodes where id <= {_OLDEST} returning id, owner, speaker"  # noqa: S608 - ours
+    _drop(tx, tx.execute(sql, {"keep": keep}))
 
 
 def _drop(tx: Transaction, rows: list[tuple[Any, ...]]) -> None:

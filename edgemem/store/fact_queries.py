@@ -178,10 +178,10 @@ def user_facts(
     """
     sql, values = as_of(t, scope=scope, reader=reader, columns="k.topic, k.key, f.value, f.json, f.origin")
     rows = db.query(f"{sql} and (k.topic is null or k.topic = :topic)", {**values, "topic": topic})
-    found: dict[str, Any] = {}
+    values_by_key: dict[str, Any] = {}
     for of, key, value, json, _ in sorted(rows, key=lambda row: (row[0] is None, -row[-1])):
-        found.setdefault(plain_key(key, of), value if json is None else msgspec.json.decode(json))
-    return found
+        values_by_key.setdefault(plain_key(key, of), value if json is None else msgspec.json.decode(json))
+    return values_by_key
 
 
 def held_at(db: Tables, t: float, *, known_at: float | None, reader: Reader | None) -> list[int]:

@@ -222,12 +222,9 @@ def since_first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> Rec
     first, now = _first_heard(tx, key_id, statement), statement.valid_from
     if first is None or first >= now:
         return statement
-    between = _believed_between(tx, key_id, first, now)
-    return (
-        statement
-        if any(old.outranks(statement.trust) for old in between)
-        else statement._replace(valid_from=first)
-    )
+    if any(old.outranks(statement.trust) for old in _believed_between(tx, key_id, first, now)):
+        return statement
+    return statement._replace(valid_from=first)
 
 
 def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
@@ -328,20 +325,15 @@ def find_key(tx: Transaction, scope: str, key: str) -> int | None:
 
 
 def ensure_key(tx: Transaction, scope: str, key: str, topic: str | None = None) -> int:
-    """Return the id of a key in a scope, making it if there is none.
-
-    Args:
-        topic: the one that the key bears.
-    """
+    """Return the id of a key in a scope, making it if there is none; `topic` is the one that the key bears."""
     scope = spell_scope(tx, without_spaces(scope))
     rows = tx.execute("select id, topic from fact_keys where scope = ? and key = ?", (scope, key))
-    if not rows:
-        row = (scope, key, topic)
+    if not rows or (topic is not None and rows[0][1] is None):
         rows = tx.execute(
-            "insert into fact_keys (scope, key, topic) values (?, ?, ?) returning id, topic", row
+            "insert into fact_keys (scope, key, topic) values (?, ?, ?)"
+            " on conflict (scope, key) do update set topic = excluded.topic returning id",
+            (scope, key, topic),
         )
-    if topic is not None and rows[0][1] is None:
-        tx.execute("update fact_keys set topic = ? where id = ?", (topic, rows[0][0]))
     return int(rows[0][0])
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.store.episodes import append_episode, spell_out
+from edgemem.store.episodes import append_episode, read_payload, spell_out
 from edgemem.store.rights import LEVELS, reading_rule
 from edgemem.store.validation import HEARD, heard_of
 
@@ -45,15 +45,6 @@ class ToolStats(msgspec.Struct, frozen=True):
     p99_ms: float | None
 
 
-class _Called(msgspec.Struct):
-    """What the payload of a call names."""
-
-    name: Any = None
-
-
-_called = msgspec.json.Decoder(_Called).decode
-
-
 def answered_well(output: Any) -> bool:
     """Tell whether what a tool answered is no error, as Cognitia's tools tell it: as `error`, or as their `status`."""
     return not (isinstance(output, dict) and ("error" in output or output.get("status") == "error"))
@@ -79,11 +70,12 @@ def retell_turn(tx: Transaction, session: str, runs: Sequence[ToolRun], *, agent
         " and dropped is null order by id limit 1",
         (first, last, session_id, n),
     )
+    worked = sum(run.ok for run in runs)
     append_episode(
         tx,
         "turn",
         {},
-        _outcome(runs),
+        "success" if worked == len(runs) else "partial" if worked else "failure",
         agent=agent,
         heard=heard_of(columns),
         level=LEVELS[level],
@@ -105,7 +97,7 @@ def tool_stats(db: Tables, *, reader: Reader | None = None) -> list[ToolStats]:
     )
     runs: defaultdict[str, list[tuple[bool, float | None]]] = defaultdict(list)
     for payload, outcome, latency in rows:
-        runs[str(_called(payload).name)].append((outcome == "ok", latency))
+        runs[str(read_payload(msgspec.json.decode(payload)).get("name"))].append((outcome == "ok", latency))
     stats = [_stats_of(tool, calls) for tool, calls in runs.items()]
     return sorted(stats, key=lambda of: (-of.calls, of.tool))
 
@@ -118,11 +110,6 @@ def _stats_of(tool: str, calls: Sequence[tuple[bool, float | None]]) -> ToolStat
         for share in (0.5, 0.9, 0.99)
     )
     return ToolStats(tool, len(calls), failures, failures / len(calls), p50, p90, p99)
-
-
-def _outcome(runs: Sequence[ToolRun]) -> str:
-    worked = sum(run.ok for run in runs)
-    return "success" if worked == len(runs) else "partial" if worked else "failure"
 
 
 def _retold(utterance: str, runs: Sequence[ToolRun]) -> str:

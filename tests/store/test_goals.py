@@ -180,7 +180,9 @@ def test_what_was_said_before_is_erased_to_the_byte(home, keep, left):
     fill(home, "Bob")
     home.idle(30)
     everything = topics.read_messages(home.diagnostics.database, "boats", "alice", 9)
-    assert home.diagnostics.eraser.said("boats", "alice", keep=keep) == 5 - (keep if left is not None else 5)
+    assert home.diagnostics.eraser.messages("boats", "alice", keep=keep) == 5 - (
+        keep if left is not None else 5
+    )
     now = topics.read_messages(home.diagnostics.database, "boats", "alice", 9)
     assert now == everything[len(everything) - keep :] if left is None or keep else now == []
     assert len(topics.read_messages(home.diagnostics.database, "boats", "bob", 9)) == 5

@@ -285,7 +285,7 @@ class Eraser:
         erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
         return self._forgotten(erased, at_once=bool(erased))
 
-    def said(self, session_id: str, person: str, *, keep: int) -> int:
+    def messages(self, session_id: str, person: str, *, keep: int) -> int:
         """Erase what a person said in a conversation, but for the newest messages; return how many went."""
         self._sessions.journal.settle()
         count, first_turn = self._sessions.erase_said(session_id, person, keep=keep)

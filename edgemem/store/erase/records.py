@@ -86,8 +86,8 @@ def erase_episode(tx: Transaction, episode_id: str) -> Erased | None:
     )
     if not rows:
         return None
-    *told, owner, speaker = rows[0]
-    erased = Erased.of("episode", f"episode:{number}", [stored_text(*told)])
+    *columns, owner, speaker = rows[0]
+    erased = Erased.of("episode", f"episode:{number}", [stored_text(*columns)])
     note_forgotten(tx)
     erase_tool_copies(tx, [erased])
     erase_blocks(tx, _erase_episodes(tx, "id = :id", {"id": number}))
@@ -103,12 +103,12 @@ def erase_procedure(tx: Transaction, procedure_id: str) -> Erased | None:
     )
     if not rows:
         return None
-    number, owner, speaker, *told = rows[0]
+    number, owner, speaker, *words = rows[0]
     note_forgotten(tx)
     tx.announce("procedure", [number])
     erase_blocks(tx, [("procedure", number)])
     drop_unused(tx, (owner, speaker))
-    return Erased.of("procedure", f"procedure:{number}", [procedure_text(*told)])
+    return Erased.of("procedure", f"procedure:{number}", [procedure_text(*words)])
 
 
 def erase_lived(tx: Transaction, session: str, turns: Iterable[int] | None = None) -> list[tuple[str, int]]:

@@ -169,8 +169,9 @@ class _Merge:
                     self._add_alone(records.DOUBTS, record, "doubt", more, ("settled", "confirmed_by"))
             case records.Preference():
                 self._take_preference(record)
-            case records.Episode():
-                self._take_episode(record)
+            case records.Episode(name=name, details=details):  # of two with one name, where it has one
+                if self._take_newest(records.EPISODES, record, "episode", {"name": name}):
+                    keep_tags(self.tx, record.id, details.tags)
             case records.Procedure():
                 self._take_procedure(record)
             case records.User(name=name):
@@ -185,10 +186,7 @@ class _Merge:
                 self.notes = text
             case records.Session():
                 self._take_session(record)
-            case (
-                records.Turn() | records.Epoch() | records.Dropped() | records.Output()
-                | records.State() | records.Summary()
-            ):  # fmt: skip
+            case _ if isinstance(record, records.Part):
                 self._take_part(record)
 
     def finish(self, newest: int) -> None:
@@ -280,14 +278,12 @@ class _Merge:
         name: str,
         more: Mapping[str, Any],
         later: Sequence[str] = (),
-        *,
-        announce: bool = True,
     ) -> bool:
         """Add a record on which no other depends, or refuse it; tell whether it is here now."""
         tick = msgspec.structs.asdict(record)["id"]
         parted = f"The {name} of tick {tick} is another one here, which stays."
         try:
-            new = self._add(table, record, parted, more, later, announce=announce)
+            new = self._add(table, record, parted, more, later)
             self.report.count(table.name, new=new)
         except _PartedError as error:
             self._refuse(str(error))
@@ -301,8 +297,8 @@ class _Merge:
         name: str,
         keys: Mapping[str, Any],
         more: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        """Add a record of which there is one for some columns: the later one stays."""
+    ) -> bool:
+        """Add a record of which there is one for some columns: the later one stays; tell whether that is this one."""
         tick = msgspec.structs.asdict(record)["id"]
         here = " and ".join(f"{column} = :{column}" for column in keys)
         rows = self.tx.execute(
@@ -311,11 +307,11 @@ class _Merge:
         )
         if rows and rows[0][0] > tick:
             self._refuse(f"The {name} of tick {tick} was stored anew later here, which stays.")
-            return
+            return False
         if rows:
             self.tx.execute(f"delete from {table.name} where id = ?", rows[0])  # noqa: S608 - ours
             self.tx.announce(_QUEUED_AS.get(table.name, name), rows[0])
-        self._add_alone(table, record, name, more)
+        return self._add_alone(table, record, name, more)
 
     def _refuse(self, sentence: str) -> None:
         self.report.refused.append(sentence)
@@ -391,20 +387,6 @@ class _Merge:
             self._insert(records.PREFERENCES, given, {"id": self.tx.tick()})
         self.report.count("preferences", new=ours != given)
 
-    # What was lived through
-
-    def _take_episode(self, given: records.Episode) -> None:
-        """Take in an episode; of two with one name the newer one stays."""
-        ours = self._here(records.EPISODES, {"name": given.name}) if given.name else None
-        if ours is not None and ours.id > given.id:
-            self._refuse(f"The episode {given.name!r} was stored again here, which stays.")
-            return
-        if ours is not None and ours.id < given.id:
-            self.tx.execute("delete from episodes where id = ?", (ours.id,))
-            self.tx.announce("episode", [ours.id])
-        if self._add_alone(records.EPISODES, given, "episode", {}):
-            keep_tags(self.tx, given.id, given.details.tags)
-
     def _take_procedure(self, given: records.Procedure) -> None:
         """Take in a procedure that is newer than the one of its name here; of both counts the higher one stays."""
         ours = self._here(records.PROCEDURES, {"name": given.name})
@@ -435,15 +417,7 @@ class _Merge:
             self._insert(records.SESSIONS, given, {})
         self.report.count("sessions", new=ours is None)
 
-    def _take_part(
-        self,
-        record: records.Turn
-        | records.Epoch
-        | records.Dropped
-        | records.Output
-        | records.State
-        | records.Summary,
-    ) -> None:
+    def _take_part(self, record: records.Part) -> None:
         name = record.session
         if name not in self._sessions:
             raise InvalidInputError(f"A part of conversation {name!r} comes before that conversation itself.")
@@ -456,11 +430,8 @@ class _Merge:
                 case records.Turn():
                     kind, new = "turns", self._add_turn(record, place)
                 case records.Epoch():
-                    kind, new = (
-                        "epochs",
-                        self._add(records.EPOCHS, record, "began anew in another way", place),
-                    )
-                    if new:
+                    kind = "epochs"
+                    if new := self._add(records.EPOCHS, record, "began anew in another way", place):
                         note_newer(self.tx, place["session_id"], record.id)
                 case records.Output():
                     kind, new = "outputs", self._add_output(record, place)

@@ -298,9 +298,11 @@ class Notes(_Line, frozen=True):
     text: str
 
 
+Part = Turn | Dropped | Epoch | Output | State | Summary
+"""Of a conversation, which comes before it."""
+
 Line = (
-    Edgemem | Fact | Doubt | Preference | Episode | Procedure | Session | Turn | Dropped | Epoch | Output
-    | Notes | File | User | Goal | Phase | State | Summary | End
+    Edgemem | Fact | Doubt | Preference | Episode | Procedure | Session | Part | Notes | File | User | Goal | Phase | End
 )  # fmt: skip
 
 _TICKS = ("id", "recorded", "known_to", "settled", "first", "last", "dropped")
@@ -406,19 +408,9 @@ _TOKENS = _Column(
 FACTS = Table(Fact, "facts", ("scope", "key", "topic"), valid_from=_EVER)
 DOUBTS = Table(Doubt, "doubts", ("scope", "key"), badly=_Column(int, bool))
 PREFERENCES = Table(Preference, "preferences")
-EPISODES = Table(
-    Episode,
-    "episodes",
-    payload=_JSON,
-    details=_Column(details_column, read_details),
-)
-PROCEDURES = Table(
-    Procedure,
-    "procedures",
-    steps=_Column(as_text, read_steps),
-    tags=_as_json(()),
-    metadata=_as_json({}),
-)
+EPISODES = Table(Episode, "episodes", payload=_JSON, details=_Column(details_column, read_details))
+_STEPS = _Column(as_text, read_steps)
+PROCEDURES = Table(Procedure, "procedures", steps=_STEPS, tags=_as_json(()), metadata=_as_json({}))
 SESSIONS = Table(Session, "sessions", state=_Column(lambda state: as_text(state or {}), msgspec.json.decode))
 TURNS = Table(
     Turn,
