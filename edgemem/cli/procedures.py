@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from edgemem.cli.options import (
-    Guided,
-    did_you_mean,
-    erase,
-    home_and_json,
-    open_existing,
-    open_home,
-    speaker_option,
-)
-from edgemem.cli.printing import answer, count, plain, print_json, print_table, shortened
+from edgemem.cli.options import Guided, did_you_mean, erase, home_and_json, open_existing, speaker_option
+from edgemem.cli.printing import plain, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
 from edgemem.records import Procedure, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
+    from pathlib import Path
 
     from edgemem.memory import Memory
 
 
 @click.group(cls=Guided, bare="list", single="show")
 def procedures() -> None:
-    """List procedures (`procedures`), show one (`procedures ID`), find one for a task, add, count and forget.
+    """List procedures (`procedures`), show one (`procedures ID`), find one for a task, and forget.
 
     \b
-    edgemem procedures add cup.json
     edgemem procedures suggest bring me the red cup
-    edgemem procedures outcome fetch-cup success
+    edgemem procedures fetch-cup
     """  # noqa: D301 - click reads the backspace as: do not wrap
 
 
@@ -83,38 +74,6 @@ def suggest(words: tuple[str, ...], limit: int, speaker: str | None, home: Path,
         _print(memory.procedures.suggest(" ".join(words), top_k=limit, reader=_reader(speaker)), as_json)
 
 
-@procedures.command(short_help="Store the procedures of a file.")
-@click.argument("path", metavar="FILE.json", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@home_and_json
-def add(path: Path, home: Path, as_json: bool) -> None:
-    """Store the procedure in FILE.json, or several in a list; `edgemem procedures show ID --json` prints one.
-
-    One of an id that is here already takes its place, and keeps its counts.
-    """
-    given = _read(path)
-    with open_home(home) as memory:
-        for procedure in given:
-            memory.procedures.store(procedure)
-    names = ", ".join(plain(procedure.id) for procedure in given)
-    answer(
-        as_json, [procedure.id for procedure in given], f"Stored {count(len(given), 'procedure')}: {names}."
-    )
-
-
-@procedures.command(short_help="Count a success or a failure.")
-@click.argument("proc_id", metavar="ID")
-@click.argument("how", type=click.Choice(["success", "failure"]))
-@home_and_json
-def outcome(proc_id: str, how: str, home: Path, as_json: bool) -> None:
-    """Count a success or a failure of the procedure ID."""
-    with open_existing(home) as memory:
-        if not memory.procedures.record_outcome(proc_id, success=how == "success"):
-            raise _unknown(memory, proc_id)
-        procedure = memory.procedures.get(proc_id)
-    if procedure is not None:
-        answer(as_json, procedure, f"{plain(proc_id)}: {_uses(procedure)}")
-
-
 @procedures.command(short_help="Erase a procedure.")
 @click.argument("proc_id", metavar="ID")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -129,39 +88,19 @@ def forget(proc_id: str, yes: bool, home: Path, as_json: bool) -> None:
         erase(what, lambda: memory.procedures.forget(proc_id), {"id": proc_id}, yes=yes, as_json=as_json)
 
 
-def _read(path: Path) -> list[Procedure]:
-    """Return the procedures of a file; raise InvalidInputError with the first thing that is wrong with it."""
-    try:
-        raw: Any = msgspec.json.decode(path.read_bytes())
-        raws = raw if isinstance(raw, list) else [raw]
-        given = [msgspec.convert(one, Procedure) for one in raws]
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"{path} holds no procedure: {str(error).rstrip('.')}.") from error
-    unknown = {name for one in raws for name in one} - set(Procedure.__struct_fields__)
-    if unknown:
-        raise InvalidInputError(
-            f"{path}: a procedure has no {min(unknown)!r}; it has {', '.join(Procedure.__struct_fields__)}."
-        )
-    return given
-
-
-def _print(entries: Iterable[Procedure], as_json: bool) -> None:
-    entries = list(entries)
+def _print(entries: Sequence[Procedure], as_json: bool) -> None:
     if as_json:
         print_json(entries)
     elif not entries:
         click.echo("There are no procedures to show.")
     else:
-        rows = ((each.id, shortened(each.trigger or each.name), _uses(each)) for each in entries)
+        rows = ((entry.id, shortened(entry.trigger or entry.name), _uses(entry)) for entry in entries)
         print_table(("id", "for", "worked"), rows, wide=("for",))
 
 
 def _uses(procedure: Procedure) -> str:
-    return (
-        f"{procedure.success_count:,} of {procedure.total_uses:,}"
-        if procedure.total_uses
-        else "not tried yet"
-    )
+    uses = procedure.total_uses
+    return f"{procedure.success_count:,} of {uses:,}" if uses else "not tried yet"
 
 
 def _reader(speaker: str | None) -> Reader | None:
@@ -169,7 +108,7 @@ def _reader(speaker: str | None) -> Reader | None:
 
 
 def _unknown(memory: Memory, proc_id: str) -> InvalidInputError:
-    meant = did_you_mean(proc_id, (*(each.id for each in memory.procedures.list()), *procedures.commands))
+    meant = did_you_mean(proc_id, (*(entry.id for entry in memory.procedures.list()), *procedures.commands))
     return InvalidInputError(
         f"There is no procedure {proc_id!r}; `edgemem procedures` lists what there is.{meant}"
     )

@@ -10,17 +10,11 @@ import pytest
 from commands import refused, run
 
 import edgemem
-from edgemem.records import Heard
+from edgemem.records import Heard, Procedure, ProcedureStep
 from edgemem.store.tool_events import TOOL_CALL
 
-FETCH = {
-    "id": "fetch-cup",
-    "name": "Fetch",
-    "description": "",
-    "trigger": "bring me the red cup",
-    "steps": [{"tool_name": "grip", "args_template": {"what": "red cup"}}],
-    "tags": ["cup"],
-}
+GRIP = ProcedureStep("grip", {"what": "red cup"})
+FETCH = Procedure("fetch-cup", "Fetch", "", "bring me the red cup", (GRIP,), success_count=1)
 
 
 @pytest.fixture
@@ -73,14 +67,11 @@ def test_they_are_shown_as_people_read_them(home: Path) -> None:
     assert "no episodes" in run("episodes", "cup", "--home", home).stdout
 
 
-def test_a_procedure_is_added_found_counted_and_forgotten(home: Path, tmp_path: Path) -> None:
-    """From a file, which `procedures ID --json` prints as well."""
-    path = tmp_path / "cup.json"
-    path.write_text(json.dumps(FETCH))
-    assert told(home, "procedures", "add", str(path)) == ["fetch-cup"]
-    assert told(home, "procedures", "outcome", "fetch-cup", "success")["success_count"] == 1
-    path.write_text(json.dumps([told(home, "procedures", "fetch-cup")]))
-    assert run("procedures", "add", path, "--home", home).stdout == "Stored 1 procedure: fetch-cup.\n"
+def test_a_procedure_is_listed_shown_found_and_forgotten(home: Path) -> None:
+    """With its steps, and how often it worked."""
+    with edgemem.open(home, worker=False) as memory:
+        memory.procedures.store(FETCH)
+    assert told(home, "procedures", "fetch-cup")["success_count"] == 1
     assert [each["id"] for each in told(home, "procedures", "suggest", "the", "red", "cup")] == ["fetch-cup"]
     assert "1 of 1" in run("procedures", "--home", home).stdout
     assert '{"what":"red cup"}' in run("procedures", "show", "fetch-cup", "--home", home).stdout
@@ -88,24 +79,9 @@ def test_a_procedure_is_added_found_counted_and_forgotten(home: Path, tmp_path: 
     assert "no procedures" in run("procedures", "--home", home).stdout
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("{", "holds no procedure"),
-        ('{"id": "p"}', "missing"),
-        (json.dumps({**FETCH, "step": 1}), "has no 'step'"),
-    ],
-)
-def test_a_file_that_holds_none_is_refused(home: Path, tmp_path: Path, text: str, sentence: str) -> None:
-    """The sentence says what is wrong with it."""
-    path = tmp_path / "p.json"
-    path.write_text(text)
-    assert sentence in refused(run("procedures", "add", path, "--home", home))
-
-
 def test_an_unknown_procedure_is_told(home: Path) -> None:
     """Whatever shall be done with it."""
-    for args in (("show", "x"), ("outcome", "x", "failure"), ("forget", "x")):
+    for args in (("show", "x"), ("forget", "x")):
         assert "no procedure 'x'" in refused(run("procedures", *args, "--home", home))
 
 
