@@ -43,6 +43,7 @@ from edgemem.bench.turn import ask, figures_of
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.llama.models.catalog import file_of
 from edgemem.memory.home import PROFILE_FILE
+from edgemem.records import Episode
 from edgemem.store.db.database import Database
 from edgemem.store.episodes import append_episode
 
@@ -175,9 +176,10 @@ def _fsync(folder: Path, times: int) -> dict[str, float]:
 def _commits(folder: Path, times: int) -> dict[str, float]:
     with Database(folder / "commits.db") as db:
         payload = {"name": "set_light", "args": {"room": "hall"}, "result": "on", "error": None}
+        episode = Episode("tool_call", payload, "ok", level="shared")
 
         def commit() -> None:
-            db.write(lambda tx: append_episode(tx, "tool_call", payload, "ok", keep=0))
+            db.write(lambda tx: append_episode(tx, episode, keep=0))
 
         commit()  # the first one also extends the log
         return _spread([timed_ms(commit) for _ in range(times)])

@@ -30,7 +30,7 @@ from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.loop.toolbox import Tool
-from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.records import Episode, Heard, StoredMessage, Turn
 from edgemem.store.episodes import append_episode
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
@@ -255,7 +255,7 @@ def store_episodes(database: Database, episodes: int) -> None:
     def write(tx: Transaction) -> None:
         for text in sentences(episodes, seed=6):
             payload = {"name": KEEP_PLAN.name, "args": {"text": text, "who": SPEAKER}, "result": "kept"}
-            append_episode(tx, "tool_call", payload, "ok", heard=Heard(speaker=SPEAKER), keep=0)
+            append_episode(tx, Episode("tool_call", payload, "ok", heard=Heard(speaker=SPEAKER)), keep=0)
 
     database.write(write)
 

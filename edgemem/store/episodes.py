@@ -17,15 +17,7 @@ from edgemem.fence import check_key, storable
 from edgemem.records import Episode
 from edgemem.scopes import name_key
 from edgemem.store.facts import storable_value
-from edgemem.store.rights import (
-    LEVELS,
-    SPELLED,
-    drop_unused,
-    level_and_owner,
-    level_of_episode,
-    reading_rule,
-    spell_both,
-)
+from edgemem.store.rights import LEVELS, SPELLED, drop_unused, level_and_owner, reading_rule, spell_both
 from edgemem.store.validation import (
     HEARD,
     as_text,
@@ -40,8 +32,7 @@ from edgemem.store.validation import (
 )
 
 if TYPE_CHECKING:
-    from edgemem.records import Heard, Reader
-    from edgemem.scopes import Level
+    from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables, Transaction
 
 MAX_PAYLOAD_BYTES = 64 * 1024
@@ -80,65 +71,39 @@ def read_details(column: str | None) -> Details:
 
 
 def append_episode(
-    tx: Transaction,
-    kind: str,
-    payload: dict[str, Any],
-    outcome: str,
-    *,
-    agent: str = "",
-    heard: Heard | None = None,
-    level: Level | None = None,
-    owner: str | None = None,
-    keep: int = 500,
-    episode_id: int | None = None,
-    name: str | None = None,
-    summary: str = "",
-    decisions: Collection[str] = (),
-    tools: Collection[str] = (),
-    tags: Collection[str] = (),
-    session: str | None = None,
-    turn: int | None = None,
-    latency_ms: float | None = None,
+    tx: Transaction, episode: Episode, *, keep: int = 500, episode_id: int | None = None
 ) -> int:
-    """Store an episode and return its id.
+    """Store an episode, in place of the one that has its name already; return the id that it gets.
 
     Args:
-        payload: anything JSON can hold; what it cannot is stored as text.
+        episode: its payload is anything JSON can hold; what it cannot is stored as text.
         keep: drop the oldest beyond this number, a tenth of them at a time; 0 keeps all.
         episode_id: its number; None: a new one.
-        name: the caller's id for it; the one that has it already is replaced.
-        summary: what happened, in words; it is found by these, and by its decisions, tags and tools.
-        session: in which conversation it happened.
-        turn: the number of the turn of it.
-        latency_ms: how long a call of a tool took.
     """
+    latency_ms = episode.latency_ms
     if latency_ms is not None and not 0 <= checked_number(latency_ms, "latency_ms") < math.inf:
         raise InvalidInputError(f"latency_ms must be milliseconds, 0 or more, not {latency_ms:g}.")
-    check_key(kind, what="the kind of an episode")
-    text = checked_payload(payload).decode()
-    number, who = level_and_owner("", level_of_episode(level, checked_heard(heard)), owner, heard)
-    who, heard = spell_both(tx, who, heard)
-    agent = checked_text(agent, "the agent of an episode")
-    row_id = tx.tick() if episode_id is None else episode_id
-    outcome = storable_value(outcome, what="the outcome of an episode")
+    check_key(episode.kind, what="the kind of an episode")
+    payload = checked_payload(episode.payload).decode()
+    level, who = level_and_owner("", episode.level, episode.owner, checked_heard(episode.heard))
+    who, heard = spell_both(tx, who, episode.heard)
+    agent = checked_text(episode.agent, "the agent of an episode")
+    outcome = storable_value(episode.outcome, what="the outcome of an episode")
+    name = checked_name(episode.name, what="the name of an episode")
+    summary = storable_value(episode.summary, what="the summary of an episode") or None
+    session = checked_name(episode.session, what="the session of an episode")
     details = Details(
-        checked_texts(decisions, "the decisions of an episode"),
-        checked_texts(tools, "the tools of an episode"),
-        checked_texts(tags, "the tags of an episode"),
+        checked_texts(episode.decisions, "the decisions of an episode"),
+        checked_texts(episode.tools, "the tools of an episode"),
+        checked_texts(episode.tags, "the tags of an episode"),
     )
-    more = (
-        checked_name(name, what="the name of an episode"),
-        storable_value(summary, what="the summary of an episode") or None,
-        details_column(details),
-        checked_name(session, what="the session of an episode"),
-        turn,
-        latency_ms,
-    )
-    if more[0] is not None:
-        _drop(tx, tx.execute("delete from episodes where name = ? returning id, owner, speaker", more[:1]))
+    row_id = tx.tick() if episode_id is None else episode_id
+    row = (episode.kind, payload, outcome, agent, row_id, level, who, name, summary, details_column(details))
+    if name is not None:
+        _drop(tx, tx.execute("delete from episodes where name = ? returning id, owner, speaker", (name,)))
     tx.execute(
         f"insert into episodes ({_COLUMNS}) values ({', '.join('?' * 19)})",  # noqa: S608 - our own constant
-        (kind, text, outcome, agent, row_id, number, who, *more, *heard_columns(heard)),
+        (*row, session, episode.turn, latency_ms, *heard_columns(heard)),
     )
     keep_tags(tx, row_id, details.tags)
     if keep > 0:

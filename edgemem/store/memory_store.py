@@ -10,20 +10,22 @@ import msgspec
 from edgemem.config import MemorySettings, Profile, Settings, StoreSettings
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, clean
+from edgemem.records import Episode
 from edgemem.scopes import checked_scope, not_mistyped
 from edgemem.store import episodes, fact_queries, facts, preferences
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import Closing
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.erase.records import erase_episode, erase_fact, erase_in_truth, erase_preference
-from edgemem.store.validation import checked_count, lookup
+from edgemem.store.rights import level_of_episode
+from edgemem.store.validation import checked_count, checked_heard, lookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from edgemem.clock import Clock
-    from edgemem.records import Episode, Fact, Heard, Held, Preference, Reader
+    from edgemem.records import Fact, Heard, Held, Preference, Reader
     from edgemem.scopes import Level
     from edgemem.store.db.transaction import Tables, Transaction
 
@@ -324,29 +326,27 @@ class TableMemoryStore(Closing):
             session: in which conversation it happened, and `turn` in which turn of it.
             latency_ms: how long a call of a tool took.
         """
-        # As it is now, whatever the caller does with it.
-        kept = msgspec.json.decode(episodes.checked_payload(payload))
-        more = [episodes.checked_texts(texts, "a list of an episode") for texts in (decisions, tools, tags)]
+        episode = Episode(
+            kind,
+            # As it is now, whatever the caller does with it.
+            msgspec.json.decode(episodes.checked_payload(payload)),
+            outcome,
+            agent=agent,
+            heard=heard,
+            level=level_of_episode(level, checked_heard(heard)),
+            owner=owner,
+            name=name or "",
+            summary=summary,
+            decisions=episodes.checked_texts(decisions, "the decisions of an episode"),
+            tools=episodes.checked_texts(tools, "the tools of an episode"),
+            tags=episodes.checked_texts(tags, "the tags of an episode"),
+            session=session or "",
+            turn=turn,
+            latency_ms=latency_ms,
+        )
         self._write(
             lambda tx: episodes.append_episode(
-                tx,
-                kind,
-                kept,
-                outcome,
-                agent=agent,
-                heard=heard,
-                level=level,
-                owner=owner,
-                keep=self.max_episodes,
-                episode_id=self._episode_id(tx),
-                name=name,
-                summary=summary,
-                decisions=more[0],
-                tools=more[1],
-                tags=more[2],
-                session=session,
-                turn=turn,
-                latency_ms=latency_ms,
+                tx, episode, keep=self.max_episodes, episode_id=self._episode_id(tx)
             )
         )
 
@@ -355,8 +355,7 @@ class TableMemoryStore(Closing):
         episode = self.get_episode(id)
         if episode is None or self._write(lambda tx: erase_episode(tx, id)) is None:
             return False
-        texts = {episode.summary, *episode.decisions, *_texts_in(episode.payload)}
-        self._erased({text for text in texts if len(text) >= _TELLING})
+        self._erased(_telling_texts([episode.summary, *episode.decisions, episode.payload]))
         return True
 
 

@@ -178,48 +178,44 @@ class Procedures:
 
 
 def put_procedure(tx: Transaction, procedure: Procedure) -> int:
-    """Store a procedure in place of an older one of its id, and return the id of its row.
-
-    Without a level, the household may read what a recognised speaker taught, and anybody the rest.
-
-    Raises:
-        InvalidInputError: it is none, a part of it is too long, or it has more than `MOST_STEPS` steps.
-    """
+    """Store a procedure as `Procedures.store` does, and return the id of its row."""
     if not isinstance(procedure, Procedure):
         raise InvalidInputError(f"A procedure must be a Procedure, not {type(procedure).__name__}.")
     check_key(procedure.id, what=_ID)
-    texts = [
-        storable_value(text, what=f"the {what} of a procedure")
-        for what, text in (
-            ("name", procedure.name),
-            ("description", procedure.description),
-            ("trigger", procedure.trigger),
-        )
-    ]
+    title = storable_value(procedure.name, what="the name of a procedure")
+    description = storable_value(procedure.description, what="the description of a procedure")
+    trigger = storable_value(procedure.trigger, what="the trigger of a procedure")
     steps = _checked_steps(procedure.steps)
     tags = checked_texts(procedure.tags, "the tags of a procedure")
     metadata = checked_payload(procedure.metadata).decode() if procedure.metadata else None
     heard = checked_heard(procedure.heard)
     level, owner = level_and_owner("", level_of_episode(procedure.level, heard), procedure.owner, heard)
     owner, heard = spell_both(tx, owner, heard)
-    counts = [
-        item_count(procedure.success_count, "success_count"),
-        item_count(procedure.failure_count, "failure_count"),
-    ]
+    successes = item_count(procedure.success_count, "success_count")
+    failures = item_count(procedure.failure_count, "failure_count")
+    session = checked_name(procedure.session, what="the session of a procedure")
     older = tx.execute(
         "delete from procedures where name = ? returning id, owner, speaker, successes, failures",
         (procedure.id,),
     )
-    for row_id, *people, successes, failures in older:
-        counts = [max(counts[0], successes), max(counts[1], failures)]
-        tx.announce("procedure", [row_id])
+    for number, *people, worked, failed in older:
+        successes, failures = max(successes, worked), max(failures, failed)
+        tx.announce("procedure", [number])
         drop_unused(tx, people)
-    session = checked_name(procedure.session, what="the session of a procedure")
-    row = (procedure.id, *texts, steps, *counts, as_text(tags) if tags else None, metadata)
+    row = (
+        procedure.id,
+        title,
+        description,
+        trigger,
+        steps,
+        successes,
+        failures,
+        as_text(tags) if tags else None,
+    )
     row_id = tx.tick()
     tx.execute(
         f"insert into procedures ({_COLUMNS}, id) values ({', '.join('?' * 20)})",  # noqa: S608 - our own constant
-        (*row, level, owner, session, procedure.turn, *heard_columns(heard), row_id),
+        (*row, metadata, level, owner, session, procedure.turn, *heard_columns(heard), row_id),
     )
     return row_id
 

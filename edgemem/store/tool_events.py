@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.records import Episode
 from edgemem.store.episodes import append_episode, read_payload, spell_out
 from edgemem.store.rights import LEVELS, reading_rule
 from edgemem.store.validation import HEARD, heard_of
@@ -71,8 +72,7 @@ def retell_turn(tx: Transaction, session: str, runs: Sequence[ToolRun], *, agent
         (first, last, session_id, n),
     )
     worked = sum(run.ok for run in runs)
-    append_episode(
-        tx,
+    episode = Episode(
         "turn",
         {},
         "success" if worked == len(runs) else "partial" if worked else "failure",
@@ -80,12 +80,12 @@ def retell_turn(tx: Transaction, session: str, runs: Sequence[ToolRun], *, agent
         heard=heard_of(columns),
         level=LEVELS[level],
         owner=owner,
-        keep=keep,
         summary=_retold(" ".join((asked[0][0] or "").split()) if asked else "", runs),
         tools=tuple(dict.fromkeys(run.tool for run in runs)),
         session=session,
         turn=n,
     )
+    append_episode(tx, episode, keep=keep)
 
 
 def tool_stats(db: Tables, *, reader: Reader | None = None) -> list[ToolStats]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.records import Epoch, Heard, Turn
+from edgemem.records import Episode, Epoch, Heard, Turn
 from edgemem.scopes import Level
 from edgemem.store import turns
 from edgemem.store.episodes import append_episode
@@ -21,6 +21,7 @@ from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.erase.records import erase_blocks
 from edgemem.store.messages import to_json
 from edgemem.store.procedures import record_outcome
+from edgemem.store.rights import level_of_episode
 from edgemem.store.tool_events import ToolRun, retell_turn
 from edgemem.store.turns import keep_output
 
@@ -154,7 +155,7 @@ class KeepState(msgspec.Struct, frozen=True, tag="state"):
 
 
 class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
-    """Something that happened within the turn; the fields are those of `append_episode`."""
+    """Something that happened within the turn; the fields are those of `Episode`."""
 
     kind: str
     payload: dict[str, Any]
@@ -164,14 +165,16 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
     level: Level | None = None
     owner: str | None = None
     keep: int = 500
-    session: str | None = None
+    session: str = ""
     """Of whose newest turn it is."""
     latency_ms: float | None = None
 
     def __call__(self, tx: Transaction) -> None:
         """Write the episode."""
+        fields = msgspec.structs.asdict(self) | {"level": level_of_episode(self.level, self.heard)}
+        keep = fields.pop("keep")
         turn = turns.last_number(tx, self.session) if self.session else None
-        append_episode(tx, **msgspec.structs.asdict(self), turn=turn)
+        append_episode(tx, Episode(**fields, turn=turn), keep=keep)
 
 
 class RetellTurn(msgspec.Struct, frozen=True, tag="retell"):

@@ -19,7 +19,7 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.records import Heard, Procedure
+from edgemem.records import Episode, Heard, Procedure
 from edgemem.scopes import scope_of
 from edgemem.store.db.connection import read_foreign
 from edgemem.store.episodes import append_episode
@@ -182,35 +182,32 @@ class _Filling:
 
     def _tool_event(self, row: Row) -> None:
         answer, ok = row["output_json"], answered_well(row["output_json"])
-        append_episode(
-            self._tx,
+        episode = Episode(
             TOOL_CALL,
             {"name": row["tool_name"], "args": row["input_json"], "result" if ok else "error": answer},
             "ok" if ok else "failed",
             heard=Heard(row["user_id"]),
             level="private",
-            keep=0,
             session=row["topic_id"],
             latency_ms=row["latency_ms"],
         )
+        append_episode(self._tx, episode, keep=0)
 
     def _episode(self, row: Row) -> None:
         metadata = row["metadata"] or {}
-        append_episode(
-            self._tx,
+        episode = Episode(
             "episode",
             metadata if isinstance(metadata, dict) else {"metadata": metadata},
             row["outcome"] or "unknown",
             heard=Heard(event_time=_moment_of(row) or None),
-            level="household",
-            keep=0,
             name=row["id"],
             summary=row["summary"],
             decisions=row["key_decisions"] or (),
             tools=row["tools_used"] or (),
             tags=row["tags"] or (),
-            session=row["session_id"] or None,
+            session=row["session_id"] or "",
         )
+        append_episode(self._tx, episode, keep=0)
 
     def _procedure(self, row: Row) -> None:
         procedure = msgspec.convert(row["data"], Procedure)

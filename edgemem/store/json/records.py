@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
-from edgemem.records import Heard
+from edgemem.records import Episode, Heard
 from edgemem.scopes import Level, level_of_scope
 from edgemem.store import facts
 from edgemem.store.db.schema import TRUTH, Migration
@@ -129,6 +129,7 @@ class EpisodeEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"wh
     tags: tuple[str, ...] = ()
     session: str = ""
     turn: int | None = None
+    latency_ms: float | None = None
 
 
 Entry = FactEntry | PreferenceEntry | EpisodeEntry
@@ -252,7 +253,7 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
                 fields = msgspec.structs.asdict(entry)
                 del fields["when"]
                 fields |= {"payload": read_payload(entry.payload), "level": entry.level or "household"}
-                append_episode(tx, **fields, keep=0, episode_id=free_id(tx, "episodes", tx.recorded))
+                append_episode(tx, Episode(**fields), keep=0, episode_id=free_id(tx, "episodes", tx.recorded))
     return problems
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
-from edgemem.records import Epoch, Heard, Procedure, ProcedureStep, Session, StoredMessage, Turn
+from edgemem.records import Episode, Epoch, Heard, Procedure, ProcedureStep, Session, StoredMessage, Turn
 from edgemem.store import epochs, facts, preferences, turns
 from edgemem.store.db.database import Database
 from edgemem.store.episodes import append_episode
@@ -115,14 +115,14 @@ def live(home, seed, steps):
                 )
             case 5:
                 called = {"z": text, "a": [1.0, 2, None]}
-                home.write(append_episode, "tool_call", called, "ok", heard=heard, latency_ms=1.5)
+                home.write(append_episode, Episode("tool_call", called, "ok", heard=heard, latency_ms=1.5))
                 named = {
                     "name": rng.choice("xyz"),
                     "summary": text,
-                    "tags": ["t", text],
+                    "tags": ("t", text),
                     "session": "kitchen",
                 }
-                home.write(append_episode, "episode", {}, "partial", heard=heard, **named)
+                home.write(append_episode, Episode("episode", {}, "partial", heard=heard, **named))
                 steps = (ProcedureStep("lamp", {"room": text}),)
                 home.write(put_procedure, Procedure(rng.choice("pq"), text, "", "light", steps, heard=heard))
                 home.write(record_outcome, rng.choice("pq"), success=rng.random() < 0.5)
@@ -381,7 +381,7 @@ def test_a_persons_export_holds_no_secret_of_another(homes):
     home.write(facts.assert_fact, "gift", "a ring", heard=bob, level="private")
     home.write(facts.assert_fact, "gift", "a book", heard=alice)
     home.write(facts.assert_fact, "tea", "green", heard=alice)
-    home.write(append_episode, "tool_call", {"x": 1}, "ok", heard=bob)
+    home.write(append_episode, Episode("tool_call", {"x": 1}, "ok", heard=bob))
     home.notes.append("everybody's")
     lines = home.export("alice")
     assert "green" in "".join(lines)
