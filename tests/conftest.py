@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import quick
+from by_words import BY_WORDS
 from counts import LONG
 from hypothesis import settings
 
+import edgemem
 from edgemem.clock import Clock
 from edgemem.llama.template.chat_template import CHATML
 
@@ -53,6 +55,13 @@ def hand() -> HandClock:
 def clock(hand: HandClock) -> Clock:
     """Return the robot's clock on top of the hand-moved one."""
     return hand.clock
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
+    """Return a memory that finds by words."""
+    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
+        yield opened
 
 
 @pytest.fixture

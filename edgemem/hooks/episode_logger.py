@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -56,13 +55,8 @@ class EpisodeLoggerHook(SharedHook):
         memory_store: MemoryStore | None = None,
         speaker: str | None = None,
         conversation: Conversation | None = None,
-        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Make the hook; `memory_store` is `store`, as EdgeVox calls it.
-
-        Args:
-            timer: seconds since some moment, never running backwards.
-        """
+        """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
         super().__init__(conversation, speaker)
         store = given_store(self, store, memory_store)
         needs(self, store, "add_episode", what="a memory store")
@@ -70,7 +64,6 @@ class EpisodeLoggerHook(SharedHook):
         self.agent_name = agent_name
         self._database = abilities_of(store).database
         self._later = Later(store)
-        self._timer = timer
         self._begun: dict[str, float] = {}
         """When the calls began that run now; some frameworks run several at once, each in a thread."""
         self._lock = threading.Lock()
@@ -81,7 +74,7 @@ class EpisodeLoggerHook(SharedHook):
         return SecondPlace(frozenset({BEFORE_TOOL}), -1000, self._begin)
 
     def _begin(self, point: str, ctx: Any, payload: Any) -> None:
-        self._begun[_call(payload)] = self._timer()
+        self._begun[_call(payload)] = time.perf_counter()
 
     def ended(self, conversation: Conversation) -> None:
         """Have all written that the store has not written yet."""
@@ -92,7 +85,7 @@ class EpisodeLoggerHook(SharedHook):
 
     def act(self, conversation: Conversation, ctx: Any, payload: Any) -> None:
         """Keep the outcome of one call."""
-        now, begun = self._timer(), self._begun.pop(_call(payload), None)
+        now, begun = time.perf_counter(), self._begun.pop(_call(payload), None)
         latency_ms = None if begun is None else round((now - begun) * 1e3, 1)
         if payload.name in MEMORY_TOOLS:  # what they did is a fact already, and need not be an episode too
             return

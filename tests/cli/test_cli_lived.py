@@ -46,10 +46,8 @@ def told(home: Path, *args: str) -> Any:
         (("cup",), ["Could not reach the red cup."]),
         (("the", "red", "cup", "--outcome", "success"), []),
         (("tulips", "--tag", "garden"), ["Watered the tulips."]),
-        (("--person", "mara"), ["Watered the tulips."]),
-        (("--session", "hall"), ["Could not reach the red cup."]),
-        (("--since", "2200-01-01"), []),
-        (("--limit", "1"), ["Could not reach the red cup."]),
+        (("--person", "mara", "--since", "2000-01-01"), ["Watered the tulips."]),
+        (("--session", "hall", "--limit", "1"), ["Could not reach the red cup."]),
         (("--speaker", "Ben", "--tag", "garden"), ["Watered the tulips."]),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +35,15 @@ TOOLS = [
 ]
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
-    """Return a memory that finds by words."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
-        yield opened
+def expect(robot: Robot, *calls: tuple[str, dict[str, str]], say: str = ASK) -> None:
+    """Have the model call some tools in its next turn."""
+    scripted = tuple(ScriptedCall(name, given) for name, given in calls)
+    robot.model.expect(Line(say=say, reply="ok", at=1_770_000_000.0, session="kitchen", tools=scripted))
 
 
 def ask(robot: Robot, *calls: tuple[str, dict[str, str]], say: str = ASK, **how: Any) -> TurnResult:
     """Run a turn in which the model calls some tools, one after the other."""
-    scripted = tuple(ScriptedCall(name, given) for name, given in calls)
-    robot.model.expect(Line(say=say, reply="ok", at=1_770_000_000.0, session="kitchen", tools=scripted))
+    expect(robot, *calls, say=say)
     result = robot.loop.run(say, **{"speaker": "alice", **how})
     assert robot.loop.hooks.failures() == []
     return result
@@ -73,12 +70,8 @@ def test_a_turn_with_several_calls_is_one_episode_more(memory: edgemem.Memory) -
     private, first, *calls = memory.store.episodes()
     assert [(call.kind, call.turn, call.level) for call in calls] == [("tool_call", 0, "household")] * 3
     assert first.summary == "Please bring me the red cup. (drive worked, grip failed 2 times)"
-    assert (first.outcome, first.tools, first.session, first.turn) == (
-        "partial",
-        ("drive", "grip"),
-        "kitchen",
-        0,
-    )
+    assert (first.outcome, first.tools) == ("partial", ("drive", "grip"))
+    assert (first.session, first.turn) == ("kitchen", 0)
     assert (first.level, first.heard) == ("household", Heard(speaker="alice"))
     assert (private.outcome, private.level, private.owner, private.turn) == ("failed", "private", "alice", 2)
     assert [(of.tool, of.calls, of.failures) for of in tool_stats(memory.diagnostics.database)] == [
@@ -87,32 +80,19 @@ def test_a_turn_with_several_calls_is_one_episode_more(memory: edgemem.Memory) -
         ("sing", 1, 1),
     ]
     assert all(of.p99_ms is not None for of in tool_stats(memory.diagnostics.database))
+    assert memory.forget(session="kitchen")
+    assert memory.store.episodes() == []
 
 
 def test_what_was_aborted_left_nothing(memory: edgemem.Memory) -> None:
     """No episode and no outcome of a turn that never was."""
     memory.procedures.store(FETCH)
     robot = Robot(memory, tools=TOOLS)
-    robot.model.expect(
-        Line(
-            say=ASK, reply="ok", at=1_770_000_000.0, session="kitchen", tools=(ScriptedCall("grip", BROKEN),)
-        )
-    )
+    expect(robot, ("grip", BROKEN))
     robot.loop.prepare(ASK, speaker="alice")
     robot.loop.abort()
     assert memory.store.episodes() == tool_stats(memory.diagnostics.database) == []
     assert counts(memory) == (0, 0)
-
-
-def test_a_forgotten_conversation_takes_its_episodes_along(memory: edgemem.Memory) -> None:
-    """And a forgotten person theirs."""
-    robot = Robot(memory, tools=TOOLS)
-    for forget in ({"session": "kitchen"}, {"person": "alice"}):
-        ask(robot, ("drive", DONE))
-        assert len(memory.store.episodes()) == 1
-        assert memory.forget(**forget)
-        assert memory.store.episodes() == tool_stats(memory.diagnostics.database) == []
-        robot = Robot(memory, tools=TOOLS)
 
 
 def test_a_procedure_is_proposed_once_and_late(memory: edgemem.Memory) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from by_words import BY_WORDS
 
 import edgemem
 from edgemem.errors import InvalidInputError
@@ -21,14 +19,8 @@ DEPLOYED: dict[str, Any] = {
     "tools": ("sandbox", "web"),
     "tags": ("deployment", "staging"),
     "session": "sess-42",
+    "latency_ms": 1.5,
 }
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
-    """Return a memory that finds by words."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
-        yield opened
 
 
 def names(memory: edgemem.Memory, **filters: Any) -> list[str]:
@@ -36,10 +28,13 @@ def names(memory: edgemem.Memory, **filters: Any) -> list[str]:
     return [episode.name for episode in memory.store.episodes(**filters)]
 
 
-def test_an_episode_is_read_as_it_was_stored(memory: edgemem.Memory) -> None:
-    """With a time that is still to come, and as the record of Cognitia."""
-    memory.store.add_episode("task", {"room": 3}, "success", heard=Heard(event_time=4e9), **DEPLOYED)
-    (episode,) = memory.store.episodes()
+@pytest.mark.parametrize("kind", [edgemem.SQLiteMemoryStore, edgemem.JSONMemoryStore])
+def test_an_episode_is_read_as_it_was_stored(kind: Any, tmp_path: Path) -> None:
+    """From the file, with a time that is still to come, and as the record of Cognitia."""
+    with kind(tmp_path / "memory") as store:
+        store.add_episode("task", {"room": 3}, "success", heard=Heard(event_time=4e9), **DEPLOYED)
+    with kind(tmp_path / "memory") as store:
+        (episode,) = store.episodes(tag="staging")
     assert {field: getattr(episode, field) for field in DEPLOYED} == DEPLOYED
     assert as_seed_fields(episode) == {
         "id": "ep-001",
@@ -81,10 +76,8 @@ def test_it_is_found_by_summary_decisions_tools_and_tags(memory: edgemem.Memory,
     memory.store.add_episode("task", {}, "success", **DEPLOYED)
     for _ in range(2):
         (item,) = memory.recall(query, kinds={"episode"})
-        assert (item.session, item.text.split(".")[0]) == (
-            "sess-42",
-            "User asked to deploy the app to staging",
-        )
+        assert item.session == "sess-42"
+        assert item.text.startswith("User asked to deploy the app to staging.")
         assert memory.idle(30)
 
 
@@ -147,23 +140,3 @@ def test_what_is_no_episode_is_refused(memory: edgemem.Memory, more: dict[str, A
     with pytest.raises(InvalidInputError, match=sentence):
         memory.store.add_episode("task", {}, "ok", **more)
     assert memory.store.episodes() == []
-
-
-def test_a_json_store_keeps_all_of_it(tmp_path: Path) -> None:
-    """It stands in the file, and is read back."""
-    for _ in range(2):
-        with edgemem.JSONMemoryStore(tmp_path / "memory.json") as store:
-            if not store.episodes():
-                store.add_episode("task", {}, "success", **DEPLOYED)
-            (episode,) = store.episodes(tag="staging")
-            assert {field: getattr(episode, field) for field in DEPLOYED} == DEPLOYED
-
-
-def test_a_forgotten_session_takes_its_episodes_along(memory: edgemem.Memory) -> None:
-    """Those of other sessions stay."""
-    memory.sessions.save("sess-42", edgemem.Session([{"role": "user", "content": "deploy it"}]))
-    memory.store.add_episode("task", {}, "success", **DEPLOYED)
-    memory.store.add_episode("task", {}, "success", name="other", session="hall")
-    assert memory.forget(session="sess-42")
-    assert names(memory) == ["other"]
-    assert memory.recall("deploy staging", kinds={"episode"}) == []

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
-from by_words import BY_WORDS
 from talkers import files_with
 
 import edgemem
@@ -20,13 +17,6 @@ STEPS = (
     ProcedureStep("drive", {"to": "kitchen", "speed": 2}, "the robot stands there"),
     ProcedureStep("grip", {"what": "quixotic cup"}),
 )
-
-
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
-    """Return a memory that finds by words."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
-        yield opened
 
 
 def fetch(name: str = "p", success: int = 0, failure: int = 0, **more: Any) -> Procedure:
@@ -168,14 +158,17 @@ def test_what_was_learnt_in_a_turn_of_a_forgotten_person_loses_its_constants(mem
     assert [episode.name for episode in memory.store.episodes()] == ["Ben"]
 
 
-def test_a_forgotten_session_takes_the_constants_along(memory: edgemem.Memory) -> None:
-    """What was learnt in another one stays as it was."""
+def test_a_forgotten_session_takes_constants_and_episodes_along(memory: edgemem.Memory) -> None:
+    """What was learnt and lived through in another one stays as it was."""
     memory.sessions.save("hall", edgemem.Session([{"role": "user", "content": "bring it"}]))
-    memory.procedures.store(fetch("here", session="hall", turn=0))
-    memory.procedures.store(fetch("there", session="kitchen", turn=0))
+    for name in ("hall", "kitchen"):
+        memory.procedures.store(fetch(name, session=name, turn=0))
+        memory.store.add_episode("task", {}, "ok", name=name, summary="Brought it.", session=name)
     assert memory.forget(session="hall")
     given = {procedure.id: procedure.steps[1].args_template for procedure in memory.procedures.list()}
-    assert given == {"here": {"what": ""}, "there": {"what": "quixotic cup"}}
+    assert given == {"hall": {"what": ""}, "kitchen": {"what": "quixotic cup"}}
+    assert [episode.name for episode in memory.store.episodes()] == ["kitchen"]
+    assert [item.session for item in memory.recall("brought", kinds={"episode"})] == ["kitchen"]
 
 
 def test_one_is_forgotten_by_its_id(memory: edgemem.Memory) -> None:
