@@ -40,13 +40,6 @@ MISTYPED = {
 UNKNOWN = {"MARA": "user:MARA", "kitchen": "env:kitchen", "session:7": "user:NAME", "househld": "household"}
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Any:
-    """Return a new memory without a worker."""
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
-        yield opened
-
-
 def values(facts: Sequence[Any]) -> set[str]:
     """Return the values of some facts."""
     return {fact.value for fact in facts}

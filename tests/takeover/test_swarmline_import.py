@@ -11,10 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from by_words import BY_WORDS
 from click.testing import CliRunner
 
-import edgemem
 from edgemem.aio.users import UserMemory
 from edgemem.cli import main
 from edgemem.errors import InvalidInputError
@@ -22,12 +20,6 @@ from edgemem.store.tool_events import tool_stats
 from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
 
 FILES = Path(__file__).parents[1] / "data" / "swarmline"
-
-
-@pytest.fixture
-def memory(tmp_path):
-    with edgemem.open(tmp_path / "home", profile=BY_WORDS, worker=False) as opened:
-        yield opened
 
 
 def take_over(memory, path=FILES):
