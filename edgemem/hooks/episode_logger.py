@@ -23,7 +23,7 @@ from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.spool import Later
-from edgemem.store.tool_events import TOOL_CALL, ToolRun
+from edgemem.store.tool_events import TOOL_CALL
 from edgemem.store.turn_steps import AddEpisode, RetellTurn
 
 RESULT_CHARS = 500
@@ -141,7 +141,7 @@ def _retell(conversation: Conversation, session: str, agent: str, keep: int) -> 
     calls = [step for step in conversation.also if isinstance(step, AddEpisode) and step.kind == TOOL_CALL]
     if len(calls) > 1:
         conversation.also[:] = [step for step in conversation.also if not isinstance(step, RetellTurn)]
-        runs = [ToolRun(step.payload["name"], step.outcome == "ok") for step in calls]
+        runs = [(step.payload["name"], step.outcome == "ok") for step in calls]
         conversation.also.append(RetellTurn(session, runs, agent, keep))
 
 

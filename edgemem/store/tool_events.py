@@ -26,12 +26,8 @@ TOOL_CALL = "tool_call"
 _ASKED_CHARS = 200
 _DID_CHARS = 1000
 
-
-class ToolRun(msgspec.Struct, frozen=True, array_like=True):
-    """How one call of a tool went."""
-
-    tool: str
-    ok: bool
+Run = tuple[str, bool]
+"""A tool that was called, and whether that worked."""
 
 
 class ToolStats(msgspec.Struct, frozen=True):
@@ -51,7 +47,7 @@ def answered_well(output: Any) -> bool:
     return not (isinstance(output, dict) and ("error" in output or output.get("status") == "error"))
 
 
-def retell_turn(tx: Transaction, session: str, runs: Sequence[ToolRun], *, agent: str, keep: int) -> None:
+def retell_turn(tx: Transaction, session: str, runs: Sequence[Run], *, agent: str, keep: int) -> None:
     """Store one episode that tells what was asked in a session's newest turn and how its tools did, as private as that turn.
 
     Args:
@@ -71,7 +67,7 @@ def retell_turn(tx: Transaction, session: str, runs: Sequence[ToolRun], *, agent
         " and dropped is null order by id limit 1",
         (first, last, session_id, n),
     )
-    worked = sum(run.ok for run in runs)
+    worked = sum(ok for _, ok in runs)
     episode = Episode(
         "turn",
         {},
@@ -81,7 +77,7 @@ def retell_turn(tx: Transaction, session: str, runs: Sequence[ToolRun], *, agent
         level=LEVELS[level],
         owner=owner,
         summary=_retold(" ".join((asked[0][0] or "").split()) if asked else "", runs),
-        tools=tuple(dict.fromkeys(run.tool for run in runs)),
+        tools=tuple(dict.fromkeys(tool for tool, _ in runs)),
         session=session,
         turn=n,
     )
@@ -112,12 +108,11 @@ def _stats_of(tool: str, calls: Sequence[tuple[bool, float | None]]) -> ToolStat
     return ToolStats(tool, len(calls), failures, failures / len(calls), p50, p90, p99)
 
 
-def _retold(utterance: str, runs: Sequence[ToolRun]) -> str:
+def _retold(utterance: str, runs: Sequence[Run]) -> str:
     """Return what was asked and how each tool did, as people read it."""
-    counts = Counter((run.tool, run.ok) for run in runs)
     did = ", ".join(
         f"{spell_out(tool)} {'worked' if ok else 'failed'}{f' {n} times' if n > 1 else ''}"
-        for (tool, ok), n in counts.items()
+        for (tool, ok), n in Counter(runs).items()
     )
     asked, did = _cut(utterance, _ASKED_CHARS), _cut(did, _DID_CHARS)
     return f"{asked} ({did})" if asked else did

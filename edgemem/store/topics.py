@@ -93,11 +93,8 @@ def put_state(tx: Transaction, session: str, person: str, state: dict[str, Any])
 
 def read_state(db: Tables, session: str, person: str) -> dict[str, Any] | None:
     """Return what an agent keeps of a person in a session; None: nothing."""
-    rows = db.query(
-        f"select data from session_states where session_id = {_SESSION} and owner = {_PERSON}",  # noqa: S608 - our own
-        topic(session, person),
-    )
-    return msgspec.json.decode(rows[0][0]) if rows else None
+    data = _kept(db, "data from session_states", session, person)
+    return None if data is None else msgspec.json.decode(data)
 
 
 def put_summary(tx: Transaction, session: str, person: str, summary: str, covered: int) -> None:
@@ -125,11 +122,12 @@ def put_summary(tx: Transaction, session: str, person: str, summary: str, covere
 
 def read_summary(db: Tables, session: str, person: str) -> str | None:
     """Return the newest summary of what a person said in a session; None: there is none."""
-    rows = db.query(
-        f"select summary from session_summaries where session_id = {_SESSION} and owner = {_PERSON}",  # noqa: S608 - our own
-        topic(session, person),
-    )
-    return rows[0][0] if rows else None
+    return _kept(db, "summary from session_summaries", session, person)
+
+
+def _kept(db: Tables, what: str, session: str, person: str) -> str | None:
+    sql = f"select {what} where session_id = {_SESSION} and owner = {_PERSON}"
+    return next((text for (text,) in db.query(sql, topic(session, person))), None)
 
 
 def erase_kept(tx: Transaction, where: str, bound: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:

@@ -22,7 +22,7 @@ from edgemem.store.erase.records import erase_blocks
 from edgemem.store.messages import to_json
 from edgemem.store.procedures import record_outcome
 from edgemem.store.rights import level_of_episode
-from edgemem.store.tool_events import ToolRun, retell_turn
+from edgemem.store.tool_events import Run, retell_turn
 from edgemem.store.turns import keep_output
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class RetellTurn(msgspec.Struct, frozen=True, tag="retell"):
     """What several calls of tools came to in a session's newest turn; the fields are those of `retell_turn`."""
 
     session: str
-    runs: list[ToolRun]
+    runs: list[Run]
     """What else ran in the turn is added until it ends."""
     agent: str = ""
     keep: int = 500
