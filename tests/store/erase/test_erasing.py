@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import edgemem
-from edgemem.records import Heard, StoredMessage, Turn
+from edgemem.aio import GoalState, ToolEvent
+from edgemem.aio.users import UserMemory
+from edgemem.records import Heard, Procedure, ProcedureStep, StoredMessage, Turn
 from edgemem.store import fact_queries, turns
 
 ANN, BO = Heard(speaker="Ann"), Heard(speaker="Bo")
@@ -21,6 +23,11 @@ def memory(tmp_path):
 def files_of(memory):
     """Return every byte of the databases and their logs."""
     return b"".join(file.read_bytes() for file in (memory.home / "db").iterdir())
+
+
+def everything(memory):
+    """Return every byte of the home."""
+    return b"".join(file.read_bytes() for file in memory.home.rglob("*") if file.is_file())
 
 
 def say(memory, text, heard, shown=(), block=""):
@@ -66,6 +73,49 @@ def test_a_forgotten_person_takes_their_last_conversation_along(memory):
     say(memory, "only me", ANN)
     assert memory.forget(person="Ann").erased == {"turns": 1}
     assert memory.sessions.list_ids() == []
+
+
+@pytest.mark.parametrize("way", ["a person", "a session", "a turn"])
+def test_what_was_lived_through_leaves_no_byte(memory, way):
+    """Episodes, calls of tools, and what procedures were given go with a person, a session or a turn; the rest with the person."""
+    users, store = UserMemory.of(memory), memory.store
+    users.save_message("Ann", "hall", "user", "fetch the zebra-1")
+    store.add_episode(
+        "task",
+        {"of": "zebra-2"},
+        "failure",
+        summary="zebra-3",
+        tags=["zebra-4"],
+        session="hall",
+        turn=0,
+        heard=ANN,
+    )
+    users.save_tool_event("Ann", ToolEvent("hall", "drive", {"to": "zebra-5"}, {"error": "zebra-6"}))
+    steps = (ProcedureStep("drive", {"to": "zebra-7"}),)
+    memory.procedures.store(
+        Procedure("fetch", "Fetch", "", "fetch it", steps, session="hall", turn=0, heard=ANN)
+    )
+    words = {f"zebra-{n}".encode() for n in range(1, 8)}
+    if way == "a person":
+        users.upsert_fact("Ann", "place", {"street": "zebra-8"}, topic_id="hall")
+        users.save_goal("Ann", GoalState("hall", "zebra-9", plan={"next": "zebra-10"}))
+        users.save_phase_state("Ann", "zebra-11", "zebra-12")
+        users.save_session_state("Ann", "hall", "zebra-13", ["zebra-14"])
+        users.save_summary("Ann", "hall", "zebra-15", 1)
+        memory.bank.of("Ann", "hall").write("plan.md", "zebra-16")
+        memory.procedures.store(
+            Procedure("own", "zebra-17", "", "zebra-18", steps, owner="Ann", level="private")
+        )
+        words |= {f"zebra-{n}".encode() for n in range(8, 19)}
+    memory.idle(5)
+    assert {word for word in words if word in everything(memory)} == words
+    if way == "a turn":
+        assert users.delete_messages_before("Ann", "hall", keep_last=0) == 1
+    else:
+        assert memory.forget(**{"a person": {"person": "Ann"}, "a session": {"session": "hall"}}[way])
+    assert {word for word in words if word in everything(memory)} == set()
+    assert memory.procedures.get("fetch").steps[0].tool_name == "drive"
+    assert memory.procedures.get("own") is None
 
 
 def test_forgetting_a_person_tells_where_the_name_still_stands(memory):
