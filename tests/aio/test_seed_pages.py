@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -238,7 +240,7 @@ async def test_an_agent_with_persistent_knowledge(form, tmp_path):
 
 def test_the_configuration_of_a_bank():
     """All fields that the page names, and the DDL helper."""
-    from edgemem.aio import MemoryBankConfig, get_memory_bank_ddl
+    from edgemem.aio import MemoryBankConfig, get_memory_bank_ddl, validate_memory_path
 
     config = MemoryBankConfig(
         enabled=True,  # Master toggle
@@ -254,8 +256,12 @@ def test_the_configuration_of_a_bank():
         default_folders=["plans", "reports", "notes"],
     )
     assert config == MemoryBankConfig(enabled=True, root_path=Path("./data"))
-    for dialect in ("postgres", "sqlite"):
-        assert "memory_bank" in " ".join(get_memory_bank_ddl(dialect=dialect))
+    validate_memory_path("a/b/c.md", max_depth=3)
+    assert "serial" in " ".join(get_memory_bank_ddl(dialect="postgres"))
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(";".join(get_memory_bank_ddl(dialect="sqlite")))
+        columns = [row[1] for row in database.execute("pragma table_info(memory_bank)")]
+    assert columns == ["id", "user_id", "topic_id", "path", "content", "created_at", "updated_at"]
     with pytest.raises(InvalidInputError):
         edgemem.aio.FilesystemMemoryBankProvider(MemoryBankConfig(), user_id="a", topic_id="t")
 
