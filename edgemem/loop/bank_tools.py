@@ -39,6 +39,7 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "memory_delete": ("Delete a file.", _PATH, ["path"]),
 }
 """What a model is told of each tool, and its required arguments; every word is paid for in every prompt."""
+_HEADS: dict[str, Level] = {HOUSEHOLD: "household", SHARED: "shared"}
 _STRANGER = "Refused: nobody knows who is speaking; only files below shared/ can be used."
 _OVERHEARD = "Refused: others are listening, and these files are the speaker's alone."
 _CLOSER = (
@@ -103,11 +104,10 @@ def _list(bank: MemoryBank, turn: ToolTurn, prefix: str) -> list[str]:
     paths = []
     for head in ("", f"{HOUSEHOLD}/", f"{SHARED}/"):
         part, level, owner = _of(bank, turn, head)
-        if part is not None and readable(turn.reader, level, owner):
-            listed = [path for inner in part.list() if (path := f"{head}{inner}").startswith(prefix)]
+        inside = [] if part is None else [f"{head}{path}" for path in part.list()]
+        if listed := [path for path in inside if path.startswith(prefix)]:
             paths += listed
-            if listed:
-                _close(turn, head, level, owner)
+            _close(turn, head, level, owner)
     return paths
 
 
@@ -121,7 +121,7 @@ def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> t
         MemoryBankViolation: the speaker may not use it.
     """
     part, level, owner = _of(bank, turn, path)
-    if part is None or not readable(turn.reader, level, owner):
+    if part is None:
         raise MemoryBankViolation(_OVERHEARD if turn.reader.known else _STRANGER, path=path)
     if content is not None and level != "private":
         log, name = turn.prompt_log, path.removesuffix(".md")
@@ -132,17 +132,16 @@ def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> t
 
 
 def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[Bank | None, Level, str | None]:
-    """Return the bank of a path, and who may read it; None: nobody knows whose it would be."""
+    """Return the bank of a path, and who may read it; None: the speaker may not."""
     head, slash, _ = path.partition("/")
-    if slash and name_key(head) == HOUSEHOLD:
-        return bank.household, "household", None
-    if slash and name_key(head) == SHARED:
-        return bank.shared, "shared", None
-    speaker = turn.reader.speaker
-    if not speaker:
-        return None, "private", None
+    level = _HEADS.get(name_key(head) if slash else "", "private")
+    owner = (turn.reader.speaker or None) if level == "private" else None
+    if not readable(turn.reader, level, owner):
+        return None, level, owner
+    if owner is None:
+        return bank.at(level, ""), level, owner
     topic = turn.conversation.prompt_log.session if turn.conversation is not None else ""
-    return bank.of(speaker, topic or "default"), "private", speaker
+    return bank.of(owner, topic or "default"), level, owner
 
 
 def _close(turn: ToolTurn, path: str, level: Level, owner: str | None) -> None:

@@ -10,7 +10,6 @@ from talking import Model, opened
 
 from edgemem import AgentLoop
 from edgemem.fence import CLOSE
-from edgemem.loop.bank_tools import create_memory_bank_tools
 from edgemem.records import BANK_TOOLS, Reply, ToolCall
 
 if TYPE_CHECKING:
@@ -45,25 +44,6 @@ def prompt(memory: Memory, text: str = "Good morning.", *, session: str = "s", *
     model = Model()
     AgentLoop(model, hooks=memory.hooks(session_id=session), instructions="Be kind.").run(text, **how)
     return "\n".join(str(message["content"]) for message in model.handed[-1])
-
-
-def test_the_tools_answer_as_the_seeds_do(memory: Memory) -> None:
-    """Five tools over one bank: JSON with a status, and an error is one too."""
-    tools = {tool.name: tool for tool in create_memory_bank_tools(memory.bank.of("Ann"))}
-    assert tuple(tools) == BANK_TOOLS
-    at = {"path": "a.md"}
-    for name, given, answered in (
-        ("read", at, {"status": "not_found", **at}),
-        ("write", {**at, "content": "one"}, {"status": "ok", **at}),
-        ("append", {**at, "content": "two"}, {"status": "ok", **at}),
-        ("read", at, {"status": "ok", "content": "one\ntwo", **at}),
-        ("list", {}, {"status": "ok", "files": ["a.md"]}),
-        ("delete", at, {"status": "ok", **at}),
-        ("list", {"prefix": "a"}, {"status": "ok", "files": []}),
-    ):
-        assert json.loads(tools[f"memory_{name}"].run(**given)) == answered
-    for name, given in (("read", {"path": "../a"}), ("read", {}), ("write", at)):
-        assert json.loads(tools[f"memory_{name}"].run(**given))["status"] == "error"
 
 
 def test_each_speaker_has_their_own_files_and_those_of_all(memory: Memory) -> None:
