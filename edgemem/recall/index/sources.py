@@ -243,26 +243,18 @@ def _marks(n: int) -> str:
 
 
 def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
-    if kind == FACT:
-        ref, scope, key, value, level, owner, speaker, at, past = row
-        who = owner or (scope[len("user:") :] if scope.startswith("user:") else speaker)
-        doc = Doc(
-            kind,
-            ref,
-            fact_text(key, value)[:MAX_CHARS],
-            level,
-            owner,
-            who,
-            at=at or ref / 1e6,
-            past=bool(past),
-        )
+    if kind in (FACT, PREFERENCE):
+        if kind == FACT:
+            ref, scope, key, value, level, owner, speaker, at, past = row
+            who = owner or (scope[len("user:") :] if scope.startswith("user:") else speaker)
+        else:
+            ref, _scope, key, value, level, owner, recorded = row
+            who, at, past = owner, recorded / 1e6, 0
         subject, relation = split_key(key)
-        return doc._replace(subject=subject, relation=relation)
-    if kind == PREFERENCE:
-        ref, scope, key, value, level, owner, recorded = row
-        doc = Doc(kind, ref, fact_text(key, value)[:MAX_CHARS], level, owner, owner, at=recorded / 1e6)
-        subject, relation = split_key(key)
-        return doc._replace(subject=subject, relation=relation)
+        text = fact_text(key, value)[:MAX_CHARS]
+        return Doc(
+            kind, ref, text, level, owner, who, at=at or ref / 1e6, past=bool(past), subject=subject, relation=relation
+        )  # fmt: skip
     if kind == EPISODE:
         ref, *parts, level, owner, speaker, at = row
         text = stored_text(*parts)
