@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import unicodedata
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.config import BankSettings
 from edgemem.errors import InvalidInputError, MemoryBankViolation
-from edgemem.store.bank.rules import scope_of_user
+from edgemem.store.bank.rules import get_memory_bank_ddl, scope_of_user, validate_memory_path
 from edgemem.store.protocols import Bank
 
 if TYPE_CHECKING:
@@ -229,3 +231,15 @@ def test_both_kinds_do_the_same(tmp_path_factory, sequence):
                     refused.append(path)
             seen.append((refused, [(path, bank.read(path)) for path in bank.list()]))
     assert seen[0] == seen[1]
+
+
+def test_the_statements_of_the_seed_make_its_table():
+    """They run as they are, and a path is checked to the depth that is given."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(";".join(get_memory_bank_ddl()))
+        columns = [row[1] for row in database.execute("pragma table_info(memory_bank)")]
+    assert columns == ["id", "user_id", "topic_id", "path", "content", "created_at", "updated_at"]
+    assert "serial" in get_memory_bank_ddl("postgres")[0]
+    validate_memory_path("a/b/c.md", max_depth=3)
+    with pytest.raises(MemoryBankViolation):
+        validate_memory_path("a/b/c.md")
