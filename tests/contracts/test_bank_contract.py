@@ -129,10 +129,10 @@ def test_limits_are_kept_by_write_and_append(opened):
             act()
     bank.append("a.md", "x" * 23)
     bank.write("b.md", "x" * 1000)
-    with pytest.raises(MemoryBankViolation, match="bytes in its bank"):
+    with pytest.raises(MemoryBankViolation, match="2,049 bytes, of"):
         bank.write("c.md", "x" * 25)
     bank.write("c.md", "x")
-    with pytest.raises(MemoryBankViolation, match="files in its bank"):
+    with pytest.raises(MemoryBankViolation, match="4 files, of"):
         bank.write("d.md", "")
     assert bank.list() == ["a.md", "b.md", "c.md"]
     assert bank.read("a.md") == "x" * 1000 + "\n" + "x" * 23

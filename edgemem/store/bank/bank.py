@@ -100,26 +100,27 @@ class ScopedBank:
 
         def make(held: Held | None, others: Sequence[BankFile]) -> str:
             text = text_of(held)
-            _check_limits(limits, path, held, text, others)
+            size, before = len(text.encode()), -1 if held is None else len(held.text.encode())
+            total, count = size + sum(file.size for file in others), len(others) + 1 if held is None else 0
+            over = _over(limits, size, total, count)
+            if over and size > before:  # what only becomes shorter may stay too long
+                raise MemoryBankViolation(
+                    f"{path!r:.100} would make {over[0]}; shorten or delete files.", path=path
+                )
             return text
 
         self._store().change(self.scope, self.topic, path, make, at)
 
 
-def _check_limits(
-    limits: MemoryBankConfig, path: str, held: Held | None, text: str, others: Sequence[BankFile]
-) -> None:
-    """Raise MemoryBankViolation where a file would be beyond the limits; one that only becomes shorter may."""
-    size, before = len(text.encode()), -1 if held is None else len(held.text.encode())
-    total, count = size + sum(file.size for file in others), len(others) + 1 if held is None else 0
-    for has, most, what in (
-        (size, limits.max_file_size_bytes, "bytes"),
-        (total, limits.max_total_size_bytes, "bytes in its bank"),
-        (count, limits.max_entries, "files in its bank"),
-    ):
-        if has > most and size > before:
-            why = f"would make {has:,} {what}, of at most {most:,}; shorten or delete files."
-            raise MemoryBankViolation(f"{path!r:.100} {why}", path=path)
+def _over(limits: MemoryBankConfig, largest: int, total: int, count: int, depth: int = 0) -> list[str]:
+    """Return which limits a bank is over, and how far."""
+    bounds = (
+        (largest, limits.max_file_size_bytes, "bytes in one file"),
+        (total, limits.max_total_size_bytes, "bytes"),
+        (count, limits.max_entries, "files"),
+        (depth, limits.max_depth, "names in a path"),
+    )
+    return [f"{has:,} {what}, of at most {most:,}" for has, most, what in bounds if has > most]
 
 
 class MemoryBank:
@@ -226,14 +227,7 @@ class MemoryBank:
         for (scope, topic), group in groupby(self.files(), key=lambda file: file[:2]):
             files = list(group)
             name = "/".join(filter(None, (person_of(scope) or scope, topic)))
-            faults += [
-                f"{name}: {has:,} {what}, of at most {most:,}"
-                for has, most, what in (
-                    (sum(file.size for file in files), limits.max_total_size_bytes, "bytes"),
-                    (max(file.size for file in files), limits.max_file_size_bytes, "bytes in one file"),
-                    (len(files), limits.max_entries, "files"),
-                    (max(file.path.count("/") + 1 for file in files), limits.max_depth, "names in a path"),
-                )
-                if has > most
-            ]
+            largest, total = max(file.size for file in files), sum(file.size for file in files)
+            depth = max(file.path.count("/") + 1 for file in files)
+            faults += [f"{name}: {over}" for over in _over(limits, largest, total, len(files), depth)]
         return faults
