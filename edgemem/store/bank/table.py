@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgemem.errors import MemoryBankViolation
 from edgemem.scopes import person_of
@@ -39,16 +39,21 @@ class BankTable:
 
     def read(self, scope: str, topic: str, path: str) -> Held | None:
         """Return what a file holds; None: there is none."""
-        return _held(self._database, _named(_files_of(self._database, scope, topic), path))
+        place = written_scope(self._database, scope), topic, path
+        if (held := _held(self._database, place)) is not None:
+            return held
+        file = _named(_files_of(self._database, scope, topic), path)
+        return None if file is None else _held(self._database, file[:3])
 
     def change(self, scope: str, topic: str, path: str, make: Make, at: float | None = None) -> bool:
         """Replace a file by what `make` returns, or delete it for None, as one step; return whether anything was done."""
 
         def work(tx: Transaction) -> bool:
             others = _files_of(tx, scope, topic)
+            held = None
             if (file := _named(others, path)) is not None:
                 others.remove(file)
-            held = _held(tx, file)
+                held = _held(tx, file[:3])
             text = make(held, others)
             if text is (None if held is None else held.text):
                 return False
@@ -80,11 +85,9 @@ def _named(files: Sequence[BankFile], path: str) -> BankFile | None:
     return next((file for file in files if path_key(file.path) == key), None)
 
 
-def _held(db: Tables, file: BankFile | None) -> Held | None:
-    rows: list[tuple[Any, ...]] = []
-    if file is not None:
-        sql = "select content, updated from bank_files where scope = ? and topic = ? and path = ?"
-        rows = db.query(sql, file[:3])
+def _held(db: Tables, place: tuple[str, str, str]) -> Held | None:
+    sql = "select content, updated from bank_files where scope = ? and topic = ? and path = ?"
+    rows = db.query(sql, place)
     return Held(*rows[0]) if rows else None
 
 
