@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _whose(command: F) -> F:
-    """Give a command the options that say whose file it is."""
+    """Give a command the path of a file, and the options that say whose it is."""
     topic = click.option(
         "--topic", default="default", show_default=True, help="Of a person's files: the session."
     )
@@ -29,13 +29,19 @@ def _whose(command: F) -> F:
         "--scope", type=click.Choice(["household", "shared"]), help="The files of all here, or of anyone."
     )
     user = click.option("--user", help="The files of this person.")
-    return user(scope(topic(home_and_json(command))))
+    return click.argument("path")(user(scope(topic(home_and_json(command)))))
 
 
 def _bank(memory: Memory, user: str | None, scope: str | None, topic: str) -> ScopedBank:
     if (user is None) == (scope is None):
         raise InvalidInputError("Say whose file it is: --user NAME, --scope household or --scope shared.")
     return memory.bank.of(user, topic) if user is not None else memory.bank.at(scope or "", "")
+
+
+def _read(bank: ScopedBank, path: str) -> str:
+    if (text := bank.read(path)) is None:
+        raise InvalidInputError(f"There is no file {path!r}; `edgemem bank` lists those that there are.")
+    return text
 
 
 @click.group(cls=Guided, bare="list", single="show")
@@ -48,17 +54,12 @@ def bank() -> None:
     """  # noqa: D301 - click reads the backspace as: do not wrap
 
 
-@bank.command(name="list", short_help="List the files.")
-@click.option("--user", help="Only the files of this person.")
-@click.option(
-    "--scope", type=click.Choice(["household", "shared"]), help="Only those of all here, or of anyone."
-)
+@bank.command(name="list")
 @home_and_json
-def list_files(user: str | None, scope: str | None, home: Path, as_json: bool) -> None:
+def list_files(home: Path, as_json: bool) -> None:
     """List where the files stand, and their sizes."""
     with open_existing(home) as memory:
-        wanted = memory.bank.of(user).scope if user is not None else scope
-        files = [file for file in memory.bank.files() if wanted in (None, file.scope)]
+        files = memory.bank.files()
     if as_json:
         print_json([{**file._asdict(), "place": file.place} for file in files])
     elif files:
@@ -68,14 +69,11 @@ def list_files(user: str | None, scope: str | None, home: Path, as_json: bool) -
 
 
 @bank.command()
-@click.argument("path")
 @_whose
-def show(path: str, user: str | None, scope: str | None, topic: str, home: Path, as_json: bool) -> None:
+def show(path: str, home: Path, as_json: bool, **whose: Any) -> None:
     """Print the file PATH."""
     with open_existing(home) as memory:
-        text = _bank(memory, user, scope, topic).read(path)
-    if text is None:
-        raise InvalidInputError(f"There is no file {path!r}; `edgemem bank` lists those that there are.")
+        text = _read(_bank(memory, **whose), path)
     if as_json:
         print_json({"path": path, "text": text})
     else:
@@ -83,9 +81,8 @@ def show(path: str, user: str | None, scope: str | None, topic: str, home: Path,
 
 
 @bank.command(cls=Dashed, short_help="Write a file.")
-@click.argument("path")
-@click.argument("words", metavar="TEXT", nargs=-1, required=True)
 @_whose
+@click.argument("words", metavar="TEXT", nargs=-1, required=True)
 def write(path: str, words: tuple[str, ...], home: Path, as_json: bool, **whose: Any) -> None:
     """Write TEXT into the file PATH, in place of what it held; `-` reads it from standard input."""
     text = typed(words)
@@ -94,28 +91,14 @@ def write(path: str, words: tuple[str, ...], home: Path, as_json: bool, **whose:
     answer(as_json, {"path": path, "text": text}, f"Written: {plain(path)}.")
 
 
-@bank.command(cls=Dashed, short_help="Write at the end of a file.")
-@click.argument("path")
-@click.argument("words", metavar="TEXT", nargs=-1, required=True)
-@_whose
-def append(path: str, words: tuple[str, ...], home: Path, as_json: bool, **whose: Any) -> None:
-    """Write TEXT at the end of the file PATH, which is made where it is missing; `-` reads it from standard input."""
-    text = typed(words)
-    with open_home(home) as memory:
-        _bank(memory, **whose).append(path, text)
-    answer(as_json, {"path": path, "text": text}, f"Appended to {plain(path)}.")
-
-
 @bank.command()
-@click.argument("path")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_whose
 def delete(path: str, yes: bool, home: Path, as_json: bool, **whose: Any) -> None:
     """Delete the file PATH."""
     with open_existing(home) as memory:
         place = _bank(memory, **whose)
-        if place.read(path) is None:
-            raise InvalidInputError(f"There is no file {path!r}; `edgemem bank` lists those that there are.")
+        _read(place, path)
         if not yes:
             agreed(f"Delete {plain(path)}?")
         place.delete(path)

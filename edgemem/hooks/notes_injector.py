@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import TYPE_CHECKING, Any
 
 from edgemem.config import NotesSettings, Profile, Settings
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from edgemem.context.budget import Budget
     from edgemem.context.prompt.log import PromptLog
-    from edgemem.scopes import Level
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.notes import NotesFile
 
@@ -72,7 +70,6 @@ class NotesInjectorHook(SharedHook):
         self._settings = settings or Settings(Profile(notes=NotesSettings(inject_chars=max_chars)))
         self._budget = budget
         self._bank = bank
-        self._files: tuple[object, list[tuple[Level, str | None, str]]] = (None, [])
         self.header = header_line(self, header).lstrip("# ")
         self.note = ""
         """Why the notes are not in the newest prompt; empty where they may be read."""
@@ -88,9 +85,15 @@ class NotesInjectorHook(SharedHook):
         if payload.get("hop", 0) != 0:
             return None
         prompt_log = conversation.prompt_log
-        notes, left = self._notes(prompt_log)
-        visible = prompt_log.committed().visible
-        lines = [item for item in (*notes, *self._memory_files(prompt_log, left)) if item.id not in visible]
+        notes, files = self._notes(prompt_log), self._memory_files(prompt_log)
+        # The newest note first: where not all fit, the oldest ones go, and before them the ends of the files.
+        count = self._count_fitting([*(line for line, _ in reversed(notes)), *files])
+        committed = prompt_log.committed()
+        kept = [
+            line for line, text in notes[max(0, len(notes) - count) :] if not committed.seen.holds_note(text)
+        ]
+        kept += files[: max(0, count - len(notes))]
+        lines = [line for line in kept if line.id not in committed.visible]
         if not lines:
             return None
         # Those that stand in the prompt already count to their bound too, so this is for the log alone: about how many.
@@ -98,8 +101,8 @@ class NotesInjectorHook(SharedHook):
         prompt_log.put("notes", lines, header=self.header, tokens=tokens)
         return HookResult.replace({**payload, "messages": prompt_log.view()}, reason="notes")
 
-    def _notes(self, prompt_log: PromptLog) -> tuple[list[BlockLine], float | None]:
-        """Return the newest lines that are within both bounds, and how many tokens they leave; None: all."""
+    def _notes(self, prompt_log: PromptLog) -> list[tuple[BlockLine, str]]:
+        """Return the newest lines of the notes as they are shown and as they stand there, if they may be read."""
         level = self.notes.level
         self.note = (
             "" if readable(prompt_log.reader, level, None) else CLOSED.format(file=self.notes.path.name)
@@ -108,54 +111,36 @@ class NotesInjectorHook(SharedHook):
             if not self._warned:
                 log.warning(self.note)
                 self._warned = True
-            return [], None
-        kept, left = self._fitting(self.notes.tail(self.max_chars).splitlines()[::-1], None)
-        seen = prompt_log.committed().seen
+            return []
         return [
-            BlockLine(f"note:{line}", f"- {line}", level)
-            for text in reversed(kept)
-            if (line := shown_line(text)) and not seen.holds_note(text)
-        ], left
+            (BlockLine(f"note:{line}", f"- {line}", level), text)
+            for text in self.notes.tail(self.max_chars).splitlines()
+            if (line := shown_line(text))
+        ]
 
-    def _memory_files(self, prompt_log: PromptLog, left: float | None) -> list[BlockLine]:
-        """Return the first lines of MEMORY.md that are within the bounds: of the speaker in this session, the household, anyone."""
-        bank, items = self._bank, list[BlockLine]()
-        limits = None if bank is None else bank.limits()
-        if bank is None or limits is None or not limits.enabled or not (stamp := bank.stamp()):
-            return items
-        of = stamp, prompt_log.reader, prompt_log.session
-        if self._files[0] != of:
-            reader = prompt_log.reader
-            name = None if reader is None else reader.speaker
-            self._files = of, bank.memory_files(name, prompt_log.session)
-        for level, owner, text in self._files[1]:
-            if readable(prompt_log.reader, level, owner):
-                first = [line.removeprefix("- ") for line in text.splitlines()[: limits.auto_load_max_lines]]
-                lines, left = self._fitting(first, left)
-                shown = filter(None, map(shown_line, lines))
-                items += [
+    def _memory_files(self, prompt_log: PromptLog) -> list[BlockLine]:
+        """Return the first lines of MEMORY.md: of the speaker in this session, of the household, of anyone."""
+        reader = prompt_log.reader
+        if self._bank is None or not (limits := self._bank.limits()).enabled:
+            return []
+        lines, speaker = [], None if reader is None else reader.speaker
+        for level, owner, text in self._bank.memory_files(speaker, prompt_log.session):
+            if readable(reader, level, owner):
+                first = (line.removeprefix("- ") for line in text.splitlines()[: limits.auto_load_max_lines])
+                shown = filter(None, map(shown_line, first))
+                lines += [
                     BlockLine(f"{MEMORY_FILE}:{level}:{line}", f"- {line}", level, owner) for line in shown
                 ]
-        return items
+        return lines
 
-    def _room(self) -> float:
-        if self._budget is None:
-            return math.inf
-        return self._budget.plan["notes"] - len(self._budget.tokenizer.encode(f"{self.header}\n"))
-
-    def _fitting(self, lines: Sequence[str], left: float | None) -> tuple[list[str], float | None]:
-        """Return the first lines within what is left, in tokens, and what is left behind them; None: all, but for the header.
-
-        Which of them are shown already does not matter.
-        """
-        if not lines:
-            return [], left
-        left, kept = self._room() if left is None else left, list[str]()
-        for text in lines:
-            line = shown_line(text)
-            if line and self._budget is not None:
-                left -= len(self._budget.tokenizer.encode(f"- {line}\n"))
+    def _count_fitting(self, lines: Sequence[BlockLine]) -> int:
+        """Return how many of the first lines are within the budget; which of them are shown already does not matter."""
+        if not lines or self._budget is None:
+            return len(lines)
+        encode = self._budget.tokenizer.encode
+        left = self._budget.plan["notes"] - len(encode(f"{self.header}\n"))
+        for count, line in enumerate(lines):
+            left -= len(encode(f"{line.line}\n"))
             if left < 0:
-                return kept, 0
-            kept.append(text)
-        return kept, left
+                return count
+        return len(lines)

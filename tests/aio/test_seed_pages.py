@@ -227,9 +227,19 @@ async def test_an_agent_with_persistent_knowledge(form, tmp_path):
     assert await mb.list_files(prefix="notes/") == ["notes/status.md"]
     assert await a_bank(form, tmp_path, topic_id="another").list_files() == []
     tools = {tool.name: tool for tool in edgemem.aio.create_memory_bank_tools(mb)}
-    assert json.loads(await tools["memory_read"].run(path="nothing.md"))["status"] == "not_found"
-    assert json.loads(await tools["memory_write"].run(path="../x", content=""))["status"] == "error"
-    assert json.loads(await tools["memory_delete"].run(path="progress.md"))["status"] == "ok"
+    assert [*tools] == ["memory_read", "memory_write", "memory_append", "memory_list", "memory_delete"]
+    progress = {"path": "progress.md"}
+    for name, given, answer in (
+        ("write", {**progress, "content": "one"}, progress),
+        ("append", {**progress, "content": "two"}, progress),
+        ("read", progress, {"content": "one\ntwo", **progress}),
+        ("list", {"prefix": "p"}, {"files": ["progress.md"]}),
+        ("delete", progress, progress),
+        ("read", progress, {"status": "not_found", **progress}),
+    ):
+        assert json.loads(await tools[f"memory_{name}"].run(**given)) == {"status": "ok", **answer}
+    for name, given in (("write", {"path": "../x", "content": ""}), ("read", {}), ("write", progress)):
+        assert json.loads(await tools[f"memory_{name}"].run(**given))["status"] == "error"
     assert await mb.list_files() == ["MEMORY.md", "notes/status.md"]
     with pytest.raises(edgemem.aio.MemoryBankViolation):
         await mb.write_file("a/b/c.md", "too deep")

@@ -2,76 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
 import pytest
-from by_words import BY_WORDS
+from talking import opened
 
-import edgemem
-from edgemem.config import BankSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from edgemem.memory import Memory
-
+ON = '[bank]\nbackend = "{}"\n'
 RECIPES = (
     "Sweet things.\n\n## Pancakes\nTake 200 g flour and three eggs.\n\n## Soup\nBoil a pumpkin for an hour.\n"
 )
-
-
-def opened(tmp_path: Path, backend: Any) -> Memory:
-    """Open a home whose bank is of a kind."""
-    profile = msgspec.structs.replace(BY_WORDS, bank=BankSettings(backend))
-    return edgemem.open(tmp_path / "home", profile=profile, worker=False)
 
 
 @pytest.mark.parametrize("indexed", [True, False])
 @pytest.mark.parametrize("backend", ["files", "database"])
 def test_a_section_is_found_with_and_without_the_index(tmp_path, backend, indexed):
     """What stands under a heading is one item, which tells the file, and the file's name helps to find it."""
-    with opened(tmp_path, backend) as memory:
+    with opened(tmp_path / "home", ON.format(backend)) as memory:
         memory.store.add_fact("colour", "red", scope="user:Mara")
         memory.bank.of("mara").write("kitchen/recipes.md", RECIPES)
         if indexed:
             memory.idle(seconds=60)
         best = memory.recall("how many eggs for pancakes?", speaker="mara", kinds={"bank"})[0]
         assert best.text == "kitchen/recipes.md: Pancakes: Take 200 g flour and three eggs."
-        assert (best.kind, best.source, best.level, best.scope) == (
-            "bank",
-            "Mara/default/kitchen/recipes.md",
-            "private",
-            "user:Mara",
-        )
+        assert best.source == "Mara/default/kitchen/recipes.md"
+        assert (best.kind, best.level, best.scope) == ("bank", "private", "user:Mara")
         assert "Sweet things" in memory.recall("kitchen recipes", speaker="MARA", kinds={"bank"})[0].text
 
 
 @pytest.mark.parametrize("backend", ["files", "database"])
 def test_who_may_read_a_file_finds_it(tmp_path, backend):
     """A person's files are theirs, the household's are for who is recognised, and what is shared is anyone's."""
-    with opened(tmp_path, backend) as memory:
-        for bank, name in (
-            (memory.bank.of("Mara"), "mara"),
-            (memory.bank.household, "house"),
-            (memory.bank.shared, "any"),
-        ):
-            bank.write("a.md", f"The pumpkin of {name}.")
-        for indexed in (False, True):
-            if indexed:
-                memory.idle(seconds=60)
-            for speaker, found in (
-                ("Mara", {"mara", "house", "any"}),
-                ("Bob", {"house", "any"}),
-                (None, {"any"}),
-            ):
+    with opened(tmp_path / "home", ON.format(backend)) as memory:
+        bank = memory.bank
+        banks = {"mara": bank.of("Mara"), "house": bank.household, "any": bank.shared}
+        for name, place in banks.items():
+            place.write("a.md", f"The pumpkin of {name}")
+        for _ in ("unindexed", "indexed"):
+            for speaker, readable in (("Mara", 3), ("Bob", 2), (None, 1)):
                 items = memory.recall("pumpkin", speaker=speaker, k=9)
-                assert {item.text.split()[-1].rstrip(".") for item in items} == found, (speaker, indexed)
+                assert {item.text.split()[-1] for item in items} == {*list(banks)[3 - readable :]}, speaker
+            memory.idle(seconds=60)
 
 
 def test_an_edit_by_hand_is_found_at_once(tmp_path):
     """What somebody writes into the folder, changes and removes there is so with the next recall, indexed or not."""
-    with opened(tmp_path, "off") as memory:
+    with opened(tmp_path / "home") as memory:
         assert memory.recall("pumpkin") == []
         path = memory.home / "bank" / "mara" / "garden" / "plan.md"
         path.parent.mkdir(parents=True)
@@ -89,7 +62,7 @@ def test_an_edit_by_hand_is_found_at_once(tmp_path):
 
 def test_a_name_that_is_spelled_later_keeps_its_files(tmp_path):
     """A folder made by hand belongs to the person of that name in any spelling, before and after they first speak."""
-    with opened(tmp_path, "off") as memory:
+    with opened(tmp_path / "home") as memory:
         path = memory.home / "bank" / "mara" / "plan.md"
         path.parent.mkdir(parents=True)
         path.write_text("The pumpkins.")
@@ -104,11 +77,9 @@ def test_a_name_that_is_spelled_later_keeps_its_files(tmp_path):
 
 def test_a_long_section_is_found_by_its_paragraphs(tmp_path):
     """A section of many paragraphs is several items, each under its heading."""
-    with opened(tmp_path, "files") as memory:
-        text = "\n\n".join(
-            f"Paragraph of {name}. " + "words " * 150 for name in ("apples", "pears", "quinces")
-        )
-        memory.bank.shared.write("long.md", f"# Fruit\n{text}")
+    with opened(tmp_path / "home") as memory:
+        paragraphs = [f"Paragraph of {name}. {'words ' * 150}" for name in ("apples", "pears", "quinces")]
+        memory.bank.shared.write("long.md", "# Fruit\n" + "\n\n".join(paragraphs))
         items = memory.recall("quinces", kinds={"bank"})
         assert items[0].text.startswith("long.md: Fruit: Paragraph of quinces")
         assert len(items[0].text) < 1300

@@ -243,44 +243,29 @@ def _marks(n: int) -> str:
 
 
 def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
-    if kind == FACT:
-        ref, scope, key, value, level, owner, speaker, at, past = row
-        who = owner or (scope[len("user:") :] if scope.startswith("user:") else speaker)
-        doc = Doc(
-            kind,
-            ref,
-            fact_text(key, value)[:MAX_CHARS],
-            level,
-            owner,
-            who,
-            at=at or ref / 1e6,
-            past=bool(past),
-        )
+    if kind in (FACT, PREFERENCE):
+        if kind == FACT:
+            ref, scope, key, value, level, owner, speaker, at, past = row
+            who = owner or (scope[len("user:") :] if scope.startswith("user:") else speaker)
+        else:
+            ref, _scope, key, value, level, owner, recorded = row
+            who, at, past = owner, recorded / 1e6, 0
         subject, relation = split_key(key)
-        return doc._replace(subject=subject, relation=relation)
-    if kind == PREFERENCE:
-        ref, scope, key, value, level, owner, recorded = row
-        doc = Doc(kind, ref, fact_text(key, value)[:MAX_CHARS], level, owner, owner, at=recorded / 1e6)
-        subject, relation = split_key(key)
-        return doc._replace(subject=subject, relation=relation)
+        text = fact_text(key, value)[:MAX_CHARS]
+        return Doc(
+            kind, ref, text, level, owner, who, at=at or ref / 1e6, past=bool(past), subject=subject, relation=relation
+        )  # fmt: skip
     if kind == EPISODE:
-        ref, *told, level, owner, speaker, at = row
-        text = stored_text(*told)
+        ref, *parts, level, owner, speaker, at = row
+        text = stored_text(*parts)
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
     if kind == GOAL:
         ref, title, data, level, owner = row
-        return Doc(
-            kind,
-            ref,
-            f"goal: {goal_text(title, msgspec.json.decode(data))}"[:MAX_CHARS],
-            level,
-            owner,
-            owner,
-            at=ref / 1e6,
-        )
+        text = f"goal: {goal_text(title, msgspec.json.decode(data))}"
+        return Doc(kind, ref, text[:MAX_CHARS], level, owner, owner, at=ref / 1e6)
     if kind == PROCEDURE:
-        ref, *told, level, owner, speaker = row
-        return Doc(kind, ref, procedure_text(*told)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
+        ref, *parts, level, owner, speaker = row
+        return Doc(kind, ref, procedure_text(*parts)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
     if kind == SUMMARY:
         # Of no session: its words stand in the turns of its session already, and would count twice there.
         ref, text, level, owner = row
@@ -350,16 +335,15 @@ class BankSections:
         """Return them with the files that they stand in, as of the newest stamp: each recall takes one as it begins."""
         stamp = self._stamp or self.stamp()
         if stamp != self._read[0]:
-            self._read = stamp, dict(self._all()) if stamp else {}
+            placed: dict[int, tuple[Doc, BankFile]] = {}
+            for file, owner, text in self._bank.texts() if stamp else ():
+                level = 2 if owner is not None else LEVELS.index(file.scope)
+                for piece in _pieces(text):
+                    words = f"{file.path}: {piece}"[:MAX_CHARS]
+                    ref = digest_of(f"{owner or file.scope}\n{words}")
+                    placed[ref] = Doc(BANK, ref, words, level, owner, owner, at=file.modified), file
+            self._read = stamp, placed
         return self._read[1]
-
-    def _all(self) -> Iterator[tuple[int, tuple[Doc, BankFile]]]:
-        for file, owner, text in self._bank.texts():
-            level = 2 if owner is not None else LEVELS.index(file.scope)
-            for piece in _pieces(text):
-                words = f"{file.path}: {piece}"[:MAX_CHARS]
-                ref = digest_of(f"{owner or file.scope}\n{words}")
-                yield ref, (Doc(BANK, ref, words, level, owner, owner, at=file.modified), file)
 
 
 _PIECE_CHARS = 1200
@@ -395,10 +379,7 @@ def written(notes: NotesFile | None, sections: BankSections | None) -> tuple[Wri
     if notes is not None:
         texts.append(
             Written(
-                NOTE,
-                "notes",
-                lambda: "{}:{}".format(*notes_stamp(notes)),
-                lambda: read_paragraphs(notes),
+                NOTE, "notes", lambda: "{}:{}".format(*notes_stamp(notes)), lambda: read_paragraphs(notes)
             )
         )
     if sections is not None:
@@ -431,8 +412,8 @@ class Originals:
         }
         for texts in self._texts:
             if texts.kind in refs:
-                found = texts.docs()
-                docs.update({(texts.kind, ref): found[ref] for ref in refs[texts.kind] if ref in found})
+                present = texts.docs()
+                docs |= {(texts.kind, ref): present[ref] for ref in refs[texts.kind] if ref in present}
         return docs
 
 

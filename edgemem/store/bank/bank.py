@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from hashlib import blake2b
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from edgemem.errors import EdgememError, MemoryBankViolation
@@ -17,7 +18,6 @@ from edgemem.store.bank.rules import (
     SHARED,
     BankFile,
     MemoryBankConfig,
-    config_of,
     scope_of_user,
     split_path,
     validate_memory_path,
@@ -62,9 +62,10 @@ class ScopedBank:
         """Return the text of a file; None: there is none. One that somebody put deeper than the limit is read too."""
         split_path(path)
         held = self._store().read(self.scope, self.topic, path)
-        if held is None:
-            validate_memory_path(path, max_depth=self._limits().max_depth)
-        return None if held is None else held.text
+        if held is not None:
+            return held.text
+        validate_memory_path(path, max_depth=self._limits().max_depth)
+        return None
 
     def write(self, path: str, content: str, *, at: float | None = None) -> None:
         """Write a file, in place of what it held; raise MemoryBankViolation beyond the limits.
@@ -86,11 +87,9 @@ class ScopedBank:
 
     def delete(self, path: str) -> None:
         """Delete a file; does nothing where there is none, or can be none."""
-        try:
+        with suppress(MemoryBankViolation):
             split_path(path)
             self._store().change(self.scope, self.topic, path, lambda _held, _others: None)
-        except MemoryBankViolation:
-            return
 
     def _change(
         self, path: str, content: str, text_of: Callable[[Held | None], str], at: float | None = None
@@ -101,27 +100,27 @@ class ScopedBank:
 
         def make(held: Held | None, others: Sequence[BankFile]) -> str:
             text = text_of(held)
-            _check_limits(limits, path, held, text, others)
+            size, before = len(text.encode()), -1 if held is None else len(held.text.encode())
+            total, count = size + sum(file.size for file in others), len(others) + 1 if held is None else 0
+            over = _over(limits, size, total, count)
+            if over and size > before:  # what only becomes shorter may stay too long
+                raise MemoryBankViolation(
+                    f"{path!r:.100} would make {over[0]}; shorten or delete files.", path=path
+                )
             return text
 
         self._store().change(self.scope, self.topic, path, make, at)
 
 
-def _check_limits(
-    limits: MemoryBankConfig, path: str, held: Held | None, text: str, others: Sequence[BankFile]
-) -> None:
-    """Raise MemoryBankViolation where a file would be beyond the limits; one that only becomes shorter may."""
-    size, before = len(text.encode()), -1 if held is None else len(held.text.encode())
-    total = size + sum(file.size for file in others)
-    why = ""
-    if size > max(before, limits.max_file_size_bytes):
-        why = f"would have {size:,} bytes, and a file has at most {limits.max_file_size_bytes:,}; shorten it"
-    elif total > limits.max_total_size_bytes and size > before:
-        why = f"would make a bank of {total:,} bytes, of at most {limits.max_total_size_bytes:,}; shorten or delete files"
-    elif held is None and len(others) >= limits.max_entries:
-        why = f"would be one file more than the {limits.max_entries:,} that a bank has; delete some"
-    if why:
-        raise MemoryBankViolation(f"{path!r:.100} {why}.", path=path)
+def _over(limits: MemoryBankConfig, largest: int, total: int, count: int, depth: int = 0) -> list[str]:
+    """Return which limits a bank is over, and how far."""
+    bounds = (
+        (largest, limits.max_file_size_bytes, "bytes in one file"),
+        (total, limits.max_total_size_bytes, "bytes"),
+        (count, limits.max_entries, "files"),
+        (depth, limits.max_depth, "names in a path"),
+    )
+    return [f"{has:,} {what}, of at most {most:,}" for has, most, what in bounds if has > most]
 
 
 class MemoryBank:
@@ -160,18 +159,19 @@ class MemoryBank:
 
     def limits(self) -> MemoryBankConfig:
         """Return how much a bank may hold now."""
-        return config_of(self._settings.now.bank)
+        bank = self._settings.now.bank
+        return MemoryBankConfig(enabled=bank.backend != "off", **bank.limits)  # type: ignore[arg-type]
 
     def memory_files(self, user: str | None, topic: str) -> list[tuple[Level, str | None, str]]:
         """Return what MEMORY.md holds of a person in a topic, of the household and of anyone, with who may read it."""
-        found: list[tuple[Level, str | None, str]] = []
+        read: list[tuple[Level, str | None, str]] = []
         levels: tuple[Level, ...] = ("private", "household", "shared") if user else ("household", "shared")
         for level in levels:
             with suppress(EdgememError):  # a name that no bank can have, or a file that is none
                 owner = user if level == "private" else None
                 bank = self.at(level, "") if owner is None else self.of(owner, topic or "default")
-                found.append((level, owner, bank.read(MEMORY_FILE) or ""))
-        return found
+                read.append((level, owner, bank.read(MEMORY_FILE) or ""))
+        return read
 
     def prompt(self) -> str:
         """Return what the operator wrote in `bank/PROMPT.md`, for the instructions; empty where no model is offered the bank."""
@@ -197,49 +197,37 @@ class MemoryBank:
 
     def texts(self) -> Iterator[tuple[BankFile, str | None, str]]:
         """Yield all files, whose they are and their texts; people as rows spell them, and by their keys where none does."""
-        owners: dict[str | None, str | None] = {None: None}
-        store = self.store()
+        store, owners = self.store(), dict[str, str]()
         for file in store.listed():
-            person = person_of(file.scope)
-            if person is not None and person not in owners:
-                key = name_key(person)
-                owners[person] = spellings(self._database, [key])[key]
+            key = name_key(person_of(file.scope) or "")
+            if key not in owners:
+                owners |= spellings(self._database, [key])
             with suppress(MemoryBankViolation):  # by hand, there may stand anything
                 if held := store.read(file.scope, file.topic, file.path):
-                    yield file, owners[person], held.text
+                    yield file, owners[key] or None, held.text
 
     def retain(self, stop: Callable[[], bool] = lambda: False) -> bool:
         """Delete what is older than the profile keeps files; return whether there was any."""
-        days, deleted = self.limits().retention_days or 0, False
-        oldest = self._clock.now() - days * _DAY
-        for file in self.files() if days else ():
+        if not (days := self.limits().retention_days):
+            return False
+        oldest, deleted, store = self._clock.now() - days * _DAY, False, self.store()
+
+        def make(held: Held | None, _others: Sequence[BankFile]) -> str | None:
+            return held.text if held is not None and held.modified >= oldest else None
+
+        for file in store.listed():
             if file.modified < oldest and not stop():
-
-                def make(held: Held | None, _others: Sequence[BankFile]) -> str | None:
-                    return held.text if held is not None and held.modified >= oldest else None
-
                 with suppress(MemoryBankViolation):
-                    deleted |= self.store().change(file.scope, file.topic, file.path, make)
+                    deleted |= store.change(file.scope, file.topic, file.path, make)
         return deleted
 
     def faults(self) -> list[str]:
         """Return which banks are over their limits, by hand or since these were lowered, and what to do."""
-        limits, banks = self.limits(), dict[tuple[str, str], list[BankFile]]()
-        for file in self.files():
-            banks.setdefault((file.scope, file.topic), []).append(file)
-        faults = []
-        for (scope, topic), files in sorted(banks.items()):
+        limits, faults = self.limits(), list[str]()
+        for (scope, topic), group in groupby(self.files(), key=lambda file: file[:2]):
+            files = list(group)
             name = "/".join(filter(None, (person_of(scope) or scope, topic)))
-            total, largest = sum(file.size for file in files), max(file.size for file in files)
-            deepest = max(file.path.count("/") + 1 for file in files)
-            faults += [
-                f"{name}: {has:,} {what}, of at most {most:,}"
-                for has, most, what in (
-                    (total, limits.max_total_size_bytes, "bytes"),
-                    (largest, limits.max_file_size_bytes, "bytes in one file"),
-                    (len(files), limits.max_entries, "files"),
-                    (deepest, limits.max_depth, "names in a path"),
-                )
-                if has > most
-            ]
+            largest, total = max(file.size for file in files), sum(file.size for file in files)
+            depth = max(file.path.count("/") + 1 for file in files)
+            faults += [f"{name}: {over}" for over in _over(limits, largest, total, len(files), depth)]
         return faults

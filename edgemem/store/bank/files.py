@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from edgemem.errors import MemoryBankViolation
 from edgemem.fence import storable
@@ -23,7 +24,6 @@ from edgemem.store.bank.rules import (
     SHARED,
     BankFile,
     Held,
-    decoded,
     folders_of,
     path_key,
     split_path,
@@ -69,7 +69,7 @@ class BankFolder:
             self._known = [str(place) for place in places] or [str(self.root)]
             looked = [_look(place) for place in self._known]
             inner = [place.relative_to(self.root).parts for place in places]
-            people = sorted({decoded(names[0]) for names in inner if len(names) > 1})
+            people = sorted({unquote(names[0]) for names in inner if len(names) > 1})
             digest = blake2b(
                 repr((self._known, looked)).encode("utf-8", "replace"), digest_size=16
             ).hexdigest()
@@ -95,42 +95,41 @@ class BankFolder:
 
     def read(self, scope: str, topic: str, path: str) -> Held | None:
         """Return what a file holds; bytes that are not UTF-8 are read as well as they can be."""
-        *folders, name = split_path(path)
-        with _within(path, self.root), self._opened(folders_of(scope, topic), folders) as folder:
-            return None if folder is None else _read(folder, name)
+        bank, (*folders, name) = folders_of(scope, topic), split_path(path)
+        with _within(path, self.root), suppress(FileNotFoundError), self._opened(bank, folders) as folder:
+            return _read(folder, name)
+        return None
 
     def change(self, scope: str, topic: str, path: str, make: Make, at: float | None = None) -> bool:
         """Replace a file by what `make` returns, or delete it for None, as one step; return whether anything was done."""
         bank, (*folders, name) = folders_of(scope, topic), split_path(path)
         with _within(path, self.root), self._locked():
-            with self._opened(bank, folders) as folder:
-                if folder is not None:
-                    _drop_empty(folder, name)
-                held = None if folder is None else _read(folder, name)
-                key = path_key(path)
-                others = [file for file in self.listed(scope, topic) if path_key(file.path) != key]
-                text = make(held, others)
-                if (held is None and text is None) or (held is not None and text is held.text):
-                    return False
-                if text is None and folder is not None:
+            held = None
+            with suppress(FileNotFoundError), self._opened(bank, folders) as folder:
+                _drop_empty(folder, name)
+                held = _read(folder, name)
+            key = path_key(path)
+            others = [file for file in self.listed(scope, topic) if path_key(file.path) != key]
+            text = make(held, others)
+            if text is (None if held is None else held.text):
+                return False
+            if text is None:
+                with self._opened(bank, folders) as folder:
                     os.unlink(_entry(folder, name, str), dir_fd=folder)
                     os.fsync(folder)
-            while text is None and folders:
-                left = folders.pop()
-                with self._opened(bank, folders) as folder:
-                    if folder is not None:
+                while folders:
+                    left = folders.pop()
+                    with self._opened(bank, folders) as folder:
                         _drop_empty(folder, left)
-            if text is None:
                 return True
             if held is not None and not held.sound:
                 raise MemoryBankViolation(
                     f"{path!r:.100} holds bytes that are no UTF-8; mend it, or delete it.", path=path
                 )
             with self._opened(bank, folders, make=True) as folder:
-                if folder is not None:
-                    _replace(folder, name, text, self._clock.now() if at is None else at)
-            for made in () if held is not None or others else self._default_folders:
-                with suppress(OSError), self._opened(bank, [made], make=True):
+                _replace(folder, name, text, self._clock.now() if at is None else at)
+            for default in () if held is not None or others else self._default_folders:
+                with suppress(OSError), self._opened(bank, [default], make=True):
                     pass
             return True
 
@@ -141,22 +140,17 @@ class BankFolder:
             folders[:] = filter(_is_shown, folders)
             yield from (Path(folder, name) for name in filter(_is_shown, names))
 
-    def count_of_person(self, name: str) -> int | None:
-        """Return how many files are in the folders of a person; None: there is no such folder."""
-        folders = self.folders_of_person(name)
-        return sum(path.is_file() for folder in folders for path in folder.rglob("*")) if folders else None
-
-    def folders_of_person(self, name: str) -> list[Path]:
+    def folders_of(self, person: str) -> list[Path]:
         """Return the folders of a person, in whatever spelling."""
         with suppress(OSError):
-            key = name_key(name)
-            found = (entry for entry in self.root.iterdir() if name_key(decoded(entry.name)) == key)
-            return [] if key in (HOUSEHOLD, SHARED) or self.root.is_symlink() else sorted(found)
+            key = name_key(person)
+            theirs = (entry for entry in self.root.iterdir() if name_key(unquote(entry.name)) == key)
+            return [] if key in (HOUSEHOLD, SHARED) or self.root.is_symlink() else sorted(theirs)
         return []
 
     def erase_person(self, name: str) -> None:
         """Remove all that stands in the folders of a person; raise StoreError where it cannot be."""
-        if folders := self.folders_of_person(name):
+        if folders := self.folders_of(name):
             with _within(name, self.root), self._locked():
                 for folder in folders:
                     if folder.is_dir() and not folder.is_symlink():
@@ -175,8 +169,8 @@ class BankFolder:
     @contextmanager
     def _opened(
         self, bank: Sequence[str], folders: Sequence[str] = (), *, make: bool = False
-    ) -> Iterator[int | None]:
-        """Open a folder of a bank, one step after the other; None where it is not there.
+    ) -> Iterator[int]:
+        """Open a folder of a bank, one step after the other; raise FileNotFoundError where it is not there.
 
         Args:
             bank: the folders of the bank itself: that of a person in whatever spelling, that of a topic exactly.
@@ -184,18 +178,17 @@ class BankFolder:
             make: make those that are missing.
         """
         with ExitStack() as stack:
-            folder: int | None = None
-            with suppress(FileNotFoundError):
-                folder = os.open(self.root, _FOLDER)
-                stack.callback(os.close, folder)
+            folder = os.open(self.root, _FOLDER)
+            stack.callback(os.close, folder)
             for n, name in enumerate([*bank, *folders]):
-                if folder is None:
-                    break
                 if n == 0 or n >= len(bank):
-                    name = _entry(folder, name, decoded if n == 0 else str)  # noqa: PLW2901
-                folder = _enter(folder, name, make=make)
-                if folder is not None:
-                    stack.callback(os.close, folder)
+                    name = _entry(folder, name, unquote if n == 0 else str)  # noqa: PLW2901
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(name, 0o700, dir_fd=folder)
+                        os.fsync(folder)
+                folder = os.open(name, _FOLDER, dir_fd=folder)
+                stack.callback(os.close, folder)
             yield folder
 
 
@@ -213,10 +206,10 @@ def _look(place: str) -> tuple[int, ...]:
 
 def _place_of(names: Sequence[str]) -> tuple[str, str, str]:
     """Return scope, topic and path of a file by its names below the root; one that stands beside the topics has none."""
-    top = decoded(names[0])
+    top = unquote(names[0])
     if (key := name_key(top)) in (HOUSEHOLD, SHARED):
         return key, "", "/".join(names[1:])
-    topic = decoded(names[1]) if len(names) > 2 else ""
+    topic = unquote(names[1]) if len(names) > 2 else ""
     return scope_of(top), topic, "/".join(names[2 if topic else 1 :])
 
 
@@ -229,21 +222,8 @@ def _entry(folder: int, name: str, read: Callable[[str], str]) -> str:
     return min((other for other in names if name_key(read(other)) == key), default=name)
 
 
-def _enter(folder: int, name: str, *, make: bool) -> int | None:
-    with suppress(FileNotFoundError):
-        return os.open(name, _FOLDER, dir_fd=folder)
-    if not make:
-        return None
-    os.mkdir(name, 0o700, dir_fd=folder)
-    os.fsync(folder)
-    return os.open(name, _FOLDER, dir_fd=folder)
-
-
-def _read(folder: int, name: str) -> Held | None:
-    try:
-        opened = os.open(_entry(folder, name, str), _READ, dir_fd=folder)
-    except FileNotFoundError:
-        return None
+def _read(folder: int, name: str) -> Held:
+    opened = os.open(_entry(folder, name, str), _READ, dir_fd=folder)
     with os.fdopen(opened, "rb") as file:
         status = os.fstat(opened)
         if not stat.S_ISREG(status.st_mode):
@@ -267,10 +247,9 @@ def _replace(folder: int, name: str, text: str, at: float) -> None:
             os.close(file)
         os.rename(part, name, src_dir_fd=folder, dst_dir_fd=folder)
         os.fsync(folder)
-    except OSError:
+    finally:
         with suppress(OSError):
             os.unlink(part, dir_fd=folder)
-        raise
 
 
 def _drop_empty(folder: int, name: str) -> None:

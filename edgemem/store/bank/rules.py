@@ -16,8 +16,6 @@ from edgemem.scopes import name_key, person_of, scope_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.config import BankSettings
-
     Make = Callable[["Held | None", Sequence["BankFile"]], "str | None"]
     """Gets what a file holds and the other files of its bank, and returns what it shall hold; None: nothing, and the very text
     that it was given leaves it as it is."""
@@ -29,7 +27,6 @@ PROMPT_FILE = "PROMPT.md"
 """Beside all banks: the operator's own text for the instructions."""
 _LONGEST_NAME = 240  # bytes; beside a file stands its next version while it is written
 _UNSAFE = re.compile(r"[%/\\\x00-\x1f\x7f-\x9f]|^\.|^\s|\s$")
-_ENCODED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 class MemoryBankConfig(msgspec.Struct, frozen=True):
@@ -51,17 +48,11 @@ class MemoryBankConfig(msgspec.Struct, frozen=True):
     tiered_enabled: bool = False
 
 
-def config_of(settings: BankSettings) -> MemoryBankConfig:
-    """Return the limits that a profile sets."""
-    kind: Literal["filesystem", "database"] = "database" if settings.backend == "database" else "filesystem"
-    return MemoryBankConfig(settings.backend != "off", kind, **settings.limits)  # type: ignore[arg-type]
-
-
 def get_memory_bank_ddl(dialect: Literal["postgres", "sqlite"] = "sqlite") -> list[str]:
     """Return the statements that make Cognitia's table `memory_bank` in a database of your own; a home has its own table."""
-    postgres = dialect == "postgres"
-    key = "serial primary key" if postgres else "integer primary key autoincrement"
-    now = "now()" if postgres else "current_timestamp"
+    key, now = "integer primary key autoincrement", "current_timestamp"
+    if dialect == "postgres":
+        key, now = "serial primary key", "now()"
     return [
         f"""
         create table if not exists memory_bank (
@@ -135,7 +126,7 @@ def scope_of_user(user: str) -> str:
 
 
 def folders_of(scope: str, topic: str) -> list[str]:
-    """Return the folders in which a bank is, below the one of all banks; a name that is no safe one is written with %."""
+    """Return the folders in which a bank is, below the one of all banks; a name that is no safe one is quoted with %."""
     person = person_of(scope)
     return [scope] if person is None else [_encoded(person), *([_encoded(topic)] if topic else [])]
 
@@ -148,12 +139,6 @@ def _encoded(name: str) -> str:
             f"{name[:40]!r}… is too long for a folder of the bank; shorten it.", path=name
         )
     return safe
-
-
-def decoded(folder: str) -> str:
-    """Return the name that a folder stands for."""
-    data = _ENCODED.sub(lambda match: bytes([int(match[1], 16)]), folder.encode("utf-8", "surrogateescape"))
-    return data.decode("utf-8", "replace")
 
 
 # Files

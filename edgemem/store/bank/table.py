@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgemem.errors import MemoryBankViolation
 from edgemem.scopes import person_of
 from edgemem.store.bank.rules import BankFile, Held, path_key, split_path
 from edgemem.store.erase.erasings import note_forgotten
-from edgemem.store.rights import drop_unused, scope_in_sql, spell_scope, written_scope
+from edgemem.store.rights import drop_unused, spell_scope, written_scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.store.bank.rules import Make
     from edgemem.store.db.database import Database
-    from edgemem.store.db.transaction import Transaction
+    from edgemem.store.db.transaction import Tables, Transaction
 
-_SIZE = "length(cast(content as blob))"
+_FILES = "select scope, topic, path, length(cast(content as blob)), updated from bank_files"
 
 
 class BankTable:
@@ -31,81 +31,80 @@ class BankTable:
         newest, count = self._database.query("select max(id), count(*) from bank_files")[0]
         return f"{newest}:{count}" if count else "", []
 
-    def listed(self, scope: str | None = None, topic: str | None = None) -> list[BankFile]:
+    def listed(self, scope: str | None = None, topic: str = "") -> list[BankFile]:
         """Return the files of one bank, or of all, in order."""
-        where = "1"
-        values: dict[str, Any] = {}
         if scope is not None:
-            at, values = scope_in_sql(scope)
-            where = f"scope = {at} and topic = :topic"
-        rows = self._database.query(
-            f"select scope, topic, path, {_SIZE}, updated from bank_files where {where}",  # noqa: S608 - our own constants
-            {**values, "topic": topic},
-        )
-        return sorted(BankFile(*row) for row in rows)
+            return _files_of(self._database, scope, topic)
+        return sorted(BankFile(*row) for row in self._database.query(_FILES))
 
     def read(self, scope: str, topic: str, path: str) -> Held | None:
         """Return what a file holds; None: there is none."""
-        key = path_key(path)
-        at, values = scope_in_sql(scope)
-        rows = self._database.query(
-            f"select id, path from bank_files where scope = {at} and topic = :topic",  # noqa: S608 - our own constant
-            {**values, "topic": topic},
-        )
-        number = next((number for number, of in rows if path_key(of) == key), None)
-        rows = self._database.query("select content, updated from bank_files where id = ?", (number,))
-        return Held(*rows[0]) if rows else None
+        place = written_scope(self._database, scope), topic, path
+        if (held := _held(self._database, place)) is not None:
+            return held
+        file = _named(_files_of(self._database, scope, topic), path)
+        return None if file is None else _held(self._database, file[:3])
 
     def change(self, scope: str, topic: str, path: str, make: Make, at: float | None = None) -> bool:
         """Replace a file by what `make` returns, or delete it for None, as one step; return whether anything was done."""
 
         def work(tx: Transaction) -> bool:
-            rows = tx.execute(
-                f"select id, scope, topic, path, {_SIZE}, updated from bank_files where scope = ? and topic = ?",  # noqa: S608
-                (written_scope(tx, scope), topic),
-            )
-            key = path_key(path)
-            number = next((row[0] for row in rows if path_key(row[3]) == key), None)
+            others = _files_of(tx, scope, topic)
             held = None
-            if number is not None:
-                held = Held(*tx.execute("select content, updated from bank_files where id = ?", (number,))[0])
-            text = make(held, [BankFile(*row[1:]) for row in rows if row[0] != number])
-            when = tx.now() if at is None else at
-            if number is None:
-                if text is not None:
-                    new = _placed(path, [row[3] for row in rows])
-                    tx.execute(
-                        "insert into bank_files (id, scope, topic, path, content, created, updated)"
-                        " values (?, ?, ?, ?, ?, ?, ?)",
-                        (tx.tick(), spell_scope(tx, scope), topic, new, text, when, when),
-                    )
-                return text is not None
-            if held is not None and text is held.text:
+            if (file := _named(others, path)) is not None:
+                others.remove(file)
+                held = _held(tx, file[:3])
+            text = make(held, others)
+            if text is (None if held is None else held.text):
                 return False
+            of = spell_scope(tx, scope), topic, _placed(path, others) if file is None else file.path
             if text is None:
-                tx.execute("delete from bank_files where id = ?", (number,))
+                tx.execute("delete from bank_files where scope = ? and topic = ? and path = ?", of)
                 note_forgotten(tx)
-                drop_unused(tx, [person_of(rows[0][1])])
+                drop_unused(tx, [person_of(of[0])])
             else:
+                when = tx.now() if at is None else at
                 tx.execute(
-                    "update bank_files set id = ?, content = ?, updated = ? where id = ?",
-                    (tx.tick(), text, when, number),
+                    "insert into bank_files (id, scope, topic, path, content, created, updated) values (?, ?, ?, ?, ?, ?, ?)"
+                    " on conflict (scope, topic, path) do update"
+                    " set id = excluded.id, content = excluded.content, updated = excluded.updated",
+                    (tx.tick(), *of, text, when, when),
                 )
             return True
 
         return self._database.write(work)
 
 
-def _placed(path: str, others: Sequence[str]) -> str:
+def _files_of(db: Tables, scope: str, topic: str) -> list[BankFile]:
+    rows = db.query(f"{_FILES} where scope = ? and topic = ?", (written_scope(db, scope), topic))
+    return sorted(BankFile(*row) for row in rows)
+
+
+def _named(files: Sequence[BankFile], path: str) -> BankFile | None:
+    key = path_key(path)
+    return next((file for file in files if path_key(file.path) == key), None)
+
+
+def _held(db: Tables, place: tuple[str, str, str]) -> Held | None:
+    sql = "select content, updated from bank_files where scope = ? and topic = ? and path = ?"
+    rows = db.query(sql, place)
+    return Held(*rows[0]) if rows else None
+
+
+def _placed(path: str, others: Sequence[BankFile]) -> str:
     """Return a new path with its folders as they are spelled already; raise MemoryBankViolation where a file is one."""
     *folders, name = split_path(path)
     begun = ""
     for folder in folders:
-        key = path_key(f"{begun}{folder}")
-        if any(path_key(other) == key for other in others):
+        if _named(others, f"{begun}{folder}") is not None:
             raise MemoryBankViolation(f"{begun}{folder} is a file, and no folder; name another.", path=path)
-        inside = next((other for other in others if path_key(other).startswith(f"{key}/")), None)
-        begun += f"{folder if inside is None else inside.split('/')[begun.count('/')]}/"
-    if any(path_key(other).startswith(f"{path_key(begun + name)}/") for other in others):
+        begun += f"{_spelled(f'{begun}{folder}', others) or folder}/"
+    if _spelled(f"{begun}{name}", others):
         raise MemoryBankViolation(f"{begun}{name} is a folder, and no file; name another.", path=path)
     return begun + name
+
+
+def _spelled(folder: str, files: Sequence[BankFile]) -> str:
+    """Return the last name of a folder as files in it spell it; empty where there is none."""
+    begin, depth = f"{path_key(folder)}/", folder.count("/")
+    return next((file.path.split("/")[depth] for file in files if path_key(file.path).startswith(begin)), "")

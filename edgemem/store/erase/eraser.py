@@ -312,9 +312,10 @@ class Eraser:
             wait_s: as in `fact`.
         """
         self._sessions.journal.settle(wait_s=wait_s)
-        count = bank.folder.count_of_person(name)
-        places = logs if count is None else [*logs, bank.folder.root]
-        erased = self._database.write(lambda tx: erase_person(tx, name, logs=places, files=count or 0))
+        folders = bank.folder.folders_of(name)
+        places = [*logs, bank.folder.root] if folders else logs
+        files = sum(path.is_file() for folder in folders for path in folder.rglob("*"))
+        erased = self._database.write(lambda tx: erase_person(tx, name, logs=places, files=files))
         forgotten = self._forgotten(erased, at_once=True)
         beside = sorted(self._database.path.parent.iterdir())
         return msgspec.structs.replace(
