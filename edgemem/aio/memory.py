@@ -24,16 +24,6 @@ from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
 
 if TYPE_CHECKING:
-    from edgemem.aio.protocols import (
-        FactStore,
-        GoalStore,
-        MessageStore,
-        PhaseStore,
-        SessionStateStore,
-        SummaryStore,
-        ToolEventStore,
-        UserStore,
-    )
     from edgemem.config import Profile
     from edgemem.store.transfer.merge import ImportReport
 
@@ -149,25 +139,13 @@ class AsyncMemory(Face[Memory]):
         self._make = make
         self._memory: Memory | None = None
         self.store = AsyncStore(self._worker, lambda: self._opened().store)
-        """Facts, preferences and episodes."""
         self.sessions = AsyncSessions(self._worker, lambda: self._opened().sessions)
-        """The conversations."""
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
-        """NOTES.md."""
         self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
-        """What was learnt of how things are done."""
         self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
-        """Files of text: each person's own by topic, the household's and anyone's."""
         users = AsyncUserMemory(self._worker, lambda: UserMemory.of(self._opened()))
-        self.messages: MessageStore = users
-        """What was said, by user and topic."""
-        self.facts: FactStore = users
-        self.goals: GoalStore = users
-        self.summaries: SummaryStore = users
-        self.users: UserStore = users
-        self.session_state: SessionStateStore = users
-        self.phases: PhaseStore = users
-        self.tool_events: ToolEventStore = users
+        self.messages = self.facts = self.goals = self.summaries = users
+        self.users = self.session_state = self.phases = self.tool_events = users
 
     recall = asynchronous(Memory.recall)
     recall_sessions = asynchronous(Memory.recall_sessions)
