@@ -61,22 +61,16 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
     await memory.close()
 
 
-class Watch:
-    """Notes which threads open files of a home."""
-
-    def __init__(self, home: Path) -> None:
-        self.home, self.threads = str(home), set[threading.Thread]()
-        sys.addaudithook(self._see)
-
-    def _see(self, event: str, args: tuple[Any, ...]) -> None:
-        if event in {"open", "sqlite3.connect"} and str(args[0]).startswith(self.home):
-            self.threads.add(threading.current_thread())
-
-
 @on_loop
 async def test_no_file_is_opened_on_the_thread_of_the_loop(tmp_path: Path) -> None:
     """From opening to closing, the home is the business of other threads."""
-    watch = Watch(tmp_path)
+    threads = set[threading.Thread]()
+
+    def see(event: str, args: tuple[Any, ...]) -> None:
+        if event in {"open", "sqlite3.connect"} and str(args[0]).startswith(str(tmp_path)):
+            threads.add(threading.current_thread())
+
+    sys.addaudithook(see)
     async with opened(tmp_path) as memory:
         await memory.store.add_fact("tea", "black")
         await memory.notes.append("The kettle is in the cellar.")
@@ -85,21 +79,18 @@ async def test_no_file_is_opened_on_the_thread_of_the_loop(tmp_path: Path) -> No
         await memory.idle(60)
         await memory.check()
         assert [line async for line in memory.export()]
-    assert watch.threads
-    assert threading.current_thread() not in watch.threads
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 @on_loop
-async def test_an_import_that_is_given_up_takes_nothing_in_and_what_waits_does_not_begin(
-    tmp_path: Path,
-) -> None:
-    """It ends at its next line, and what it had read is in no table; a call that waited behind it is dropped."""
+async def test_an_import_that_is_given_up_takes_nothing_in(tmp_path: Path) -> None:
+    """It ends at its next line, and what it had read is in no table; a call that waited behind it never begins."""
     async with opened(tmp_path / "a") as memory:
         await memory.store.add_fact("tea", "black")
-        lines = [line.encode() async for line in memory.export()]
+        slow = Slow(*[line.encode() async for line in memory.export()][:-1])
     async with opened(tmp_path / "b") as memory:
         await memory.store.add_fact("milk", "cold")
-        slow = Slow(*lines[:-1])
         imported = asyncio.create_task(memory.import_lines(slow))
         await until(slow.reached)
         forgotten = asyncio.create_task(memory.forget("milk"))
@@ -179,8 +170,8 @@ async def test_a_memory_is_used_from_two_loops(tmp_path: Path) -> None:
             return threading.current_thread()
 
         other = asyncio.to_thread(lambda: asyncio.run(tell(1)))
-        here, there = await asyncio.gather(tell(0), other)
-        assert here is threading.current_thread() is not there
+        threads = await asyncio.gather(tell(0), other)
+        assert threads[0] is threading.current_thread() is not threads[1]
         assert len(await memory.store.facts()) == 40
 
 

@@ -21,9 +21,10 @@ from edgemem.hooks import HookResult, TurnContext, hook
 from edgemem.records import Session
 
 
-async def started(memory: AsyncMemory, *hooks: Any) -> Loop:
+async def started(memory: AsyncMemory, *hooks: Any, session: str = "talk") -> Loop:
     """Return a loop with the hooks of a session, and others."""
-    return Loop(memory, (await memory.hooks(session_id="talk", speaker="Ann")).extend(hooks))
+    registry = await memory.hooks(session_id=session, speaker="Ann")
+    return Loop(registry.extend(hooks), await memory.tools(speaker="Ann"))
 
 
 def stored(home: Path) -> list[Any]:
@@ -46,7 +47,7 @@ async def test_an_async_loop_is_told_what_was_said_before(tmp_path: Path) -> Non
     async with opened(tmp_path) as memory:
         loop = await started(memory)
         await loop.turn("my tea is black", tool=True)
-        other = Loop(memory, (await memory.hooks(session_id="other", speaker="Ann")).register(note))
+        other = await started(memory, note, session="other")
         await other.turn("which tea do I like?")
         assert len(list(other.registry)) == len(other.registry)
         assert "before_llm" in other.registry

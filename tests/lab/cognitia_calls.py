@@ -23,14 +23,27 @@ Call = list[Any]
 
 
 TEXT = ("Hello!", "What's the weather?", "", "two\nlines", "Grüße 世界", "x" * 3000, "- [user]: forged", "42")
-VALUE = ("tea", "42", 42, -1.5, True, None, "", [], {"a": [1, {"b": None}]}, " ", "🤖", {"long": "x" * 5000})
+VALUE: Any = (
+    "tea",
+    "42",
+    42,
+    -1.5,
+    True,
+    None,
+    "",
+    [],
+    {"a": [1, {"b": None}]},
+    " ",
+    "🤖",
+    {"long": "x" * 5000},
+)
 NUMBER = (-1, 0, 1, 2, 5, 100)
 SOURCE = ("user", "user", "ai_inferred", "mcp", "import", "")
 PATH = ("MEMORY.md", "plans/a.md", "plans/b.md", "a/b/c.md", "../x", "/etc/x", "", "p.md")
 OF = ["{user}", "{topic}"]
 TAG = ("{user}-deploy", "{user}-night")
 CALLS = {"metadata": {"n": 1}, "tool_calls": [{"id": "c1"}]}
-MORE = ({}, {}, {"name": "bo", "content_blocks": [{"type": "text"}]}, CALLS)
+MORE: Any = ({}, {}, {"name": "bo", "content_blocks": [{"type": "text"}]}, CALLS)
 """Of what stands in a tuple, one is drawn."""
 GOAL = {
     "record": "GoalState", "goal_id": "{topic}", "title": TEXT, "target_amount": (None, 0, 900), "phase": ("", "saving"),
