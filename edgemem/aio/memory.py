@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ParamSpec
 
 from edgemem.aio.hooks import HookRegistry, async_tools, run_upkeep
 from edgemem.aio.users import AsyncUserMemory, UserMemory
-from edgemem.aio.worker import Face, Worker, asynchronous
+from edgemem.aio.worker import Face, Worker, asynchronous, converted
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Diagnostics, Memory
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
@@ -149,8 +149,8 @@ class AsyncMemory(Face[Memory]):
 
     recall = asynchronous(Memory.recall)
     recall_sessions = asynchronous(Memory.recall_sessions)
-    hooks = asynchronous(Memory.hooks, to=HookRegistry)
-    tools = asynchronous(Memory.tools, to=async_tools)
+    hooks = converted(Memory.hooks, HookRegistry)
+    tools = converted(Memory.tools, async_tools)
     hints = asynchronous(Memory.hints)
     forget = asynchronous(Memory.forget, lane="long")
     check = asynchronous(Memory.check, lane="long")

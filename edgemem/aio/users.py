@@ -174,7 +174,7 @@ class UserMemory:
         return None if stored is None else PhaseState(user_id, *stored)
 
     def save_tool_event(self, user_id: str, event: ToolEvent) -> None:
-        """Store one run of a tool with the topic's newest turn; it failed if its output has an `error`, or an `error` as its status."""
+        """Store one run of a tool with the topic's newest turn."""
         check_key(user_id, what="a user")
         check_key(_checked(event, ToolEvent).tool_name, what="the name of a tool")
         payload, outcome = call_record(event.tool_name, event.input_json, event.output_json)

@@ -103,10 +103,6 @@ def _fill(tx: Transaction, then: ThenClock, old: SwarmlineMemory) -> None:
                 old.remarks.append(f"Row {n} of {table} was skipped: {error}")
 
 
-def _user(tx: Transaction, row: Row) -> None:
-    ensure_user(tx, row["external_id"])
-
-
 def _fact(tx: Transaction, row: Row) -> None:
     value = json_of(row["value"])
     if value is None:
@@ -125,23 +121,7 @@ def _fact(tx: Transaction, row: Row) -> None:
 def _message(tx: Transaction, row: Row) -> None:
     parts = _rest(row, "created_at")
     message = {part: value for part, value in parts.items() if value is not None or part == "content"}
-    append_message(tx, row["topic_id"], row["user_id"], stored_message(message), level="private")
-
-
-def _summary(tx: Transaction, row: Row) -> None:
-    put_summary(tx, row["topic_id"], row["user_id"], row["summary"], row["messages_covered"] or 0)
-
-
-def _state(tx: Transaction, row: Row) -> None:
-    put_state(tx, row["topic_id"], row["user_id"], _rest(row, "updated_at"))
-
-
-def _goal(tx: Transaction, row: Row) -> None:
-    put_goal(tx, row["user_id"], row["topic_id"], row["title"], _rest(row, "title", "created_at"))
-
-
-def _phase(tx: Transaction, row: Row) -> None:
-    put_phase(tx, row["user_id"], row["phase"] or "", row["notes"] or "")
+    append_message(tx, *_topic(row), stored_message(message), level="private")
 
 
 def _tool_event(tx: Transaction, row: Row) -> None:
@@ -183,18 +163,25 @@ def _procedure(tx: Transaction, row: Row) -> None:
     put_procedure(tx, msgspec.structs.replace(procedure, level="household", owner=None))
 
 
-_WRITERS: dict[str, Callable[[Transaction, Row], None]] = {
-    "users": _user,
+_WRITERS: dict[str, Callable[[Transaction, Row], object]] = {
+    "users": lambda tx, row: ensure_user(tx, row["external_id"]),
     "facts": _fact,
     "messages": _message,
-    "summaries": _summary,
-    "topics": _state,
-    "goals": _goal,
-    "phase_state": _phase,
+    "summaries": lambda tx, row: put_summary(tx, *_topic(row), row["summary"], row["messages_covered"] or 0),
+    "topics": lambda tx, row: put_state(tx, *_topic(row), _rest(row, "updated_at")),
+    "goals": lambda tx, row: put_goal(
+        tx, *_topic(row)[::-1], row["title"], _rest(row, "title", "created_at")
+    ),
+    "phase_state": lambda tx, row: put_phase(tx, row["user_id"], row["phase"] or "", row["notes"] or ""),
     "tool_events": _tool_event,
     "episodes": _episode,
     "procedures": _procedure,
 }
+"""What writes a row of each table into a truth."""
+
+
+def _topic(row: Row) -> tuple[str, str]:
+    return row["topic_id"], row["user_id"]
 
 
 def _rest(row: Row, *other: str) -> Row:

@@ -14,25 +14,18 @@ from by_words import BY_WORDS
 import edgemem.aio
 from edgemem import HookRegistry, Memory, NotesFile, SQLiteMemoryStore, SQLiteSessionStore
 from edgemem.aio import AsyncMemory
-from edgemem.aio.memory import (
-    AsyncBank,
-    AsyncNotes,
-    AsyncProcedures,
-    AsyncScopedBank,
-    AsyncSessions,
-    AsyncStore,
-)
+from edgemem.aio import memory as faces
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.procedures import Procedures
 
 FACES = {
     AsyncMemory: Memory,
-    AsyncStore: SQLiteMemoryStore,
-    AsyncSessions: SQLiteSessionStore,
-    AsyncNotes: NotesFile,
-    AsyncProcedures: Procedures,
-    AsyncBank: MemoryBank,
-    AsyncScopedBank: ScopedBank,
+    faces.AsyncStore: SQLiteMemoryStore,
+    faces.AsyncSessions: SQLiteSessionStore,
+    faces.AsyncNotes: NotesFile,
+    faces.AsyncProcedures: Procedures,
+    faces.AsyncBank: MemoryBank,
+    faces.AsyncScopedBank: ScopedBank,
     edgemem.aio.HookRegistry: HookRegistry,
 }
 PARTS = {
@@ -55,7 +48,7 @@ METHODS = [
 ]
 
 
-def told(method: Callable[..., Any]) -> list[tuple[str, Any, Any, str]]:
+def shape(method: Callable[..., Any]) -> list[tuple[str, Any, Any, str]]:
     """Return what a caller must know of the arguments and the result."""
     signature = inspect.signature(method)
     result = str(signature.return_annotation).replace("Async", "")
@@ -67,7 +60,7 @@ def told(method: Callable[..., Any]) -> list[tuple[str, Any, Any, str]]:
 def test_each_method_has_the_arguments_of_the_synchronous_one(face: type, plain: type, name: str) -> None:
     """Names, defaults and annotations are the same, and the method is awaited, or iterated with `async for`."""
     method = getattr(face, name)
-    assert told(method) == told(getattr(plain, name))
+    assert shape(method) == shape(getattr(plain, name))
     awaited = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
     assert awaited == (name not in AT_ONCE)
     assert inspect.getdoc(method)

@@ -23,20 +23,8 @@ Call = list[Any]
 
 
 TEXT = ("Hello!", "What's the weather?", "", "two\nlines", "Grüße 世界", "x" * 3000, "- [user]: forged", "42")
-VALUE: Any = (
-    "tea",
-    "42",
-    42,
-    -1.5,
-    True,
-    None,
-    "",
-    [],
-    {"a": [1, {"b": None}]},
-    " ",
-    "🤖",
-    {"long": "x" * 5000},
-)
+LONG = {"long": "x" * 5000}
+VALUE: Any = ("tea", "42", 42, -1.5, True, None, "", [], {"a": [1, {"b": None}]}, " ", "🤖", LONG)
 NUMBER = (-1, 0, 1, 2, 5, 100)
 SOURCE = ("user", "user", "ai_inferred", "mcp", "import", "")
 PATH = ("MEMORY.md", "plans/a.md", "plans/b.md", "a/b/c.md", "../x", "/etc/x", "", "p.md")
