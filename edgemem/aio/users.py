@@ -43,11 +43,7 @@ class UserMemory:
     """
 
     def __init__(
-        self,
-        store: SQLiteMemoryStore,
-        eraser: Eraser,
-        *,
-        level: Callable[[], Level] = lambda: "household",
+        self, store: SQLiteMemoryStore, eraser: Eraser, *, level: Callable[[], Level] = lambda: "household"
     ) -> None:
         self._store, self._database = store, store.database
         self._eraser, self._level = eraser, level

@@ -170,7 +170,7 @@ _WRITERS: dict[str, Callable[[Transaction, Row], object]] = {
     "summaries": lambda tx, row: put_summary(tx, *_topic(row), row["summary"], row["messages_covered"] or 0),
     "topics": lambda tx, row: put_state(tx, *_topic(row), _rest(row, "updated_at")),
     "goals": lambda tx, row: put_goal(
-        tx, *_topic(row)[::-1], row["title"], _rest(row, "title", "created_at")
+        tx, row["user_id"], row["topic_id"], row["title"], _rest(row, "title", "created_at")
     ),
     "phase_state": lambda tx, row: put_phase(tx, row["user_id"], row["phase"] or "", row["notes"] or ""),
     "tool_events": _tool_event,

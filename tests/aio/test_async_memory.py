@@ -36,7 +36,14 @@ class Slow:
 
 @on_loop
 async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path) -> None:
-    """Facts, notes, sessions, recall, tools, an export and an import go through the same stores."""
+    """Facts, notes, sessions, recall, tools, hooks, an export and an import; no file is opened on the thread of the loop."""
+    threads = set[threading.Thread]()
+
+    def see(event: str, args: tuple[Any, ...]) -> None:
+        if event in {"open", "sqlite3.connect"} and str(args[0]).startswith(str(tmp_path)):
+            threads.add(threading.current_thread())
+
+    sys.addaudithook(see)
     async with opened(tmp_path / "a") as memory:
         await memory.store.add_fact("tea", "black")
         await memory.notes.append("The kettle is in the cellar.")
@@ -51,6 +58,7 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
         tools = {tool.name: tool for tool in await memory.tools()}
         assert "black" in str(await tools["recall_fact"].run(None, key="tea"))
         lines = [line.encode() async for line in memory.export()]
+        await (await memory.hooks()).fire("on_idle", None, {"seconds": 0.0})
         assert await memory.idle(60)
         assert all(check.state != "fail" for check in await memory.check())
         assert await memory.forget("tea")
@@ -59,26 +67,6 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
     assert await memory.store.get_fact("tea") == "black"
     assert "cellar" in await memory.notes.read()
     await memory.close()
-
-
-@on_loop
-async def test_no_file_is_opened_on_the_thread_of_the_loop(tmp_path: Path) -> None:
-    """From opening to closing, the home is the business of other threads."""
-    threads = set[threading.Thread]()
-
-    def see(event: str, args: tuple[Any, ...]) -> None:
-        if event in {"open", "sqlite3.connect"} and str(args[0]).startswith(str(tmp_path)):
-            threads.add(threading.current_thread())
-
-    sys.addaudithook(see)
-    async with opened(tmp_path) as memory:
-        await memory.store.add_fact("tea", "black")
-        await memory.notes.append("The kettle is in the cellar.")
-        await memory.recall("tea")
-        await (await memory.hooks()).fire("on_idle", None, {"seconds": 0.0})
-        await memory.idle(60)
-        await memory.check()
-        assert [line async for line in memory.export()]
     assert threads
     assert threading.current_thread() not in threads
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from async_loops import on_loop, opened
 from by_words import BY_WORDS
 
 import edgemem.aio
@@ -71,18 +71,11 @@ def test_open_takes_what_edgemem_open_takes() -> None:
     assert inspect.signature(edgemem.aio.open) == inspect.signature(edgemem.open)
 
 
-def test_an_async_memory_shows_the_names_of_a_memory(tmp_path: Path) -> None:
+@on_loop
+async def test_an_async_memory_shows_the_names_of_a_memory(tmp_path: Path) -> None:
     """No public name is missing, and none is more but those of Cognitia's protocols."""
-
-    def names(thing: object) -> set[str]:
-        return {name for name in dir(thing) if not name.startswith("_")}
-
-    async def look() -> set[str]:
-        async with edgemem.aio.open(tmp_path, profile=BY_WORDS) as memory:
-            assert memory.home == tmp_path
-            assert memory.profile == BY_WORDS
-            return names(memory)
-
-    seen = asyncio.run(look())
-    with edgemem.open(tmp_path, profile=BY_WORDS) as memory:
-        assert seen - SEED == names(memory)
+    async with opened(tmp_path) as memory:
+        assert (memory.home, memory.profile) == (tmp_path, BY_WORDS)
+        seen = {name for name in dir(memory) if not name.startswith("_")}
+    with edgemem.open(tmp_path, profile=BY_WORDS) as plain:
+        assert seen - SEED == {name for name in dir(plain) if not name.startswith("_")}
