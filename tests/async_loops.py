@@ -67,7 +67,7 @@ class Loop:
         self.tools = {tool.name: tool for tool in tools}
 
     @property
-    def said(self) -> list[Any]:
+    def messages(self) -> list[Any]:
         """Return the loop's list."""
         return self.ctx.session.messages
 
@@ -83,7 +83,7 @@ class Loop:
         """Answer an utterance, or nothing of it was ever said."""
         try:
             await self.fire("on_run_start", {"task": text, "speaker": self.speaker})
-            self.said.append({"role": "user", "content": text})
+            self.messages.append({"role": "user", "content": text})
             await self.ask(hop=0)
             if tool:
                 await self.call("remember_fact", {"key": text, "value": "yes"})
@@ -98,14 +98,14 @@ class Loop:
 
     async def ask(self, hop: int) -> None:
         """Wait for the hooks, then for a model."""
-        await self.fire("before_llm", {"messages": self.said, "hop": hop, "tools": []})
+        await self.fire("before_llm", {"messages": self.messages, "hop": hop, "tools": []})
         await asyncio.sleep(0)
 
     async def say(self, message: dict[str, Any], calls: Sequence[ToolCall] = ()) -> None:
         """Tell the hooks what the model said, and note it."""
         answer = {"content": message["content"], "tool_calls": list(calls), "tokens": (), "hop": 0}
         await self.fire("after_llm", answer)
-        self.said.append({"role": "assistant", **message})
+        self.messages.append({"role": "assistant", **message})
 
     async def call(self, name: str, arguments: dict[str, Any]) -> None:
         """Call a tool of the memory in the middle of a turn."""
@@ -114,5 +114,5 @@ class Loop:
         await self.fire("before_tool", ToolCallRequest(name, arguments, id="1"))
         turn = ToolTurn(name, Reader(self.speaker), session=self.ctx.session)
         result = await self.tools[name].run(turn, **arguments)
-        self.said.append({"role": "tool", "tool_call_id": "1", "name": name, "content": str(result)})
+        self.messages.append({"role": "tool", "tool_call_id": "1", "name": name, "content": str(result)})
         await self.fire("after_tool", ToolCallResult(name, arguments, result, id="1"))

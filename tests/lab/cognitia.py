@@ -21,7 +21,7 @@ from edgemem.errors import InvalidInputError
 from lab.cognitia_calls import PROTOCOLS, Call, play, sequences
 from lab.peers import PEERS, call_peer, python_of
 
-TABLES = Path(__file__).parent.parent / "data" / "write_swarmline.py"
+TABLES = Path(__file__).parent.parent / "data"
 SCRIPT = str(Path(__file__).with_name("cognitia_calls.py"))
 RUN_S = 3600.0
 _COUNTS = ("success_count", "failure_count")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import importlib
-import importlib.util
 import json
 import random
 import sys
@@ -210,10 +209,9 @@ async def real(folder: Path) -> list[list[Any]]:
     ):  # fmt: skip
         names |= vars(importlib.import_module(f"swarmline.{module}"))
     asyncs: Any = importlib.import_module("sqlalchemy.ext.asyncio")
-    tables: Any = importlib.util.spec_from_file_location("tables", job["tables"])
-    writer = importlib.util.module_from_spec(tables)
-    tables.loader.exec_module(writer)
-    importlib.import_module("sqlite3").connect(folder / "real.db").executescript(writer.TABLES).close()
+    sys.path.append(job["tables"])
+    tables = importlib.import_module("write_swarmline").TABLES
+    importlib.import_module("sqlite3").connect(folder / "real.db").executescript(tables).close()
     engine = asyncs.create_async_engine(f"sqlite+aiosqlite:///{folder / 'real.db'}")
     memory = names["SQLiteMemoryProvider"](asyncs.async_sessionmaker(engine, expire_on_commit=False))
     for calls in job["sequences"]:  # without it, what is stored of a user is nobody's

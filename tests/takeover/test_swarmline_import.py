@@ -46,12 +46,12 @@ def test_everything_that_it_kept_is_here(memory):
     }  # fmt: skip
     assert users.get_facts("Alice", "party")["diet"] == "vegetarian"
     assert users.get_facts("Bob") == {"locker": "4711"}
-    said = users.get_messages("Alice", "kitchen")
-    assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"]
-    assert said[1].tool_calls[0]["function"]["name"] == said[2].name == "fetch"
-    assert said[3].metadata == {"mood": "sorry"}
-    told_bob = [message.content for message in users.get_messages("Bob", "kitchen")]
-    assert told_bob == ["My locker code is 4711.", "Noted."]
+    talk = users.get_messages("Alice", "kitchen")
+    assert [message.role for message in talk] == ["user", "assistant", "tool", "assistant"]
+    assert talk[1].tool_calls[0]["function"]["name"] == talk[2].name == "fetch"
+    assert talk[3].metadata == {"mood": "sorry"}
+    of_bob = [message.content for message in users.get_messages("Bob", "kitchen")]
+    assert of_bob == ["My locker code is 4711.", "Noted."]
     assert users.get_summary("Alice", "kitchen").startswith("Alice wanted the red cup")
     goal = users.get_active_goal("Alice", "garden")
     assert goal == GoalState("garden", "Plant tomatoes", 12, 3, "sowing", {"next": "water"}, is_main=True)
