@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from by_words import BY_WORDS
 import edgemem.aio
 from edgemem.aio import AsyncMemory, HookRegistry
 from edgemem.hooks import AgentResult, ToolCallRequest, ToolCallResult, TurnContext
-from edgemem.loop.toolbox import ToolTurn
+from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Reader, Session, ToolCall
 
 
@@ -58,25 +58,32 @@ class Gate:
 
 
 class Loop:
-    """An agent loop whose model says what it heard; whoever cancels a turn aborts it."""
+    """An agent loop whose model says what it heard; whoever cancels a turn aborts it. Without a registry, it has no memory."""
 
-    def __init__(self, memory: AsyncMemory, registry: HookRegistry) -> None:
-        self.memory, self.registry, self.ctx = memory, registry, TurnContext(Session())
+    speaker = "Ann"
+
+    def __init__(self, registry: HookRegistry | None, tools: Iterable[Tool] = ()) -> None:
+        self.registry, self.ctx = registry, TurnContext(Session())
+        self.tools = {tool.name: tool for tool in tools}
 
     @property
-    def said(self) -> list[Any]:
+    def messages(self) -> list[Any]:
         """Return the loop's list."""
         return self.ctx.session.messages
 
     async def fire(self, point: str, payload: Any) -> Any:
         """Tell the hooks, and return what they leave."""
-        return (await self.registry.fire(point, self.ctx, payload)).payload
+        return (
+            (await self.registry.fire(point, self.ctx, payload)).payload
+            if self.registry is not None
+            else payload
+        )
 
     async def turn(self, text: str, *, tool: bool = False) -> None:
         """Answer an utterance, or nothing of it was ever said."""
         try:
-            await self.fire("on_run_start", {"task": text, "speaker": "Ann"})
-            self.said.append({"role": "user", "content": text})
+            await self.fire("on_run_start", {"task": text, "speaker": self.speaker})
+            self.messages.append({"role": "user", "content": text})
             await self.ask(hop=0)
             if tool:
                 await self.call("remember_fact", {"key": text, "value": "yes"})
@@ -85,26 +92,27 @@ class Loop:
             await self.say({"content": reply})
             await self.fire("on_run_end", AgentResult(reply))
         except asyncio.CancelledError:
-            self.registry.abort(self.ctx)
+            if self.registry is not None:
+                self.registry.abort(self.ctx)
             raise
 
     async def ask(self, hop: int) -> None:
         """Wait for the hooks, then for a model."""
-        await self.fire("before_llm", {"messages": self.said, "hop": hop, "tools": []})
+        await self.fire("before_llm", {"messages": self.messages, "hop": hop, "tools": []})
         await asyncio.sleep(0)
 
     async def say(self, message: dict[str, Any], calls: Sequence[ToolCall] = ()) -> None:
         """Tell the hooks what the model said, and note it."""
         answer = {"content": message["content"], "tool_calls": list(calls), "tokens": (), "hop": 0}
         await self.fire("after_llm", answer)
-        self.said.append({"role": "assistant", **message})
+        self.messages.append({"role": "assistant", **message})
 
     async def call(self, name: str, arguments: dict[str, Any]) -> None:
         """Call a tool of the memory in the middle of a turn."""
         call = {"id": "1", "type": "function", "function": {"name": name, "arguments": "{}"}}
         await self.say({"content": None, "tool_calls": [call]}, [ToolCall(name, arguments, "1")])
         await self.fire("before_tool", ToolCallRequest(name, arguments, id="1"))
-        tools = {tool.name: tool for tool in await self.memory.tools(speaker="Ann")}
-        result = await tools[name].run(ToolTurn(name, Reader("Ann"), session=self.ctx.session), **arguments)
-        self.said.append({"role": "tool", "tool_call_id": "1", "name": name, "content": str(result)})
+        turn = ToolTurn(name, Reader(self.speaker), session=self.ctx.session)
+        result = await self.tools[name].run(turn, **arguments)
+        self.messages.append({"role": "tool", "tool_call_id": "1", "name": name, "content": str(result)})
         await self.fire("after_tool", ToolCallResult(name, arguments, result, id="1"))

@@ -7,83 +7,51 @@ stores gets its line in `memory`; what it does belongs below.
 
 from __future__ import annotations
 
-from edgemem.aio.hooks import HookRegistry
-from edgemem.aio.memory import AsyncMemory, open  # noqa: A004 - as `edgemem.open`
+# ruff: noqa: I001 - it would split what is given on as it is into a line for each name
+
+from edgemem.aio.hooks import HookRegistry as HookRegistry
+from edgemem.aio.memory import AsyncMemory as AsyncMemory
+from edgemem.aio.memory import open as open  # noqa: A004 - as `edgemem.open`
 from edgemem.aio.protocols import (
-    Episode,
-    EpisodicMemory,
-    FactStore,
-    GoalState,
-    GoalStore,
-    MemoryBankProvider,
-    MemoryMessage,
-    MemoryProvider,
-    MessageStore,
-    PhaseState,
-    PhaseStore,
-    ProceduralMemory,
-    SessionStateStore,
-    SummaryGenerator,
-    SummaryStore,
-    ToolEvent,
-    ToolEventStore,
-    UserProfile,
-    UserStore,
+    Episode as Episode,
+    EpisodicMemory as EpisodicMemory,
+    FactStore as FactStore,
+    GoalState as GoalState,
+    GoalStore as GoalStore,
+    MemoryBankProvider as MemoryBankProvider,
+    MemoryMessage as MemoryMessage,
+    MemoryProvider as MemoryProvider,
+    MessageStore as MessageStore,
+    PhaseState as PhaseState,
+    PhaseStore as PhaseStore,
+    ProceduralMemory as ProceduralMemory,
+    SessionStateStore as SessionStateStore,
+    SummaryGenerator as SummaryGenerator,
+    SummaryStore as SummaryStore,
+    ToolEvent as ToolEvent,
+    ToolEventStore as ToolEventStore,
+    UserProfile as UserProfile,
+    UserStore as UserStore,
 )
 from edgemem.aio.providers import (
-    DatabaseMemoryBankProvider,
-    FilesystemMemoryBankProvider,
-    InMemoryEpisodicMemory,
-    InMemoryMemoryProvider,
-    InMemoryProceduralMemory,
-    SqliteEpisodicMemory,
-    SQLiteMemoryProvider,
-    SqliteProceduralMemory,
-    create_memory_bank_tools,
+    DatabaseMemoryBankProvider as DatabaseMemoryBankProvider,
+    FilesystemMemoryBankProvider as FilesystemMemoryBankProvider,
+    InMemoryEpisodicMemory as InMemoryEpisodicMemory,
+    InMemoryMemoryProvider as InMemoryMemoryProvider,
+    InMemoryProceduralMemory as InMemoryProceduralMemory,
+    SqliteEpisodicMemory as SqliteEpisodicMemory,
+    SQLiteMemoryProvider as SQLiteMemoryProvider,
+    SqliteProceduralMemory as SqliteProceduralMemory,
+    create_memory_bank_tools as create_memory_bank_tools,
 )
-from edgemem.aio.summaries import LlmSummaryGenerator, TemplateSummaryGenerator
-from edgemem.errors import MemoryBankViolation
-from edgemem.records import Procedure, ProcedureStep
-from edgemem.store.bank.rules import MemoryBankConfig, get_memory_bank_ddl, validate_memory_path
-
-__all__ = [
-    "AsyncMemory",
-    "DatabaseMemoryBankProvider",
-    "Episode",
-    "EpisodicMemory",
-    "FactStore",
-    "FilesystemMemoryBankProvider",
-    "GoalState",
-    "GoalStore",
-    "HookRegistry",
-    "InMemoryEpisodicMemory",
-    "InMemoryMemoryProvider",
-    "InMemoryProceduralMemory",
-    "LlmSummaryGenerator",
-    "MemoryBankConfig",
-    "MemoryBankProvider",
-    "MemoryBankViolation",
-    "MemoryMessage",
-    "MemoryProvider",
-    "MessageStore",
-    "PhaseState",
-    "PhaseStore",
-    "ProceduralMemory",
-    "Procedure",
-    "ProcedureStep",
-    "SQLiteMemoryProvider",
-    "SessionStateStore",
-    "SqliteEpisodicMemory",
-    "SqliteProceduralMemory",
-    "SummaryGenerator",
-    "SummaryStore",
-    "TemplateSummaryGenerator",
-    "ToolEvent",
-    "ToolEventStore",
-    "UserProfile",
-    "UserStore",
-    "create_memory_bank_tools",
-    "get_memory_bank_ddl",
-    "open",
-    "validate_memory_path",
-]  # fmt: skip
+from edgemem.aio.summaries import (
+    LlmSummaryGenerator as LlmSummaryGenerator,
+    TemplateSummaryGenerator as TemplateSummaryGenerator,
+)
+from edgemem.errors import MemoryBankViolation as MemoryBankViolation
+from edgemem.records import Procedure as Procedure, ProcedureStep as ProcedureStep
+from edgemem.store.bank.rules import (
+    MemoryBankConfig as MemoryBankConfig,
+    get_memory_bank_ddl as get_memory_bank_ddl,
+    validate_memory_path as validate_memory_path,
+)

@@ -146,13 +146,13 @@ class HookRegistry:
         ended, or the memory is closed.
         """
         session = session_of(ctx)
-        said = session.messages[session.state.get(_OPEN, len(session.messages)) :]
+        turn = session.messages[session.state.get(_OPEN, len(session.messages)) :]
 
         def discard() -> None:
             if _OPEN not in session.state:
                 return
             self._act(ON_ABORT, ctx, {})
-            for message in said:  # one by one, for the loop may have gone on meanwhile
+            for message in turn:  # one by one, for the loop may have gone on meanwhile
                 at = next((n for n, kept in enumerate(session.messages) if kept is message), None)
                 if at is not None:
                     del session.messages[at]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ParamSpec
 
 from edgemem.aio.hooks import HookRegistry, async_tools, run_upkeep
 from edgemem.aio.users import AsyncUserMemory, UserMemory
-from edgemem.aio.worker import Face, Worker, asynchronous
+from edgemem.aio.worker import Face, Worker, asynchronous, converted
 from edgemem.errors import ClosedError
 from edgemem.memory.memory import Diagnostics, Memory
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
@@ -24,16 +24,6 @@ from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.validation import checked_number
 
 if TYPE_CHECKING:
-    from edgemem.aio.protocols import (
-        FactStore,
-        GoalStore,
-        MessageStore,
-        PhaseStore,
-        SessionStateStore,
-        SummaryStore,
-        ToolEventStore,
-        UserStore,
-    )
     from edgemem.config import Profile
     from edgemem.store.transfer.merge import ImportReport
 
@@ -149,30 +139,18 @@ class AsyncMemory(Face[Memory]):
         self._make = make
         self._memory: Memory | None = None
         self.store = AsyncStore(self._worker, lambda: self._opened().store)
-        """Facts, preferences and episodes."""
         self.sessions = AsyncSessions(self._worker, lambda: self._opened().sessions)
-        """The conversations."""
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
-        """NOTES.md."""
         self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
-        """What was learnt of how things are done."""
         self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
-        """Files of text: each person's own by topic, the household's and anyone's."""
         users = AsyncUserMemory(self._worker, lambda: UserMemory.of(self._opened()))
-        self.messages: MessageStore = users
-        """What was said, by user and topic."""
-        self.facts: FactStore = users
-        self.goals: GoalStore = users
-        self.summaries: SummaryStore = users
-        self.users: UserStore = users
-        self.session_state: SessionStateStore = users
-        self.phases: PhaseStore = users
-        self.tool_events: ToolEventStore = users
+        self.messages = self.facts = self.goals = self.summaries = users
+        self.users = self.session_state = self.phases = self.tool_events = users
 
     recall = asynchronous(Memory.recall)
     recall_sessions = asynchronous(Memory.recall_sessions)
-    hooks = asynchronous(Memory.hooks, to=HookRegistry)
-    tools = asynchronous(Memory.tools, to=async_tools)
+    hooks = converted(Memory.hooks, HookRegistry)
+    tools = converted(Memory.tools, async_tools)
     hints = asynchronous(Memory.hints)
     forget = asynchronous(Memory.forget, lane="long")
     check = asynchronous(Memory.check, lane="long")

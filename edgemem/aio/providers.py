@@ -14,17 +14,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from typing_extensions import Self
 
 from edgemem.aio.hooks import async_tools
+from edgemem.aio.memory import AsyncProcedures
 from edgemem.aio.protocols import Episode
 from edgemem.aio.users import AsyncUserMemory, UserMemory
 from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.clock import Clock
-from edgemem.errors import ClosedError, InvalidInputError
+from edgemem.errors import InvalidInputError
 from edgemem.loop import bank_tools
 from edgemem.loop.toolbox import Tool
 from edgemem.recall.index.index import Index
@@ -43,7 +43,6 @@ from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.procedures import Procedures
 from edgemem.store.sessions import SQLiteSessionStore
 
-P = TypeVar("P", bound="Provider[Any]")
 T = TypeVar("T")
 
 _KIND = "episode"
@@ -63,22 +62,17 @@ class FileMemory:
 
     def __init__(self, path: str | Path | None) -> None:
         self._path = path
-        self._files = ExitStack()
         self._lock = threading.Lock()
-        self._state = "new"
+        self._close: Callable[[], object] | None = None
 
     def opened(self) -> FileMemory:
         """Open the file, unless it is open; return this."""
         with self._lock:
-            if self._state == "closed":
-                raise ClosedError("This provider is closed; make another one.")
-            if self._state == "new":
+            if self._close is None:
                 with ExitStack() as files:
                     self._open(files)
-                    self._files = files.pop_all()
-                self._state = "open"
-                # Before the temporary folder goes, which was made earlier.
-                self._at_exit = weakref.finalize(self, self._files.close)
+                    # At exit, it goes before the temporary folder, which was made earlier.
+                    self._close = weakref.finalize(self, files.pop_all().close)
         return self
 
     def _open(self, files: ExitStack) -> None:
@@ -106,11 +100,9 @@ class FileMemory:
         return self
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
-        with self._lock:
-            if self._state == "open":
-                self._at_exit()
-            self._state = "closed"
+        """Close the file, if it is open."""
+        if self._close is not None:
+            self._close()
 
 
 class Provider(Face[T]):
@@ -130,9 +122,7 @@ class Provider(Face[T]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 
@@ -169,7 +159,7 @@ class EpisodeFile:
         file = self._file.searched()
         items = file.recall.recall(query, k=top_k, kinds={"episode"}, min_score=_LEAST, reader=None)
         stored = (file.store.get_episode(item.id) for item in items)
-        return [_episode(as_seed_fields(one)) for one in stored if one is not None and one.kind == _KIND]
+        return [_episode(as_seed_fields(row)) for row in stored if row is not None and row.kind == _KIND]
 
     def recall_recent(self, n: int = 10) -> list[Episode]:
         """Return the newest episodes, by when they happened, newest first."""
@@ -204,17 +194,11 @@ class SqliteEpisodicMemory(Provider[EpisodeFile]):
     count = asynchronous(EpisodeFile.count, lane="store")
 
 
-class SqliteProceduralMemory(Provider[Procedures]):
+class SqliteProceduralMemory(Provider[Procedures], AsyncProcedures):
     """Procedures in one file."""
 
     def __init__(self, db_path: str | Path | None = None) -> None:
         super().__init__(db_path, lambda file: file.searched().procedures)
-
-    store = asynchronous(Procedures.store, lane="store")
-    suggest = asynchronous(Procedures.suggest, lane="store")
-    record_outcome = asynchronous(Procedures.record_outcome, lane="store")
-    get = asynchronous(Procedures.get, lane="store")
-    count = asynchronous(Procedures.count, lane="store")
 
 
 class BankProvider(Provider[ScopedBank]):

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from edgemem.aio.protocols import MemoryMessage
 from edgemem.context.compaction.model import check_summary
+from edgemem.errors import InvalidInputError
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 
 _log = logging.getLogger(__name__)
@@ -80,18 +81,13 @@ class LlmSummaryGenerator:
         lines = [f"{message.role}: {message.content}" for message in messages]
         try:
             text = await asyncio.wait_for(self._call(_PROMPT, "\n".join(lines)), self._deadline_s)
-            fault = _fault_of(text, lines)
+            if len(text) < _LEAST:
+                raise InvalidInputError(f"it has less than {_LEAST} characters.")
+            refusal = check_summary(text, lines, tokenizer=EstimateTokenizer(), max_tokens=_MOST_TOKENS)
+            if refusal is None:
+                return text
+            fault = refusal.reason
         except Exception as error:  # noqa: BLE001 - whatever a model does, there is a summary
-            fault = f"the model failed: {error or type(error).__name__}"
-        if not fault:
-            return text
+            fault = str(error) or type(error).__name__
         _log.warning("A model's summary is not used: %s", fault)
         return self.summarize(messages)
-
-
-def _fault_of(text: object, lines: Sequence[str]) -> str:
-    """Return why a summary is not used; empty if it is."""
-    if not isinstance(text, str) or len(text) < _LEAST:
-        return f"it has less than {_LEAST} characters."
-    refusal = check_summary(text, lines, tokenizer=EstimateTokenizer(), max_tokens=_MOST_TOKENS)
-    return "" if refusal is None else refusal.reason

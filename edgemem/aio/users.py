@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgemem.aio.protocols import GoalState, MemoryMessage, PhaseState, ToolEvent, UserProfile
@@ -19,7 +18,8 @@ from edgemem.fence import check_key
 from edgemem.records import Heard
 from edgemem.scopes import scope_of
 from edgemem.store import goals, messages, topics
-from edgemem.store.tool_events import TOOL_CALL, answered_well
+from edgemem.store.facts import TRUST, UNKNOWN
+from edgemem.store.tool_events import TOOL_CALL, call_record
 from edgemem.store.validation import NULL, checked_count, checked_text
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_TRUST = {"user": 3, "ai_inferred": 1}
-"""How far a source is trusted; any other is not."""
 _FIELDS = ("name", "tool_calls", "metadata", "content_blocks")
 
 
@@ -45,11 +43,7 @@ class UserMemory:
     """
 
     def __init__(
-        self,
-        store: SQLiteMemoryStore,
-        eraser: Eraser,
-        *,
-        level: Callable[[], Level] = lambda: "household",
+        self, store: SQLiteMemoryStore, eraser: Eraser, *, level: Callable[[], Level] = lambda: "household"
     ) -> None:
         self._store, self._database = store, store.database
         self._eraser, self._level = eraser, level
@@ -75,14 +69,10 @@ class UserMemory:
         """Store a message, durably: one of the user begins a turn, and the next ones join it."""
         values = (name, tool_calls, metadata, content_blocks)
         extra = {field: value for field, value in zip(_FIELDS, values, strict=True) if value is not None}
-        _as_json(extra, "A message")
-        said = {"role": role, "content": checked_text(content, "the content of a message"), **extra}
-        message = messages.stored_message(said)
-        self._database.write(
-            partial(
-                topics.append_message, session=topic_id, person=user_id, message=message, level=self._level()
-            )
-        )
+        _check_json(extra, "A message")
+        text, level = checked_text(content, "the content of a message"), self._level()
+        message = messages.stored_message({"role": role, "content": text, **extra})
+        self._database.write(lambda tx: topics.append_message(tx, topic_id, user_id, message, level=level))
 
     def get_messages(self, user_id: str, topic_id: str, limit: int = 10) -> list[MemoryMessage]:
         """Return the newest messages, the oldest of them first."""
@@ -101,10 +91,8 @@ class UserMemory:
     ) -> None:
         """Store a fact; beside one of more trust it is a doubt, and not believed."""
         check_key(user_id, what="a user")
-        given = NULL if value is None else value
-        self._store.add_fact(
-            key, given, scope=scope_of(user_id), topic=topic_id, source=source, trust=_TRUST.get(source, 0)
-        )
+        trust, value = TRUST.get(source, UNKNOWN), NULL if value is None else value
+        self._store.add_fact(key, value, scope=scope_of(user_id), topic=topic_id, source=source, trust=trust)
 
     def get_facts(self, user_id: str, topic_id: str | None = None) -> dict[str, Any]:
         """Return what is believed; a topic's facts stand in place of those of none."""
@@ -121,9 +109,7 @@ class UserMemory:
         for goal in goals.read_goals(self._database, person=user_id, name=topic_id):
             # One that was taken over may be over, and has more fields.
             if goal.data.get("status", "active") == "active":
-                data = {
-                    name: value for name, value in goal.data.items() if name in GoalState.__dataclass_fields__
-                }
+                data = {field: goal.data[field] for field in goal.data.keys() & vars(GoalState("", ""))}
                 return GoalState(goal.name, goal.title, **data)
         return None
 
@@ -184,20 +170,15 @@ class UserMemory:
         return None if stored is None else PhaseState(user_id, *stored)
 
     def save_tool_event(self, user_id: str, event: ToolEvent) -> None:
-        """Store one run of a tool with the topic's newest turn; it failed if its output has an `error`, or an `error` as its status."""
+        """Store one run of a tool with the topic's newest turn."""
         check_key(user_id, what="a user")
         check_key(_checked(event, ToolEvent).tool_name, what="the name of a tool")
-        ok = answered_well(event.output_json)
-        payload = {
-            "name": event.tool_name,
-            "args": event.input_json,
-            "result" if ok else "error": event.output_json,
-        }
-        _as_json(payload, "a tool event")
+        payload, outcome = call_record(event.tool_name, event.input_json, event.output_json)
+        _check_json(payload, "a tool event")
         self._store.add_episode(
             TOOL_CALL,
             payload,
-            "ok" if ok else "failed",
+            outcome,
             session=event.topic_id,
             turn=topics.newest_turn(self._database, event.topic_id, user_id),
             heard=Heard(speaker=user_id),
@@ -213,13 +194,12 @@ def _checked(record: T, kind: type[T]) -> T:
     raise InvalidInputError(f"This must be a {kind.__name__}, not {type(record).__name__}.")
 
 
-def _as_json(value: Any, what: str) -> str:
-    """Return a value as JSON; raise InvalidInputError where it would not come back as it is."""
+def _check_json(value: Any, what: str) -> None:
+    """Raise InvalidInputError where a value would not come back from JSON as it is."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInputError(f"{what} holds something that JSON cannot: {error}.") from error
-    return messages.to_json(value, what=what)
 
 
 def _message(stored: StoredMessage) -> MemoryMessage:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import wraps
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar
 
 from edgemem.errors import ClosedError
 from edgemem.store.db.threads import Writer
@@ -133,33 +133,20 @@ class Face(Generic[T_co]):
         self._worker, self._of = worker, of
 
 
-@overload
 def asynchronous(
     method: Callable[Concatenate[T, P], R], *, lane: Lane = "turn"
-) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, R]]: ...
+) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, R]]:
+    """Return a method of the synchronous object as a coroutine of its face, with the same arguments, on the thread of a lane."""
+    return converted(method, lambda _, result: result, lane=lane)
 
 
-@overload
-def asynchronous(
-    method: Callable[Concatenate[T, P], R], *, lane: Lane = "turn", to: Callable[[Worker, R], S]
-) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, S]]: ...
-
-
-def asynchronous(
-    method: Callable[Concatenate[T, P], Any],
-    *,
-    lane: Lane = "turn",
-    to: Callable[[Worker, Any], Any] = lambda _, result: result,
-) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, Any]]:
-    """Return a method of the synchronous object as a coroutine of its face, with the same arguments.
-
-    Args:
-        lane: the thread that runs it.
-        to: makes of its result what an async program can use.
-    """
+def converted(
+    method: Callable[Concatenate[T, P], R], to: Callable[[Worker, R], S], *, lane: Lane = "turn"
+) -> Callable[Concatenate[Face[T], P], Coroutine[Any, Any, S]]:
+    """Return a coroutine as `asynchronous` does, for a result of which `to` makes what an async program can use."""
 
     @wraps(method)
-    async def call(self: Face[T], /, *args: P.args, **kwargs: P.kwargs) -> Any:
+    async def call(self: Face[T], /, *args: P.args, **kwargs: P.kwargs) -> S:
         worker = self._worker
         return to(worker, await worker.run(lane, lambda: method(self._of(), *args, **kwargs)))
 

@@ -46,6 +46,8 @@ STATED = f"value, json, valid_from, valid_to, source, level, owner, trust, {HEAR
 TRUSTED, SAID, INFERRED, UNKNOWN = 3, 2, 1, 0
 """Trust: a recognised speaker about themselves or what is theirs, or the operator; another recognised speaker; what the robot
 inferred; what a tool returned or an unknown voice said."""
+TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}
+"""How far Cognitia's sources are trusted; any other is as little as what a tool returned."""
 
 
 class Rectangle(NamedTuple):

@@ -42,9 +42,11 @@ class ToolStats(msgspec.Struct, frozen=True):
     p99_ms: float | None
 
 
-def answered_well(output: Any) -> bool:
-    """Tell whether what a tool answered is no error, as Cognitia's tools tell it: as `error`, or as their `status`."""
-    return not (isinstance(output, dict) and ("error" in output or output.get("status") == "error"))
+def call_record(tool: str, args: Any, answer: Any) -> tuple[dict[str, Any], str]:
+    """Return the payload and the outcome of a call; it failed if its answer has an `error`, or an `error` as its `status`."""
+    failed = isinstance(answer, dict) and ("error" in answer or answer.get("status") == "error")
+    payload = {"name": tool, "args": args, "error" if failed else "result": answer}
+    return payload, "failed" if failed else "ok"
 
 
 def retell_turn(tx: Transaction, session: str, runs: Sequence[Run], *, agent: str, keep: int) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
-_SQLITE = b"SQLite format 3\x00"
 _MEMORY = {"facts": ("key", "value"), "preferences": ("key", "value"), "episodes": ("kind",)}
 """The lists of a memory, and what no entry of theirs can lack."""
 
@@ -118,21 +117,15 @@ class EdgevoxMemory:
         self.files: dict[str, dict[str, int]] = {}
         self.remarks: list[str] = []
         """What was skipped or mended, and why: one sentence each."""
-        path = path.expanduser()
-        if not path.exists():
-            raise InvalidInputError(
-                f"There is nothing at {path}; EdgeVox keeps its memory in ~/.edgevox/memory."
-            )
-        read_files(path, self._read_file, self.remarks)
+        hint = "EdgeVox keeps its memory in ~/.edgevox/memory."
+        read_files(path, self._read_file, self.remarks, hint=hint)
 
     def skip(self, what: str, why: object) -> None:
         """Note what was left behind."""
         self.remarks.append(f"{what} was skipped: {why}")
 
-    def _read_file(self, file: Path, name: str) -> None:
-        with file.open("rb") as opened:
-            head = opened.read(len(_SQLITE))
-        if head == _SQLITE:
+    def _read_file(self, file: Path, name: str, database: bool) -> None:
+        if database:
             self._read_database(file, name)
             return
         if file.stat().st_size > MAX_BYTES:

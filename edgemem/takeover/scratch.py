@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 256 * 1024 * 1024
 """A larger file of text is none of theirs."""
 
+_SQLITE = b"SQLite format 3\x00"
 _BESIDE = ("-wal", "-shm", "-journal", ".lock")
 """Ends of names of files that belong to the one beside them."""
 
@@ -90,31 +91,31 @@ def take_in(db: Database, scratch: Database) -> ImportReport:
     return import_lines(db, (f"{line}\n".encode() for line in export_lines(scratch)))
 
 
-def read_files(path: Path, read: Callable[[Path, str], None], remarks: list[str]) -> None:
+def read_files(path: Path, read: Callable[[Path, str, bool], None], remarks: list[str], *, hint: str) -> None:
     """Read a file, or each one in a folder: those of the folder that are none of theirs are told of in the remarks.
 
     Args:
-        read: takes a file and its name in the folder; what belongs to the file beside it is never read.
+        read: takes a file, its name in the folder, and whether it is a database; what belongs to it beside it is never read.
+        hint: says what to name where there is nothing.
 
     Raises:
-        InvalidInputError: the one file is none of theirs.
+        InvalidInputError: there is nothing, or the one file is none of theirs.
     """
-    if not path.is_dir():
+    path = path.expanduser()
+    if not path.exists():
+        raise InvalidInputError(f"There is nothing at {path}; {hint}")
+    folder = path.is_dir()
+    for file in sorted(path.rglob("*")) if folder else [path]:
+        if folder and (file.is_dir() or file.name.endswith(_BESIDE)):
+            continue
         try:
-            read(path, path.name)
+            with file.open("rb") as opened:
+                database = opened.read(len(_SQLITE)) == _SQLITE
+            read(file, str(file.relative_to(path)) if folder else path.name, database)
         except (EdgememError, OSError) as error:
-            raise InvalidInputError(f"{path} was not taken in: {error}") from error
-        return
-
-    def attempt(file: Path) -> None:
-        try:
-            read(file, str(file.relative_to(path)))
-        except (EdgememError, OSError) as error:
+            if not folder:
+                raise InvalidInputError(f"{path} was not taken in: {error}") from error
             remarks.append(f"{file} was skipped: {error}")
-
-    for file in sorted(path.rglob("*")):
-        if not file.is_dir() and not file.name.endswith(_BESIDE):
-            attempt(file)
 
 
 def json_of(text: Any) -> Any:

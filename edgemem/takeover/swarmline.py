@@ -23,11 +23,12 @@ from edgemem.records import Episode, Heard, Procedure
 from edgemem.scopes import scope_of
 from edgemem.store.db.connection import read_foreign
 from edgemem.store.episodes import append_episode
-from edgemem.store.facts import assert_fact
+from edgemem.store.facts import TRUST, UNKNOWN, assert_fact
 from edgemem.store.goals import ensure_user, put_goal, put_phase
+from edgemem.store.json.records import time_of
 from edgemem.store.messages import stored_message
 from edgemem.store.procedures import put_procedure
-from edgemem.store.tool_events import TOOL_CALL, answered_well
+from edgemem.store.tool_events import TOOL_CALL, call_record
 from edgemem.store.topics import append_message, put_state, put_summary
 from edgemem.store.validation import NULL
 from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
     Select = Callable[[str], list[Row]]
-
-_SQLITE = b"SQLite format 3\x00"
 
 _OF_A_USER = ("user_id", "topic_id")
 _PROVIDER: dict[str, tuple[str, ...]] = {
@@ -68,150 +67,123 @@ _OTHERS: dict[str, tuple[str, ...]] = {
         "id", "summary", "key_decisions", "tools_used", "outcome", "session_id", "timestamp", "tags", "metadata",
     ),
     "procedures": ("id", "data"),
-    "memory_bank": (*_OF_A_USER, "path", "content", "updated_at"),
+    "memory_bank": (*_OF_A_USER, "path", "content"),
 }  # fmt: skip
 _ALSO_CALLED = {"session_state": "topics"}
 """The page of Cognitia gives one table another name."""
 _COUNTED = {"topics": "states", "phase_state": "phases", "memory_bank": "files"}
-_JSON = frozenset(
-    [
-        "tool_calls",
-        "metadata",
-        "content_blocks",
-        "plan",
-        "active_skill_ids",
-        "input_json",
-        "output_json",
-        "key_decisions",
-        "tools_used",
-        "tags",
-        "data",
-    ]
-)
+_JSON = {
+    "tool_calls", "metadata", "content_blocks", "plan", "active_skill_ids", "input_json", "output_json", "key_decisions",
+    "tools_used", "tags", "data",
+}  # fmt: skip
 _TEXT = (".md", ".txt", ".json", ".csv", ".toml", ".yaml", ".yml", "")
-
-
-TRUST = {"user": 3, "ai_inferred": 1, "mcp": 0}
-"""How far Swarmline's sources of facts are trusted here (see `facts.trust_of`); others as little as what a tool returned."""
 
 
 def import_swarmline(db: Database, bank: MemoryBank, old: SwarmlineMemory) -> TakeoverReport:
     """Take over what was read of Swarmline's memory."""
     with scratch_truth(db) as (scratch, then):
-        old.rows["memory_bank"], files = [], old.rows["memory_bank"]
-        scratch.write(lambda tx: _Filling(tx, then, old).fill())
+        scratch.write(lambda tx: _fill(tx, then, old))
         report = take_in(db, scratch)
-    for row in files:
+    for row in old.rows["memory_bank"]:
         _take_file(bank, row, report, old)
     return TakeoverReport(old.files, report.added, report.known, report.refused, old.remarks)
 
 
-class _Filling:
-    """Writes what was read into a scratch truth, each row at the time that it bears."""
+def _fill(tx: Transaction, then: ThenClock, old: SwarmlineMemory) -> None:
+    """Write all rows into a scratch truth, each at the time that it bears; what cannot be stored is told of."""
+    for table, write in _WRITERS.items():
+        # Each table begins at its own times; rows of one time stay in their order.
+        then.last = 0
+        for n, row in enumerate(sorted(old.rows[table], key=_moment_of), 1):
+            then.shown = then.tick_of(_moment_of(row))
+            try:
+                with tx.atomic():
+                    write(tx, row)
+            except (InvalidInputError, KeyError, TypeError, ValueError) as error:
+                old.remarks.append(f"Row {n} of {table} was skipped: {error}")
 
-    def __init__(self, tx: Transaction, then: ThenClock, old: SwarmlineMemory) -> None:
-        self._tx, self._then, self._old = tx, then, old
 
-    def fill(self) -> None:
-        """Write all rows, table by table; one that cannot be stored is told of."""
-        for table, write in (
-            ("users", self._user),
-            ("facts", self._fact),
-            ("messages", self._message),
-            ("summaries", self._summary),
-            ("topics", self._state),
-            ("goals", self._goal),
-            ("phase_state", self._phase),
-            ("tool_events", self._tool_event),
-            ("episodes", self._episode),
-            ("procedures", self._procedure),
-        ):
-            # Each table begins at its own times; rows of one time stay in their order.
-            self._then.last = 0
-            for n, row in enumerate(sorted(self._old.rows[table], key=_moment_of), 1):
-                self._then.shown = self._then.tick_of(_moment_of(row))
-                self._write(f"Row {n} of {table}", write, row)
+def _fact(tx: Transaction, row: Row) -> None:
+    value = json_of(row["value"])
+    if value is None:
+        value = NULL if row["value"] == "null" else row["value"]
+    assert_fact(
+        tx,
+        row["key"],
+        value,
+        scope=scope_of(row["user_id"]),
+        topic=row["topic_id"],
+        source=row["source"] or "",
+        trust=TRUST.get(row["source"], UNKNOWN),
+    )
 
-    def _write(self, what: str, write: Callable[[Row], None], row: Row) -> None:
-        try:
-            with self._tx.atomic():
-                write(row)
-        except (InvalidInputError, KeyError, TypeError, ValueError) as error:
-            self._old.remarks.append(f"{what} was skipped: {error}")
 
-    def _user(self, row: Row) -> None:
-        ensure_user(self._tx, row["external_id"])
+def _message(tx: Transaction, row: Row) -> None:
+    parts = _rest(row, "created_at")
+    message = {part: value for part, value in parts.items() if value is not None or part == "content"}
+    append_message(tx, *_topic(row), stored_message(message), level="private")
 
-    def _fact(self, row: Row) -> None:
-        value = json_of(row["value"])
-        if value is None:
-            value = NULL if row["value"] == "null" else row["value"]
-        assert_fact(
-            self._tx,
-            row["key"],
-            value,
-            scope=scope_of(row["user_id"]),
-            topic=row["topic_id"],
-            source=row["source"] or "",
-            trust=TRUST.get(row["source"], 0),
-        )
 
-    def _message(self, row: Row) -> None:
-        given = {
-            part: row[part]
-            for part in ("role", "content", "name", "tool_calls", "metadata", "content_blocks")
-        }
-        message = {part: value for part, value in given.items() if value is not None or part == "content"}
-        append_message(self._tx, row["topic_id"], row["user_id"], stored_message(message), level="private")
+def _tool_event(tx: Transaction, row: Row) -> None:
+    payload, outcome = call_record(row["tool_name"], row["input_json"], row["output_json"])
+    episode = Episode(
+        TOOL_CALL,
+        payload,
+        outcome,
+        heard=Heard(row["user_id"]),
+        level="private",
+        session=row["topic_id"],
+        latency_ms=row["latency_ms"],
+    )
+    append_episode(tx, episode, keep=0)
 
-    def _summary(self, row: Row) -> None:
-        put_summary(self._tx, row["topic_id"], row["user_id"], row["summary"], row["messages_covered"] or 0)
 
-    def _state(self, row: Row) -> None:
-        state = {name: value for name, value in row.items() if name not in (*_OF_A_USER, "updated_at")}
-        put_state(self._tx, row["topic_id"], row["user_id"], state)
+def _episode(tx: Transaction, row: Row) -> None:
+    metadata = row["metadata"] or {}
+    episode = Episode(
+        "episode",
+        metadata if isinstance(metadata, dict) else {"metadata": metadata},
+        row["outcome"] or "unknown",
+        heard=Heard(event_time=_moment_of(row) or None),
+        name=row["id"],
+        summary=row["summary"],
+        decisions=row["key_decisions"] or (),
+        tools=row["tools_used"] or (),
+        tags=row["tags"] or (),
+        session=row["session_id"] or "",
+    )
+    append_episode(tx, episode, keep=0)
 
-    def _goal(self, row: Row) -> None:
-        rest = {
-            name: value for name, value in row.items() if name not in (*_OF_A_USER, "title", "created_at")
-        }
-        put_goal(self._tx, row["user_id"], row["topic_id"], row["title"], rest)
 
-    def _phase(self, row: Row) -> None:
-        put_phase(self._tx, row["user_id"], row["phase"] or "", row["notes"] or "")
+def _procedure(tx: Transaction, row: Row) -> None:
+    procedure = msgspec.convert(row["data"], Procedure)
+    put_procedure(tx, msgspec.structs.replace(procedure, level="household", owner=None))
 
-    def _tool_event(self, row: Row) -> None:
-        answer, ok = row["output_json"], answered_well(row["output_json"])
-        episode = Episode(
-            TOOL_CALL,
-            {"name": row["tool_name"], "args": row["input_json"], "result" if ok else "error": answer},
-            "ok" if ok else "failed",
-            heard=Heard(row["user_id"]),
-            level="private",
-            session=row["topic_id"],
-            latency_ms=row["latency_ms"],
-        )
-        append_episode(self._tx, episode, keep=0)
 
-    def _episode(self, row: Row) -> None:
-        metadata = row["metadata"] or {}
-        episode = Episode(
-            "episode",
-            metadata if isinstance(metadata, dict) else {"metadata": metadata},
-            row["outcome"] or "unknown",
-            heard=Heard(event_time=_moment_of(row) or None),
-            name=row["id"],
-            summary=row["summary"],
-            decisions=row["key_decisions"] or (),
-            tools=row["tools_used"] or (),
-            tags=row["tags"] or (),
-            session=row["session_id"] or "",
-        )
-        append_episode(self._tx, episode, keep=0)
+_WRITERS: dict[str, Callable[[Transaction, Row], object]] = {
+    "users": lambda tx, row: ensure_user(tx, row["external_id"]),
+    "facts": _fact,
+    "messages": _message,
+    "summaries": lambda tx, row: put_summary(tx, *_topic(row), row["summary"], row["messages_covered"] or 0),
+    "topics": lambda tx, row: put_state(tx, *_topic(row), _rest(row, "updated_at")),
+    "goals": lambda tx, row: put_goal(
+        tx, row["user_id"], row["topic_id"], row["title"], _rest(row, "title", "created_at")
+    ),
+    "phase_state": lambda tx, row: put_phase(tx, row["user_id"], row["phase"] or "", row["notes"] or ""),
+    "tool_events": _tool_event,
+    "episodes": _episode,
+    "procedures": _procedure,
+}
+"""What writes a row of each table into a truth."""
 
-    def _procedure(self, row: Row) -> None:
-        procedure = msgspec.convert(row["data"], Procedure)
-        put_procedure(self._tx, msgspec.structs.replace(procedure, level="household", owner=None))
+
+def _topic(row: Row) -> tuple[str, str]:
+    return row["topic_id"], row["user_id"]
+
+
+def _rest(row: Row, *other: str) -> Row:
+    """Return a row without whose it is, and without other columns."""
+    return {column: value for column, value in row.items() if column not in (*_OF_A_USER, *other)}
 
 
 def _take_file(bank: MemoryBank, row: Row, report: ImportReport, old: SwarmlineMemory) -> None:
@@ -243,18 +215,12 @@ class SwarmlineMemory:
         self.files: dict[str, dict[str, int]] = {}
         self.remarks: list[str] = []
         """What was missing or skipped, and why: one sentence each."""
-        path = path.expanduser()
-        if not path.exists():
-            raise InvalidInputError(
-                f"There is nothing at {path}; name a database or a memory bank of Swarmline."
-            )
-        read_files(path, self._read_file, self.remarks)
+        hint = "name a database or a memory bank of Swarmline."
+        read_files(path, self._read_file, self.remarks, hint=hint)
 
-    def _read_file(self, file: Path, name: str) -> None:
-        with file.open("rb") as opened:
-            head = opened.read(len(_SQLITE))
+    def _read_file(self, file: Path, name: str, database: bool) -> None:
         parts = file.parts
-        if head == _SQLITE:
+        if database:
             with read_foreign(file) as select:
                 self._read_database(select, name)
         elif "memory" in parts[2:-1]:
@@ -266,25 +232,22 @@ class SwarmlineMemory:
         """Keep a file of a bank, whose folder `memory` is a given part of the path."""
         if file.stat().st_size > MAX_BYTES or file.suffix.lower() not in _TEXT:
             raise InvalidInputError("it is no text.")
-        user, topic = file.parts[place - 2], file.parts[place - 1]
-        row = {
-            "user_id": user, "topic_id": topic, "path": str(Path(*file.parts[place + 1 :])),
-            "content": file.read_text("utf-8", "replace"), "updated_at": file.stat().st_mtime,
-        }  # fmt: skip
-        self.rows["memory_bank"].append(row)
+        values = (
+            *file.parts[place - 2 : place],
+            str(Path(*file.parts[place + 1 :])),
+            file.read_text("utf-8", "replace"),
+        )
+        self.rows["memory_bank"].append(dict(zip(_OTHERS["memory_bank"], values, strict=True)))
         self.files[name] = {"files": 1}
 
     def _read_database(self, select: Select, name: str) -> None:
         tables = {row["name"] for row in select("select name from sqlite_master where type = 'table'")}
         if "migrations" in tables:
             raise InvalidInputError("edgemem wrote it; open its home instead.")
-        columns = {
-            _ALSO_CALLED.get(table, table): (
-                table,
-                {row["name"] for row in select(f"pragma table_info({table})")},
-            )
-            for table in tables & {*_PROVIDER, *_OTHERS, *_ALSO_CALLED}
-        }
+        columns = {}
+        for called in tables & {*_PROVIDER, *_OTHERS, *_ALSO_CALLED}:
+            known = {row["name"] for row in select(f"pragma table_info({called})")}
+            columns[_ALSO_CALLED.get(called, called)] = called, known
         if "facts" in columns and "user_id" not in columns["facts"][1]:
             raise InvalidInputError(
                 "it is a database of EdgeVox, which is taken in with: edgemem import edgevox PATH"
@@ -295,45 +258,35 @@ class SwarmlineMemory:
         if "users" in columns and "external_id" in columns["users"][1]:
             number = "id" if "id" in columns["users"][1] else "user_id"
             users = {row.get(number): str(row["external_id"]) for row in select("select * from users")}
-        missing = (
-            [table for table in _PROVIDER if table not in columns]
-            if columns.keys() & _PROVIDER.keys()
-            else []
-        )
-        if missing:
+        missing = [table for table in _PROVIDER if table not in columns]
+        if missing and columns.keys() & _PROVIDER.keys():
             self.remarks.append(f"{name} has no table {', '.join(missing)}.")
         self.files[name] = {}
-        for table, wanted in {**_PROVIDER, **_OTHERS}.items():
+        for table, asked in {**_PROVIDER, **_OTHERS}.items():
             if table not in columns:
                 continue
             called, known = columns[table]
-            if lacking := [column for column in wanted if column not in known]:
+            if lacking := [column for column in asked if column not in known]:
                 self.remarks.append(f"The table {called} of {name} has no {', '.join(lacking)}.")
             rows = select(f"select * from {called} order by rowid")  # noqa: S608 - our own constants
-            self.rows[table] += [_row(row, wanted, {} if table in _OTHERS else users) for row in rows]
+            self.rows[table] += [_row(row, asked, {} if table in _OTHERS else users) for row in rows]
             self.files[name][_COUNTED.get(table, table)] = len(rows)
 
 
-def _row(row: Row, wanted: tuple[str, ...], users: dict[Any, str]) -> Row:
+def _row(row: Row, columns: tuple[str, ...], users: dict[Any, str]) -> Row:
     """Return the columns that are read of a row, with JSON as its value and the user by name."""
-    read = {column: row.get(column) for column in wanted}
-    for column in read.keys() & _JSON:
-        read[column] = json_of(read[column])
-    if "user_id" in read:
-        read["user_id"] = users.get(read["user_id"], read["user_id"])
-    return read
+    values = {column: row.get(column) for column in columns}
+    for column in values.keys() & _JSON:
+        values[column] = json_of(values[column])
+    if "user_id" in values:
+        values["user_id"] = users.get(values["user_id"], values["user_id"])
+    return values
 
 
 def _moment_of(row: Row) -> float:
-    """Return when a row was written."""
-    return _moment(row.get("created_at") or row.get("updated_at") or row.get("timestamp"))
-
-
-def _moment(value: Any) -> float:
-    """Return a time that Swarmline wrote, as text in UTC or a number, in seconds since the epoch; 0 if it is none."""
-    with suppress(TypeError, ValueError, OverflowError):
-        if isinstance(value, str):
-            date = datetime.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-            return (date if date.tzinfo else date.replace(tzinfo=datetime.timezone.utc)).timestamp()
-        return float(value)
-    return 0.0
+    """Return when a row was written, as text in UTC or a number, in seconds since the epoch; 0 if it does not say."""
+    value: Any = row.get("created_at") or row.get("updated_at") or row.get("timestamp")
+    with suppress(AttributeError, ValueError):
+        date = datetime.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+        return (date if date.tzinfo else date.replace(tzinfo=datetime.timezone.utc)).timestamp()
+    return time_of(value) or 0.0

@@ -36,7 +36,14 @@ class Slow:
 
 @on_loop
 async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path) -> None:
-    """Facts, notes, sessions, recall, tools, an export and an import go through the same stores."""
+    """Facts, notes, sessions, recall, tools, hooks, an export and an import; no file is opened on the thread of the loop."""
+    threads = set[threading.Thread]()
+
+    def see(event: str, args: tuple[Any, ...]) -> None:
+        if event in {"open", "sqlite3.connect"} and str(args[0]).startswith(str(tmp_path)):
+            threads.add(threading.current_thread())
+
+    sys.addaudithook(see)
     async with opened(tmp_path / "a") as memory:
         await memory.store.add_fact("tea", "black")
         await memory.notes.append("The kettle is in the cellar.")
@@ -51,6 +58,7 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
         tools = {tool.name: tool for tool in await memory.tools()}
         assert "black" in str(await tools["recall_fact"].run(None, key="tea"))
         lines = [line.encode() async for line in memory.export()]
+        await (await memory.hooks()).fire("on_idle", None, {"seconds": 0.0})
         assert await memory.idle(60)
         assert all(check.state != "fail" for check in await memory.check())
         assert await memory.forget("tea")
@@ -59,47 +67,18 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
     assert await memory.store.get_fact("tea") == "black"
     assert "cellar" in await memory.notes.read()
     await memory.close()
-
-
-class Watch:
-    """Notes which threads open files of a home."""
-
-    def __init__(self, home: Path) -> None:
-        self.home, self.threads = str(home), set[threading.Thread]()
-        sys.addaudithook(self._see)
-
-    def _see(self, event: str, args: tuple[Any, ...]) -> None:
-        if event in {"open", "sqlite3.connect"} and str(args[0]).startswith(self.home):
-            self.threads.add(threading.current_thread())
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 @on_loop
-async def test_no_file_is_opened_on_the_thread_of_the_loop(tmp_path: Path) -> None:
-    """From opening to closing, the home is the business of other threads."""
-    watch = Watch(tmp_path)
-    async with opened(tmp_path) as memory:
-        await memory.store.add_fact("tea", "black")
-        await memory.notes.append("The kettle is in the cellar.")
-        await memory.recall("tea")
-        await (await memory.hooks()).fire("on_idle", None, {"seconds": 0.0})
-        await memory.idle(60)
-        await memory.check()
-        assert [line async for line in memory.export()]
-    assert watch.threads
-    assert threading.current_thread() not in watch.threads
-
-
-@on_loop
-async def test_an_import_that_is_given_up_takes_nothing_in_and_what_waits_does_not_begin(
-    tmp_path: Path,
-) -> None:
-    """It ends at its next line, and what it had read is in no table; a call that waited behind it is dropped."""
+async def test_an_import_that_is_given_up_takes_nothing_in(tmp_path: Path) -> None:
+    """It ends at its next line, and what it had read is in no table; a call that waited behind it never begins."""
     async with opened(tmp_path / "a") as memory:
         await memory.store.add_fact("tea", "black")
-        lines = [line.encode() async for line in memory.export()]
+        slow = Slow(*[line.encode() async for line in memory.export()][:-1])
     async with opened(tmp_path / "b") as memory:
         await memory.store.add_fact("milk", "cold")
-        slow = Slow(*lines[:-1])
         imported = asyncio.create_task(memory.import_lines(slow))
         await until(slow.reached)
         forgotten = asyncio.create_task(memory.forget("milk"))
@@ -179,8 +158,8 @@ async def test_a_memory_is_used_from_two_loops(tmp_path: Path) -> None:
             return threading.current_thread()
 
         other = asyncio.to_thread(lambda: asyncio.run(tell(1)))
-        here, there = await asyncio.gather(tell(0), other)
-        assert here is threading.current_thread() is not there
+        threads = await asyncio.gather(tell(0), other)
+        assert threads[0] is threading.current_thread() is not threads[1]
         assert len(await memory.store.facts()) == 40
 
 

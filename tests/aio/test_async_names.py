@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from async_loops import on_loop, opened
 from by_words import BY_WORDS
 
 import edgemem.aio
 from edgemem import HookRegistry, Memory, NotesFile, SQLiteMemoryStore, SQLiteSessionStore
 from edgemem.aio import AsyncMemory
-from edgemem.aio.memory import (
-    AsyncBank,
-    AsyncNotes,
-    AsyncProcedures,
-    AsyncScopedBank,
-    AsyncSessions,
-    AsyncStore,
-)
+from edgemem.aio import memory as faces
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.procedures import Procedures
 
 FACES = {
     AsyncMemory: Memory,
-    AsyncStore: SQLiteMemoryStore,
-    AsyncSessions: SQLiteSessionStore,
-    AsyncNotes: NotesFile,
-    AsyncProcedures: Procedures,
-    AsyncBank: MemoryBank,
-    AsyncScopedBank: ScopedBank,
+    faces.AsyncStore: SQLiteMemoryStore,
+    faces.AsyncSessions: SQLiteSessionStore,
+    faces.AsyncNotes: NotesFile,
+    faces.AsyncProcedures: Procedures,
+    faces.AsyncBank: MemoryBank,
+    faces.AsyncScopedBank: ScopedBank,
     edgemem.aio.HookRegistry: HookRegistry,
 }
 PARTS = {
@@ -55,7 +48,7 @@ METHODS = [
 ]
 
 
-def told(method: Callable[..., Any]) -> list[tuple[str, Any, Any, str]]:
+def shape(method: Callable[..., Any]) -> list[tuple[str, Any, Any, str]]:
     """Return what a caller must know of the arguments and the result."""
     signature = inspect.signature(method)
     result = str(signature.return_annotation).replace("Async", "")
@@ -67,7 +60,7 @@ def told(method: Callable[..., Any]) -> list[tuple[str, Any, Any, str]]:
 def test_each_method_has_the_arguments_of_the_synchronous_one(face: type, plain: type, name: str) -> None:
     """Names, defaults and annotations are the same, and the method is awaited, or iterated with `async for`."""
     method = getattr(face, name)
-    assert told(method) == told(getattr(plain, name))
+    assert shape(method) == shape(getattr(plain, name))
     awaited = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
     assert awaited == (name not in AT_ONCE)
     assert inspect.getdoc(method)
@@ -78,18 +71,11 @@ def test_open_takes_what_edgemem_open_takes() -> None:
     assert inspect.signature(edgemem.aio.open) == inspect.signature(edgemem.open)
 
 
-def test_an_async_memory_shows_the_names_of_a_memory(tmp_path: Path) -> None:
+@on_loop
+async def test_an_async_memory_shows_the_names_of_a_memory(tmp_path: Path) -> None:
     """No public name is missing, and none is more but those of Cognitia's protocols."""
-
-    def names(thing: object) -> set[str]:
-        return {name for name in dir(thing) if not name.startswith("_")}
-
-    async def look() -> set[str]:
-        async with edgemem.aio.open(tmp_path, profile=BY_WORDS) as memory:
-            assert memory.home == tmp_path
-            assert memory.profile == BY_WORDS
-            return names(memory)
-
-    seen = asyncio.run(look())
-    with edgemem.open(tmp_path, profile=BY_WORDS) as memory:
-        assert seen - SEED == names(memory)
+    async with opened(tmp_path) as memory:
+        assert (memory.home, memory.profile) == (tmp_path, BY_WORDS)
+        seen = {name for name in dir(memory) if not name.startswith("_")}
+    with edgemem.open(tmp_path, profile=BY_WORDS) as plain:
+        assert seen - SEED == {name for name in dir(plain) if not name.startswith("_")}

@@ -21,9 +21,10 @@ from edgemem.hooks import HookResult, TurnContext, hook
 from edgemem.records import Session
 
 
-async def started(memory: AsyncMemory, *hooks: Any) -> Loop:
+async def started(memory: AsyncMemory, *hooks: Any, session: str = "talk") -> Loop:
     """Return a loop with the hooks of a session, and others."""
-    return Loop(memory, (await memory.hooks(session_id="talk", speaker="Ann")).extend(hooks))
+    registry = await memory.hooks(session_id=session, speaker="Ann")
+    return Loop(registry.extend(hooks), await memory.tools(speaker="Ann"))
 
 
 def stored(home: Path) -> list[Any]:
@@ -46,7 +47,7 @@ async def test_an_async_loop_is_told_what_was_said_before(tmp_path: Path) -> Non
     async with opened(tmp_path) as memory:
         loop = await started(memory)
         await loop.turn("my tea is black", tool=True)
-        other = Loop(memory, (await memory.hooks(session_id="other", speaker="Ann")).register(note))
+        other = await started(memory, note, session="other")
         await other.turn("which tea do I like?")
         assert len(list(other.registry)) == len(other.registry)
         assert "before_llm" in other.registry
@@ -61,7 +62,7 @@ async def test_a_turn_that_is_cancelled_before_the_model_is_aborted(tmp_path: Pa
     gate = Gate(point)
     async with opened(tmp_path) as memory:
         loop = await started(memory, gate)
-        loop.said.extend([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}])
+        loop.messages.extend([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}])
         gone = asyncio.create_task(loop.turn("forget that"))
         await until(gate.reached)
         gone.cancel()
@@ -71,8 +72,8 @@ async def test_a_turn_that_is_cancelled_before_the_model_is_aborted(tmp_path: Pa
         assert gone.cancelled()
         assert not memory.diagnostics.upkeep.held
         loop.registry.abort(loop.ctx)  # there is no turn any more
-    said = ["Hello", "Hi.", "my tea is black", "You said my tea is black."]
-    assert [message["content"] for message in loop.said] == said
+    kept = ["Hello", "Hi.", "my tea is black", "You said my tea is black."]
+    assert [message["content"] for message in loop.messages] == kept
     assert "forget that" not in str(stored(tmp_path))
 
 
@@ -87,7 +88,7 @@ async def test_an_agent_within_a_tool_aborts_its_own_turn_only(tmp_path: Path) -
     async with opened(tmp_path) as memory:
         loop = await started(memory, cook)
         await loop.turn("ask the cook")
-    assert stored(tmp_path) == loop.said != []
+    assert stored(tmp_path) == loop.messages != []
 
 
 @on_loop
@@ -156,10 +157,10 @@ async def test_whatever_is_cancelled_the_home_has_whole_turns_alone(tmp_path: Pa
                 done.add(f"sentence {n}")
         await loop.fire("on_idle", {"seconds": 0.0})
         assert loop.registry.failures() == []
-    assert stored(tmp_path) == loop.said
-    asked = [message["content"] for message in loop.said if message["role"] == "user"]
+    assert stored(tmp_path) == loop.messages
+    asked = [message["content"] for message in loop.messages if message["role"] == "user"]
     answers = [
-        text for message in loop.said if message["role"] == "assistant" and (text := message["content"])
+        text for message in loop.messages if message["role"] == "assistant" and (text := message["content"])
     ]
     assert answers == [f"You said {text}." for text in asked]
     assert done <= set(asked)

@@ -52,86 +52,50 @@ async def write(folder: Path) -> None:
     memory = SQLiteMemoryProvider(sessions)
     for user in ("Alice", "Bob"):
         await memory.ensure_user(user)
-    call = [
-        {
-            "id": "c1",
-            "type": "function",
-            "function": {"name": "fetch", "arguments": '{"what": "the red cup"}'},
-        }
-    ]
-    await memory.save_message("Alice", "kitchen", "user", "Fetch the red cup, please.")
-    await memory.save_message("Alice", "kitchen", "assistant", "", tool_calls=call)
-    await memory.save_message("Alice", "kitchen", "tool", "the left path is blocked", name="fetch")
-    await memory.save_message(
-        "Alice", "kitchen", "assistant", "I cannot reach it.", metadata={"mood": "sorry"}
-    )
-    await memory.save_message("Bob", "kitchen", "user", "My locker code is 4711.")
-    await memory.save_message("Bob", "kitchen", "assistant", "Noted.")
+    call = {"name": "fetch", "arguments": '{"what": "the red cup"}'}
+    for user, role, text, more in (
+        ("Alice", "user", "Fetch the red cup, please.", {}),
+        ("Alice", "assistant", "", {"tool_calls": [{"id": "c1", "type": "function", "function": call}]}),
+        ("Alice", "tool", "the left path is blocked", {"name": "fetch"}),
+        ("Alice", "assistant", "I cannot reach it.", {"metadata": {"mood": "sorry"}}),
+        ("Bob", "user", "My locker code is 4711.", {}),
+        ("Bob", "assistant", "Noted.", {}),
+    ):
+        await memory.save_message(user, "kitchen", role, text, **more)
     await memory.upsert_fact("Alice", "diet", "vegan")
     await memory.upsert_fact("Alice", "diet", "vegetarian", topic_id="party")
     await memory.upsert_fact("Alice", "shoe_size", 38, source="ai_inferred")
     await memory.upsert_fact("Alice", "address", {"street": "Elm Road", "number": "42"}, source="mcp")
     await memory.upsert_fact("Bob", "locker", "4711")
     await memory.save_summary("Alice", "kitchen", "Alice wanted the red cup; the left path was blocked.", 4)
-    await memory.save_goal(
-        "Alice", GoalState("garden", "Plant tomatoes", 12, 3, "sowing", {"next": "water"}, True)
-    )
+    goal = GoalState("garden", "Plant tomatoes", 12, 3, "sowing", {"next": "water"}, True)
+    await memory.save_goal("Alice", goal)
     await memory.save_session_state("Alice", "kitchen", "host", ["fetch"], "abc", delegation_turn_count=2)
     await memory.save_phase_state("Bob", "moving in", "boxes in the hall")
-    await memory.save_tool_event(
-        "Alice", ToolEvent("kitchen", "fetch", {"what": "the red cup"}, {"error": "blocked"}, 840)
-    )
+    event = ToolEvent("kitchen", "fetch", {"what": "the red cup"}, {"error": "blocked"}, 840)
+    await memory.save_tool_event("Alice", event)
     bank = DatabaseMemoryBankProvider(sessions, user_id="Alice", topic_id="garden")
     await bank.write_file("MEMORY.md", "# Garden\n- [plan](plans/beds.md)")
     await bank.write_file("plans/beds.md", "Tomatoes stand by the south wall.")
     await engine.dispose()
     episodes = SqliteEpisodicMemory(str(folder / "episodes.db"))
-    await episodes.store(
-        Episode(
-            "ep-1",
-            "Fetched the green mug by the right path.",
-            ("right path",),
-            ("navigate", "grip"),
-            "success",
-            "kitchen",
-            THEN,
-            ("fetch", "mug"),
-            {"seconds": 41},
-        )
-    )
-    await episodes.store(
-        Episode(
-            "ep-2",
-            "Lost the red cup on the left path.",
-            (),
-            ("navigate",),
-            "failure",
-            "kitchen",
-            THEN + datetime.timedelta(hours=1),
-            ("fetch",),
-        )
-    )
+    later, mug = THEN + datetime.timedelta(hours=1), "Fetched the green mug by the right path."
+    cup, tags, used = "Lost the red cup on the left path.", ("fetch", "mug"), ("navigate", "grip")
+    for episode in (
+        Episode("ep-1", mug, ("right path",), used, "success", "kitchen", THEN, tags, {"seconds": 41}),
+        Episode("ep-2", cup, (), used[:1], "failure", "kitchen", later, tags[:1]),
+    ):
+        await episodes.store(episode)
     procedures = SqliteProceduralMemory(str(folder / "procedures.db"))
-    await procedures.store(
-        Procedure(
-            "proc-1",
-            "Fetch a cup",
-            "Fetches a cup by the right path.",
-            "fetch a cup",
-            (
-                ProcedureStep("navigate", {"to": "shelf"}, "at the shelf"),
-                ProcedureStep("grip", {"what": "{cup}"}),
-            ),
-            2,
-            1,
-            ("fetch",),
-            {"by": "Alice"},
-        )
+    steps = (
+        ProcedureStep("navigate", {"to": "shelf"}, "at the shelf"),
+        ProcedureStep("grip", {"what": "{cup}"}),
     )
+    about = ("Fetch a cup", "Fetches a cup by the right path.", "fetch a cup")
+    await procedures.store(Procedure("proc-1", *about, steps, 2, 1, ("fetch",), {"by": "Alice"}))
     await procedures.record_outcome("proc-1", success=True)
-    for name in ("episodes", "procedures"):
-        memory = episodes if name == "episodes" else procedures
-        vars(memory)["_conn"].close()  # it closes its file nowhere
+    for store in (episodes, procedures):
+        vars(store)["_conn"].close()  # it closes its file nowhere
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from edgemem.errors import InvalidInputError
 from lab.cognitia_calls import PROTOCOLS, Call, play, sequences
 from lab.peers import PEERS, call_peer, python_of
 
-TABLES = Path(__file__).parent.parent / "data" / "write_swarmline.py"
+TABLES = Path(__file__).parent.parent / "data"
+SCRIPT = str(Path(__file__).with_name("cognitia_calls.py"))
 RUN_S = 3600.0
 _COUNTS = ("success_count", "failure_count")
 _MOST = 4096
@@ -53,11 +54,9 @@ def run(
             (job / "calls.json").write_bytes(
                 msgspec.json.encode({"sequences": played, "tables": str(TABLES)})
             )
-            script = Path(__file__).with_name("cognitia_calls.py")
-            told = call_peer([str(python), "-B", str(script), str(job)], peer, "it failed", RUN_S)
-            theirs = msgspec.json.decode(told.strip().splitlines()[-1])
-            ours = asyncio.run(_ours(job, played))
-            figures[name] = compared(played, ours, theirs)
+            output = call_peer([str(python), "-B", SCRIPT, str(job)], peer, "it failed", RUN_S)
+            theirs = msgspec.json.decode(output.strip().splitlines()[-1])
+            figures[name] = compared(played, asyncio.run(_ours(job, played)), theirs)
     unexplained = sum(len(figure["unexplained"]) for figure in figures.values())
     return report("cognitia", figures, {"unexplained": at_most(unexplained, 0)})
 
@@ -82,16 +81,13 @@ def compared(played: list[list[Call]], ours: list[list[Any]], theirs: list[list[
     """Return how many calls came to the same, and of the others how many for each reason; the first ones without one in full."""
     reasons: Counter[str] = Counter()
     unexplained: list[Any] = []
-    same = 0
     for calls, mine, others in zip(played, ours, theirs, strict=True):
-        for n, (call, one, other) in enumerate(zip(calls, mine, others, strict=True)):
-            if one == other:
-                same += 1
-            elif reason := reason_of(calls[: n + 1], one, other):
+        for n, (call, result, other) in enumerate(zip(calls, mine, others, strict=True)):
+            if reason := "same" if result == other else reason_of(calls[: n + 1], result, other):
                 reasons[reason] += 1
             else:
-                unexplained.append([call, one, other, calls[:n]])
-    return {"same": same, "reasons": dict(reasons), "unexplained": unexplained}
+                unexplained.append([call, result, other, calls[:n]])
+    return {"same": reasons.pop("same", 0), "reasons": dict(reasons), "unexplained": unexplained}
 
 
 def reason_of(calls: list[Call], ours: Any, theirs: Any) -> str:
@@ -110,19 +106,14 @@ def reason_of(calls: list[Call], ours: Any, theirs: Any) -> str:
     if method == "get_messages" and arguments[-1] == -1 and ours == []:
         return "a negative limit asks for nothing, and not for everything"
     if method == "get_user_profile":
-        same = ours["facts"] == theirs["facts"]
-        return (
-            "a profile says since when there is the user"
-            if same
-            else _of_facts(earlier, ours["facts"], theirs["facts"])
-        )
+        if ours["facts"] == theirs["facts"]:
+            return "a profile says since when there is the user"
+        return _of_facts(earlier, ours["facts"], theirs["facts"])
     if method == "get_session_state" and theirs == {**ours, "title": None}:
         return "a state has no title, which nothing sets"
     if method == "recall_by_tag" and sorted(map(str, ours)) == sorted(map(str, theirs)):
         return "episodes of a tag come newest first, and not as they were stored"
-    if method == "recall_recent" and [one["timestamp"] for one in ours] == [
-        one["timestamp"] for one in theirs
-    ]:
+    if method == "recall_recent" and [e["timestamp"] for e in ours] == [e["timestamp"] for e in theirs]:
         return "of episodes of the same moment, the one that was stored last comes first"
     if method == "record_outcome" and theirs is None:
         return "whether there is such a procedure is told"
@@ -140,10 +131,8 @@ def _of_facts(earlier: list[Call], ours: Any, theirs: Any) -> str:
     for key in {key for key in {**ours, **theirs} if ours.get(key, ...) != theirs.get(key, ...)}:
         of_key = [call for call in upserts if call[2][1] == key]
         sources = {call[3].get("source") for call in of_key}
-        tools = "mcp" in sources and sources & {"import", ""}
-        reasons.add(
-            _TOO_LONG if any(map(_is_long, of_key)) else "mcp is trusted as all tools are" if tools else ""
-        )
+        tools = "mcp is trusted as all tools are" if "mcp" in sources and sources & {"import", ""} else ""
+        reasons.add(_TOO_LONG if any(map(_is_long, of_key)) else tools)
     return "" if "" in reasons else "; ".join(sorted(reasons))
 
 

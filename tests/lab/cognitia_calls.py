@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import importlib
-import importlib.util
 import json
 import random
 import sys
@@ -22,44 +21,28 @@ Call = list[Any]
 """The provider's kind, the method, its arguments and its keywords; a record stands as `{"record": its class, fields}`."""
 
 
-class OneOf(tuple[Any, ...]):
-    """Of these, one is drawn."""
-
-    __slots__ = ()
-
-    def __new__(cls, *choices: Any) -> OneOf:
-        """Make it of its choices."""
-        return super().__new__(cls, choices)
-
-
-TEXT = OneOf(
-    "Hello!", "What's the weather?", "", "two\nlines", "Grüße 世界", "x" * 3000, "- [user]: forged", "42"
-)
-VALUE = OneOf(
-    "tea", "42", 42, -1.5, True, None, "", [], {"a": [1, {"b": None}]}, " ", "🤖", {"long": "x" * 5000}
-)
-NUMBER = OneOf(-1, 0, 1, 2, 5, 100)
-SOURCE = OneOf("user", "user", "ai_inferred", "mcp", "import", "")
-PATH = OneOf("MEMORY.md", "plans/a.md", "plans/b.md", "a/b/c.md", "../x", "/etc/x", "", "p.md")
+TEXT = ("Hello!", "What's the weather?", "", "two\nlines", "Grüße 世界", "x" * 3000, "- [user]: forged", "42")
+LONG = {"long": "x" * 5000}
+VALUE: Any = ("tea", "42", 42, -1.5, True, None, "", [], {"a": [1, {"b": None}]}, " ", "🤖", LONG)
+NUMBER = (-1, 0, 1, 2, 5, 100)
+SOURCE = ("user", "user", "ai_inferred", "mcp", "import", "")
+PATH = ("MEMORY.md", "plans/a.md", "plans/b.md", "a/b/c.md", "../x", "/etc/x", "", "p.md")
 OF = ["{user}", "{topic}"]
-TAG = OneOf("{user}-deploy", "{user}-night")
-MORE = OneOf(
-    {},
-    {},
-    {"name": "bo", "content_blocks": [{"type": "text"}]},
-    {"metadata": {"n": 1}, "tool_calls": [{"id": "c1"}]},
-)
+TAG = ("{user}-deploy", "{user}-night")
+CALLS = {"metadata": {"n": 1}, "tool_calls": [{"id": "c1"}]}
+MORE: Any = ({}, {}, {"name": "bo", "content_blocks": [{"type": "text"}]}, CALLS)
+"""Of what stands in a tuple, one is drawn."""
 GOAL = {
-    "record": "GoalState", "goal_id": "{topic}", "title": TEXT, "target_amount": OneOf(None, 0, 900), "phase": OneOf("", "saving"),
-    "current_amount": OneOf(0, 30), "plan": OneOf(None, {}, {"next": ["water", 1]}), "is_main": OneOf(True, False),
+    "record": "GoalState", "goal_id": "{topic}", "title": TEXT, "target_amount": (None, 0, 900), "phase": ("", "saving"),
+    "current_amount": (0, 30), "plan": (None, {}, {"next": ["water", 1]}), "is_main": (True, False),
 }  # fmt: skip
 EVENT = {
-    "record": "ToolEvent", "topic_id": "{topic}", "tool_name": "web", "latency_ms": OneOf(0, 840),
-    "input_json": OneOf(None, {"q": "tea"}), "output_json": OneOf(None, {"error": "x"}),
+    "record": "ToolEvent", "topic_id": "{topic}", "tool_name": "web", "latency_ms": (0, 840),
+    "input_json": (None, {"q": "tea"}), "output_json": (None, {"error": "x"}),
 }  # fmt: skip
 EPISODE = {
     "record": "Episode", "id": "{user}-{number}", "summary": "deployed {topic}", "timestamp": "{time}", "tags": [TAG],
-    "outcome": OneOf("success", "failure", "unknown"), "key_decisions": ["chose blue"], "tools_used": ["web"],
+    "outcome": ("success", "failure", "unknown"), "key_decisions": ["chose blue"], "tools_used": ["web"],
     "session_id": "{topic}", "metadata": {"n": 1},
 }  # fmt: skip
 STEP = {
@@ -68,69 +51,63 @@ STEP = {
     "args_template": {"q": "tea"},
     "expected_outcome": "ok",
 }
-NAME = OneOf("{user}-1", "{user}-2")
+NAME = ("{user}-1", "{user}-2")
 PROCEDURE = {
     "record": "Procedure", "id": NAME, "name": "Deploy", "description": "d", "trigger": "deploy", "tags": ["t"],
-    "steps": OneOf([], [STEP], [STEP, STEP]), "metadata": {"n": 1},
+    "steps": ([], [STEP], [STEP, STEP]), "metadata": {"n": 1},
 }  # fmt: skip
 DELEGATED = {
     "delegated_from": "host",
     "delegation_turn_count": 3,
     "pending_delegation": "",
-    "delegation_summary": "two\nlines",
+    "delegation_summary": "a\nb",
 }
-UPSERT = ["memory", "upsert_fact", ["{user}", OneOf("diet", "user.name", "Größe"), VALUE]]
+STATE = ["memory", "save_session_state", [*OF, "host", ([], ["a", "b"]), ("", "ab")], ({}, DELEGATED)]
+UPSERT = ["memory", "upsert_fact", ["{user}", ("diet", "user.name", "Größe"), VALUE]]
 PROTOCOLS = {
-    "messages": OneOf(
-        *[["memory", "save_message", [*OF, OneOf("user", "assistant", "tool", "system"), TEXT], MORE]] * 3,
-        ["memory", "get_messages", OneOf(OF, [*OF, NUMBER]), {}],
+    "messages": (
+        *[["memory", "save_message", [*OF, ("user", "assistant", "tool", "system"), TEXT], MORE]] * 3,
+        ["memory", "get_messages", (OF, [*OF, NUMBER]), {}],
         ["memory", "count_messages", OF, {}],
-        ["memory", "delete_messages_before", OneOf(OF, [*OF, NUMBER]), {}],
+        ["memory", "delete_messages_before", (OF, [*OF, NUMBER]), {}],
     ),
-    "facts": OneOf(
-        [*UPSERT, {"topic_id": OneOf(None, "{topic}"), "source": SOURCE}],
-        ["memory", "get_facts", ["{user}", OneOf(None, "{topic}")], {}],
+    "facts": (
+        [*UPSERT, {"topic_id": (None, "{topic}"), "source": SOURCE}],
+        ["memory", "get_facts", ["{user}", (None, "{topic}")], {}],
     ),
-    "goals": OneOf(["memory", "save_goal", ["{user}", GOAL], {}], ["memory", "get_active_goal", OF, {}]),
-    "summaries": OneOf(
-        ["memory", "save_summary", [*OF, TEXT, OneOf(0, 4, 1000)], {}], ["memory", "get_summary", OF, {}]
+    "goals": (["memory", "save_goal", ["{user}", GOAL], {}], ["memory", "get_active_goal", OF, {}]),
+    "summaries": (
+        ["memory", "save_summary", [*OF, TEXT, (0, 4, 1000)], {}],
+        ["memory", "get_summary", OF, {}],
     ),
-    "users": OneOf(
+    "users": (
         ["memory", "ensure_user", ["{user}"], {}],
         ["memory", "get_user_profile", ["{user}"], {}],
         [*UPSERT, {}],
     ),
-    "states": OneOf(
-        [
-            "memory",
-            "save_session_state",
-            [*OF, "host", OneOf([], ["a", "b"]), OneOf("", "ab")],
-            OneOf({}, DELEGATED),
-        ],
-        ["memory", "get_session_state", OF, {}],
-    ),
-    "phases": OneOf(
-        ["memory", "save_phase_state", OneOf(["{user}", TEXT], ["{user}", TEXT, TEXT]), {}],
+    "states": (STATE, ["memory", "get_session_state", OF, {}]),
+    "phases": (
+        ["memory", "save_phase_state", (["{user}", TEXT], ["{user}", TEXT, TEXT]), {}],
         ["memory", "get_phase_state", ["{user}"], {}],
     ),
-    "tool_events": OneOf(["memory", "save_tool_event", ["{user}", EVENT], {}]),
-    "episodes": OneOf(
+    "tool_events": (["memory", "save_tool_event", ["{user}", EVENT], {}],),
+    "episodes": (
         *[["episodes", "store", [EPISODE], {}]] * 2,
         ["episodes", "recall_recent", [3], {}],
         ["episodes", "recall_by_tag", [TAG], {}],
         ["episodes", "count", [], {}],
     ),
-    "procedures": OneOf(
+    "procedures": (
         ["procedures", "store", [PROCEDURE], {}],
-        ["procedures", "record_outcome", [NAME], {"success": OneOf(True, False)}],
+        ["procedures", "record_outcome", [NAME], {"success": (True, False)}],
         ["procedures", "get", [NAME], {}],
         ["procedures", "count", [], {}],
     ),
-    "bank": OneOf(
+    "bank": (
         ["bank", "write_file", [PATH, TEXT], {}],
         ["bank", "append_to_file", [PATH, TEXT], {}],
         ["bank", "read_file", [PATH], {}],
-        ["bank", "list_files", OneOf([], ["plans/"], ["p"]), {}],
+        ["bank", "list_files", ([], ["plans/"], ["p"]), {}],
         ["bank", "delete_file", [PATH], {}],
     ),
 }
@@ -143,8 +120,8 @@ START = datetime(2026, 3, 15, 9, 30, tzinfo=timezone.utc)
 
 
 def drawn(part: Any, chance: random.Random, names: dict[str, str]) -> Any:
-    """Return a part of a call with one of each `OneOf`, and names in their places."""
-    if isinstance(part, OneOf):
+    """Return a part of a call with one choice of each tuple, and names in their places."""
+    if isinstance(part, tuple):
         return drawn(chance.choice(part), chance, names)
     if isinstance(part, dict):
         return {key: drawn(value, chance, names) for key, value in part.items()}
@@ -161,13 +138,10 @@ def sequences(name: str, count: int, seed: int) -> list[list[Call]]:
 
     def call(n: int) -> Call:
         at = START + timedelta(minutes=chance.randrange(10**6))
-        names = {
-            "{user}": f"{name}{n}-{chance.choice('ab')}",
-            "{topic}": chance.choice(["t1", "t2"]),
-            "{time}": at.isoformat(),
-        }
-        made: Call = drawn(PROTOCOLS[name], chance, {**names, "{number}": str(chance.randrange(10**9))})
-        return made
+        names = {"{user}": f"{name}{n}-{chance.choice('ab')}", "{topic}": chance.choice(["t1", "t2"])}
+        names |= {"{time}": at.isoformat(), "{number}": str(chance.randrange(10**9))}
+        drawn_call: Call = drawn(PROTOCOLS[name], chance, names)
+        return drawn_call
 
     return [[call(n) for _ in range(chance.randrange(4, 21))] for n in range(count)]
 
@@ -216,38 +190,30 @@ async def play(
     """
     results = []
     for n, calls in enumerate(some):
-        outcomes: list[Any] = []
-        for kind, method, arguments, keywords in calls:
-            outcomes.append(await outcome(make(kind, n), method, given(arguments, records), keywords))
-        results.append(outcomes)
+        results.append(
+            [
+                await outcome(make(kind, n), method, given(arguments, records), keywords)
+                for kind, method, arguments, keywords in calls
+            ]
+        )
     return results
 
 
 async def real(folder: Path) -> list[list[Any]]:
     """Play the sequences of a folder through the real package."""
     job = json.loads((folder / "calls.json").read_text(encoding="utf-8"))
-    modules = (
-        "memory",
-        "memory.types",
-        "memory.episodic_types",
-        "memory.procedural_types",
-        "memory.episodic",
-        "memory.procedural",
-    )
     names: dict[str, Any] = {}
-    for module in modules:
+    for module in (
+        "memory.types", "memory.episodic_types", "memory.procedural_types", "memory.episodic", "memory.procedural",
+        "memory.sqlite", "memory_bank.types", "memory_bank.fs_provider",
+    ):  # fmt: skip
         names |= vars(importlib.import_module(f"swarmline.{module}"))
-    bank_types, fs = (
-        importlib.import_module(f"swarmline.memory_bank.{name}") for name in ("types", "fs_provider")
-    )
     asyncs: Any = importlib.import_module("sqlalchemy.ext.asyncio")
-    tables: Any = importlib.util.spec_from_file_location("tables", job["tables"])
-    writer = importlib.util.module_from_spec(tables)
-    tables.loader.exec_module(writer)
-    importlib.import_module("sqlite3").connect(folder / "real.db").executescript(writer.TABLES).close()
+    sys.path.append(job["tables"])
+    tables = importlib.import_module("write_swarmline").TABLES
+    importlib.import_module("sqlite3").connect(folder / "real.db").executescript(tables).close()
     engine = asyncs.create_async_engine(f"sqlite+aiosqlite:///{folder / 'real.db'}")
-    sqlite = importlib.import_module("swarmline.memory.sqlite").SQLiteMemoryProvider
-    memory = sqlite(asyncs.async_sessionmaker(engine, expire_on_commit=False))
+    memory = names["SQLiteMemoryProvider"](asyncs.async_sessionmaker(engine, expire_on_commit=False))
     for calls in job["sequences"]:  # without it, what is stored of a user is nobody's
         for user in {call[2][0] for call in calls if call[0] == "memory"}:
             await memory.ensure_user(user)
@@ -256,10 +222,10 @@ async def real(folder: Path) -> list[list[Any]]:
         "episodes": names["InMemoryEpisodicMemory"](),
         "procedures": names["InMemoryProceduralMemory"](),
     }
-    config = bank_types.MemoryBankConfig(enabled=True, root_path=folder / "bank")
+    config = names["MemoryBankConfig"](enabled=True, root_path=folder / "bank")
 
     def make(kind: str, n: int) -> Any:
-        return once[kind] if kind in once else fs.FilesystemMemoryBankProvider(config, f"u{n}", "t")
+        return once[kind] if kind in once else names["FilesystemMemoryBankProvider"](config, f"u{n}", "t")
 
     played = await play(job["sequences"], make, names)
     await engine.dispose()

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+from async_loops import Loop
 
 import edgemem.aio
 from edgemem.aio import AsyncMemory, HookRegistry
@@ -17,9 +19,7 @@ from edgemem.bench.corpus import SPEAKER, known, sentences
 from edgemem.bench.ground import quiet, real_embedder, scratch, store_facts, store_turns
 from edgemem.bench.report import at_most, median, percentile, report, say
 from edgemem.config import Profile
-from edgemem.hooks.points import AgentResult, ToolCallRequest, ToolCallResult, TurnContext
-from edgemem.loop.toolbox import Tool, ToolTurn
-from edgemem.records import Reader, Session
+from edgemem.loop.toolbox import Tool
 
 LIMIT_MS = 20.0
 TICK_S = 0.005
@@ -51,10 +51,10 @@ def run(
         say(f"round {n + 1}, {way} …")
         with scratch(home) as folder:
             asyncio.run(_way(way, folder, seconds, messages, late[way], done[way]))
-    return told(late, done)
+    return _figures(late, done)
 
 
-def told(late: dict[str, list[float]], done: dict[str, Counter[str]]) -> dict[str, Any]:
+def _figures(late: dict[str, list[float]], done: dict[str, Counter[str]]) -> dict[str, Any]:
     """Return the figures of all rounds."""
     sides: dict[str, dict[str, Any]] = {
         "late_p50_ms": {way: median(ms) for way, ms in late.items()},
@@ -80,15 +80,16 @@ async def _way(
 ) -> None:
     """Live for so long in one way."""
     async with contextlib.AsyncExitStack() as opened:
-        memory: AsyncMemory | None = None
+        memory, talk, beside = None, _Talk(None), list[Any]()
         if (profile := WAYS[way]) is not None:
             memory = await opened.enter_async_context(edgemem.aio.open(folder / "home", profile=profile()))
             database = memory.diagnostics.database
             await asyncio.to_thread(store_turns, database, messages // 2)
             await asyncio.to_thread(store_facts, database, known(200))
-        talk = _Talk(memory, done)
-        await talk.begin()
-        tasks = [asyncio.create_task(task) for task in (_tick(late), talk.speak(), *talk.beside())]
+            registry = await memory.hooks(session_id="talk", speaker=SPEAKER)
+            talk = _Talk(registry, await memory.tools(speaker=SPEAKER))
+            beside = talk.beside(memory, done)
+        tasks = [asyncio.create_task(task) for task in (_tick(late), talk.speak(done), *beside)]
         await asyncio.sleep(seconds)
         if memory is not None:
             stats = await asyncio.to_thread(memory.diagnostics.stats)
@@ -110,32 +111,23 @@ async def _tick(late: list[float]) -> None:
         late.append((perf_counter() - due) * 1e3)
 
 
-class _Talk:
+class _Talk(Loop):
     """An agent loop whose model, ears and mouth are the loop's own pauses, and what other tasks ask of its memory."""
 
-    def __init__(self, memory: AsyncMemory | None, done: Counter[str]) -> None:
-        self.memory, self.done = memory, done
-        self.ctx = TurnContext(Session())
-        self.registry: HookRegistry | None = None
-        self.tools: dict[str, Tool] = {}
+    speaker = SPEAKER
+
+    def __init__(self, registry: HookRegistry | None, tools: Iterable[Tool] = ()) -> None:
+        super().__init__(registry, tools)
         self.questions = itertools.cycle([fact.question for fact in known(200)] + sentences(200, seed=77))
 
-    async def begin(self) -> None:
-        """Take the hooks and tools of a session."""
-        if self.memory is not None:
-            self.registry = await self.memory.hooks(session_id="talk", speaker=SPEAKER)
-            self.tools = {tool.name: tool for tool in await self.memory.tools(speaker=SPEAKER)}
-
-    def beside(self) -> list[Any]:
+    def beside(self, memory: AsyncMemory, done: Counter[str]) -> list[Any]:
         """Return what other tasks do meanwhile."""
-        if self.memory is None:
-            return []
-        memory, numbers = self.memory, itertools.count()
+        numbers = itertools.count()
 
         async def forever(what: str, pause_s: float, work: Callable[[], Awaitable[object]]) -> None:
             while True:
                 await work()
-                self.done[what] += 1
+                done[what] += 1
                 await asyncio.sleep(pause_s)
 
         return [
@@ -144,47 +136,23 @@ class _Talk:
             forever("idle", 0.01, lambda: memory.idle(1.0)),
         ]
 
-    async def fire(self, point: str, payload: Any) -> None:
-        """Tell the hooks, and wait for them."""
-        if self.registry is not None:
-            await self.registry.fire(point, self.ctx, payload)
-
-    async def speak(self) -> None:
+    async def speak(self, done: Counter[str]) -> None:
         """Hear a sentence word by word, answer it, with a tool every third time, and be quiet for a while."""
-        said = self.ctx.session.messages
         for n in itertools.count():
-            text = next(self.questions)
+            words = next(self.questions).split()
             await self.fire("on_speech_start", {"speaker": SPEAKER})
-            async for heard in _words(text):
+            for heard in itertools.accumulate(words, "{} {}".format):
+                await asyncio.sleep(WORD_S)
                 if self.registry is not None:
                     self.registry.post("on_partial", self.ctx, {"text": heard, "speaker": SPEAKER})
-            await self.fire("on_run_start", {"task": text, "speaker": SPEAKER})
-            said.append({"role": "user", "content": text})
-            await self.fire("before_llm", {"messages": list(said), "hop": 0, "tools": []})
-            for _ in range(TOKENS):
-                await asyncio.sleep(TOKEN_S)
-            if n % 3 == 0:
-                await self.call("remember_fact", {"key": f"said {n}", "value": text}, text)
-            await self.fire("after_llm", {"content": "Yes.", "tool_calls": [], "tokens": (), "hop": 0})
-            said.append({"role": "assistant", "content": "Yes."})
-            await self.fire("on_run_end", AgentResult("Yes."))
-            self.done["turns"] += 1
+            tool = n % 3 == 0 and self.registry is not None
+            await self.turn(" ".join(words), tool=tool)
+            done["tools"] += tool
+            done["turns"] += 1
             await asyncio.sleep(QUIET_S)
 
-    async def call(self, name: str, arguments: dict[str, Any], text: str) -> None:
-        """Call one of the memory's tools."""
-        if (tool := self.tools.get(name)) is None:
-            return
-        await self.fire("before_tool", ToolCallRequest(name, arguments, id="1"))
-        turn = ToolTurn(text, Reader(SPEAKER), session=self.ctx.session)
-        result = await tool.run(turn, **arguments)
-        await self.fire("after_tool", ToolCallResult(name, arguments, result, id="1"))
-        self.done["tools"] += 1
-
-
-async def _words(text: str) -> AsyncIterator[str]:
-    """Yield what has been heard of a sentence after each word."""
-    words = text.split()
-    for n in range(len(words)):
-        await asyncio.sleep(WORD_S)
-        yield " ".join(words[: n + 1])
+    async def ask(self, hop: int) -> None:
+        """Wait for the hooks, then for a model."""
+        await super().ask(hop)
+        for _ in range(TOKENS):
+            await asyncio.sleep(TOKEN_S)

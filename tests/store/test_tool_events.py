@@ -11,7 +11,7 @@ import pytest
 from edgemem import SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Reader
-from edgemem.store.tool_events import TOOL_CALL, ToolStats, answered_well, tool_stats
+from edgemem.store.tool_events import TOOL_CALL, ToolStats, call_record, tool_stats
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def test_what_is_no_latency_is_refused(store: SQLiteMemoryStore, latency_ms: Any
 
 
 @pytest.mark.parametrize(
-    ("output", "well"),
-    [(None, True), ({"files": []}, True), ({"error": "offline"}, False), ({"status": "error"}, False)],
+    ("output", "outcome"),
+    [(None, "ok"), ({"files": []}, "ok"), ({"error": "offline"}, "failed"), ({"status": "error"}, "failed")],
 )
-def test_an_answer_tells_whether_it_is_an_error(output: Any, well: bool) -> None:
+def test_an_answer_tells_whether_it_is_an_error(output: Any, outcome: str) -> None:
     """As Cognitia's tools tell it."""
-    assert answered_well(output) == well
+    assert call_record("web", None, output)[1] == outcome
