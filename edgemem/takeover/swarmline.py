@@ -219,24 +219,23 @@ class SwarmlineMemory:
         read_files(path, self._read_file, self.remarks, hint=hint)
 
     def _read_file(self, file: Path, name: str, database: bool) -> None:
-        parts = file.parts
+        parts = Path(name).parts
         if database:
             with read_foreign(file) as select:
                 self._read_database(select, name)
         elif "memory" in parts[2:-1]:
-            self._read_bank_file(file, name, len(parts) - 1 - parts[::-1].index("memory", 1))
+            place = parts.index("memory", 2)
+            self._read_bank_file(file, name, *parts[place - 2 : place], str(Path(*parts[place + 1 :])))
         else:
-            raise InvalidInputError("it is no database, and lies in no bank's folder <user>/<topic>/memory/.")
+            raise InvalidInputError(
+                "it is no database, and lies in no bank's folder <user>/<topic>/memory/ there."
+            )
 
-    def _read_bank_file(self, file: Path, name: str, place: int) -> None:
-        """Keep a file of a bank, whose folder `memory` is a given part of the path."""
+    def _read_bank_file(self, file: Path, name: str, user: str, topic: str, path: str) -> None:
+        """Keep a file of a user's bank in a topic."""
         if file.stat().st_size > MAX_BYTES or file.suffix.lower() not in _TEXT:
             raise InvalidInputError("it is no text.")
-        values = (
-            *file.parts[place - 2 : place],
-            str(Path(*file.parts[place + 1 :])),
-            file.read_text("utf-8", "replace"),
-        )
+        values = user, topic, path, file.read_text("utf-8", "replace")
         self.rows["memory_bank"].append(dict(zip(_OTHERS["memory_bank"], values, strict=True)))
         self.files[name] = {"files": 1}
 

@@ -99,13 +99,13 @@ def test_missing_tables_and_columns_are_named(memory, tmp_path):
 
 
 def test_a_folder_of_a_bank_is_taken_over(memory, tmp_path):
-    """Files below <user>/<topic>/memory/ are that user's; others are skipped and named."""
-    folder = tmp_path / "banks" / "alice" / "my-project" / "memory" / "notes"
+    """Files below <user>/<topic>/memory/ are that user's, also in a folder of that name; others are skipped and named."""
+    folder = tmp_path / "banks" / "alice" / "my-project" / "memory" / "memory"
     folder.mkdir(parents=True)
     (folder / "status.md").write_text("Phase: MVP.")
     (tmp_path / "banks" / "readme.md").write_text("not a bank's")
     report = take_over(memory, tmp_path / "banks")
-    assert memory.bank.of("alice", "my-project").read("notes/status.md") == "Phase: MVP."
+    assert memory.bank.of("alice", "my-project").read("memory/status.md") == "Phase: MVP."
     assert report.added == {"files": 1}
     assert len(report.remarks) == 1
 
