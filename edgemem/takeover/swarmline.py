@@ -225,7 +225,8 @@ class SwarmlineMemory:
                 self._read_database(select, name)
         elif "memory" in parts[2:-1]:
             place = parts.index("memory", 2)
-            self._read_bank_file(file, name, *parts[place - 2 : place], str(Path(*parts[place + 1 :])))
+            path = str(Path(*parts[place + 1 :]))
+            self._read_bank_file(file, name, parts[place - 2], parts[place - 1], path)
         else:
             raise InvalidInputError(
                 "it is no database, and lies in no bank's folder <user>/<topic>/memory/ there."
