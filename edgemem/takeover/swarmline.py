@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 from collections import defaultdict
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,14 +83,14 @@ _TEXT = (".md", ".txt", ".json", ".csv", ".toml", ".yaml", ".yml", "")
 def import_swarmline(db: Database, bank: MemoryBank, old: SwarmlineMemory) -> TakeoverReport:
     """Take over what was read of Swarmline's memory."""
     with scratch_truth(db) as (scratch, then):
-        scratch.write(lambda tx: _fill(tx, then, old))
+        _fill(scratch, then, old)
         report = take_in(db, scratch)
     for row in old.rows["memory_bank"]:
         _take_file(bank, row, report, old)
     return TakeoverReport(old.files, report.added, report.known, report.refused, old.remarks)
 
 
-def _fill(tx: Transaction, then: ThenClock, old: SwarmlineMemory) -> None:
+def _fill(scratch: Database, then: ThenClock, old: SwarmlineMemory) -> None:
     """Write all rows into a scratch truth, each at the time that it bears; what cannot be stored is told of."""
     for table, write in _WRITERS.items():
         # Each table begins at its own times; rows of one time stay in their order.
@@ -97,8 +98,7 @@ def _fill(tx: Transaction, then: ThenClock, old: SwarmlineMemory) -> None:
         for n, row in enumerate(sorted(old.rows[table], key=_moment_of), 1):
             then.shown = then.tick_of(_moment_of(row))
             try:
-                with tx.atomic():
-                    write(tx, row)
+                scratch.write(partial(write, row=row))  # a transaction has one time
             except (InvalidInputError, KeyError, TypeError, ValueError) as error:
                 old.remarks.append(f"Row {n} of {table} was skipped: {error}")
 
@@ -160,7 +160,7 @@ def _procedure(tx: Transaction, row: Row) -> None:
     put_procedure(tx, msgspec.structs.replace(procedure, level="household", owner=None))
 
 
-_WRITERS: dict[str, Callable[[Transaction, Row], object]] = {
+_WRITERS: dict[str, Callable[..., object]] = {
     "users": lambda tx, row: ensure_user(tx, row["external_id"]),
     "facts": _fact,
     "messages": _message,

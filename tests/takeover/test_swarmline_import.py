@@ -28,6 +28,13 @@ def take_over(memory, path=FILES):
     return import_swarmline(memory.diagnostics.database, memory.bank, SwarmlineMemory(path))
 
 
+def sqlite_times(path):
+    """Return when the rows of its messages and facts were written, in whole seconds."""
+    with closing(sqlite3.connect(path)) as db:
+        sql = "select unixepoch_(created_at) from messages union select unixepoch_(updated_at) from facts"
+        return {int(at) for (at,) in db.execute(sql.replace("unixepoch_(", "strftime('%s', "))}
+
+
 def test_everything_that_it_kept_is_here(memory):
     """Facts, talk, goals, states, summaries, tool events, episodes, procedures and files stand here as they were."""
     report = take_over(memory)
@@ -38,6 +45,10 @@ def test_everything_that_it_kept_is_here(memory):
     }  # fmt: skip
     assert users.get_facts("Alice", "party")["diet"] == "vegetarian"
     assert users.get_facts("Bob") == {"locker": "4711"}
+    (locker,) = memory.store.facts(scope="user:Bob")
+    (turn, _) = memory.sessions.journal.read_turns("kitchen")
+    written = sqlite_times(FILES / "agent.sqlite")
+    assert {int(at) for at in (locker.valid_from, locker.recorded_at, turn.recorded_at)} <= written
     talk = users.get_messages("Alice", "kitchen")
     assert [message.role for message in talk] == ["user", "assistant", "tool", "assistant"]
     assert talk[1].tool_calls[0]["function"]["name"] == talk[2].name == "fetch"
