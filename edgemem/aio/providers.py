@@ -163,12 +163,12 @@ class EpisodeFile:
 
     def recall_recent(self, n: int = 10) -> list[Episode]:
         """Return the newest episodes, by when they happened, newest first."""
-        stored = find_episodes(self._file.opened().database, n=n, kind=_KIND, keep=0)
+        stored = find_episodes(self._file.opened().database, n=n, kind=_KIND)
         return [_episode(as_seed_fields(episode)) for episode in stored]
 
     def recall_by_tag(self, tag: str) -> list[Episode]:
         """Return all episodes with a tag, newest first."""
-        stored = find_episodes(self._file.opened().database, tag=tag, n=self.count(), kind=_KIND, keep=0)
+        stored = find_episodes(self._file.opened().database, tag=tag, n=self.count(), kind=_KIND)
         return [_episode(as_seed_fields(episode)) for episode in stored]
 
     def count(self) -> int:

@@ -44,7 +44,7 @@ _COLUMNS = f"kind, payload, outcome, agent, id, level, owner, name, summary, det
 _AT = "coalesce(event_time, id / 1e6)"
 _SEED_OUTCOMES = {"ok": "success", "failed": "failure"}
 """What Cognitia calls the outcomes of EdgeVox."""
-# What is older than `keep` waits to be dropped with its tenth, and is gone already for everybody who asks.
+# What is older than `keep` waits to be dropped with its tenth, and is gone already for whoever asks for the newest.
 _OLDEST = "(select id from episodes order by id desc limit 1 offset :keep)"
 _OF_TAG = "id in (select episode from episode_tags where tag = :tag)"
 
@@ -128,12 +128,11 @@ def find_episodes(
     since: float | None = None,
     until: float | None = None,
     reader: Reader | None = None,
-    keep: int = 500,
 ) -> list[Episode]:
     """Return at most `n` episodes to which all that is given applies, as `TableMemoryStore.episodes` does."""
     rule, bound = reading_rule(reader)
-    bound |= {"keep": keep, "n": checked_count(n, "the number of episodes")}
-    where = [f"+id > coalesce({_OLDEST if keep > 0 else 'null'}, 0)", rule]  # +: a tag's index comes first
+    bound |= {"n": checked_count(n, "the number of episodes")}
+    where = [rule]
     for column, value in (("kind", kind), ("tag", tag), ("session", session), ("outcome", outcome)):
         if value is not None:
             where.append(_OF_TAG if column == "tag" else f"{column} = :{column}")

@@ -165,7 +165,6 @@ class TableMemoryStore(Closing):
             since=since,
             until=until,
             reader=reader,
-            keep=self.max_episodes,
         )
 
     def get_episode(self, id: str, *, reader: Reader | None = None) -> Episode | None:  # noqa: A002 - as it names it
