@@ -12,7 +12,7 @@ from edgemem.bench.ground import EMBEDDER
 from edgemem.bench.model import write_model
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from lab import cognitia, compaction, edgevox, estimate, import_, lag, languages, warm
+from lab import cognitia, compaction, edgevox, estimate, import_, lag, languages, lived, warm
 from lab.answers import is_right
 
 
@@ -124,6 +124,13 @@ def test_lag_compares_three_loops(tmp_path: Path) -> None:
     assert all(sides["ticks"][way] > 0 for way in ("without", "words", "embedder"))
     assert all(min(sides["recalls"][way], sides["facts"][way]) > 0 for way in ("words", "embedder"))
     assert sides["recalls"]["without"] == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_lived_through_is_asked_for_in_three_ways(tmp_path: Path) -> None:
+    """By task, by words and by tag, with a bar for each."""
+    figures = lived.run(procedures=30, episodes=60, questions=5, home=tmp_path)
+    assert bars_of(figures, "lived") == {"suggest_ms", "episodes_ms", "by_tag_ms"}
     assert list(tmp_path.iterdir()) == []
 
 
