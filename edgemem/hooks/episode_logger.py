@@ -78,8 +78,9 @@ class EpisodeLoggerHook(SharedHook):
 
     def ended(self, conversation: Conversation) -> None:
         """Have all written that the store has not written yet."""
-        self._begun.clear()
-        if not conversation.is_kept_in(self._database):
+        if conversation.is_kept_in(self._database):
+            self._begun.clear()  # not at the end of an agent within a tool, whose conversation nobody keeps
+        else:
             self._later.retry()
             self._later.settle(conversation.commit_wait_s)
 

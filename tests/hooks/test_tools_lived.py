@@ -11,8 +11,8 @@ from by_words import BY_WORDS
 from tool_robot import Robot
 
 import edgemem
-from edgemem import Heard, Procedure, ProcedureStep, Tool
-from edgemem.inspect.replay import Line, ScriptedCall
+from edgemem import AgentLoop, Heard, Procedure, ProcedureStep, Tool
+from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.loop import TurnResult
 from edgemem.store.tool_events import tool_stats
 
@@ -82,6 +82,19 @@ def test_a_turn_with_several_calls_is_one_episode_more(memory: edgemem.Memory) -
     assert all(of.p99_ms is not None for of in tool_stats(memory.diagnostics.database))
     assert memory.forget(session="kitchen")
     assert memory.store.episodes() == []
+
+
+def test_a_call_in_which_another_agent_runs_is_timed(memory: edgemem.Memory) -> None:
+    """The end of the inner agent's turn, with the same hooks, is not the end of the call."""
+    helper: list[AgentLoop] = []
+    given = {"type": "object", "properties": {"to": {"type": "string"}}}
+    robot = Robot(memory, tools=[Tool("drive", "Drives.", given, lambda to: helper[0].run(to).reply)])
+    model = ScriptedModel()
+    model.expect(Line(say="kitchen", reply="there", at=1_770_000_000.0, session="kitchen"))
+    helper.append(AgentLoop(model, hooks=robot.loop.hooks))
+    ask(robot, ("drive", DONE))
+    (call,) = memory.store.episodes()
+    assert call.latency_ms is not None
 
 
 def test_what_was_aborted_left_nothing(memory: edgemem.Memory) -> None:
