@@ -1,6 +1,6 @@
 # make demo    watch a robot remember
 # make test    the whole suite, or a part of it (ONE=tests/store/test_facts.py)
-# make quick   the tests that need no model, no server and no other process (a minute)
+# make quick   the tests that need no model, no server and no other process (under two minutes)
 # make test-all    test-long, test-boards (an emulated ARM board among them), and properties with examples that were never tried
 # make test-long    the tests that try many random cases, with all of their cases
 # make test-boards    the suite on every Python that is here, and on the oldest SQLite (ONLY=3.12,sqlite chooses)
