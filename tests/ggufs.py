@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from edgemem.bench.model import key, llama_block, llama_keys, tokenizer_keys, write_gguf
 from edgemem.llama.template.chat_template import CHATML
+from lab.random_model import key, llama_block, llama_keys, tokenizer_keys, write_gguf
 
 
 def write_llama_gguf(

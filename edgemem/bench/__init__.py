@@ -1,6 +1,6 @@
-"""What measures this machine: the benchmarks that an installed edgemem carries.
+"""Benchmarks of this machine, which an installed edgemem carries.
 
-Each module with a function `run` is one: its keyword arguments are the options of `edgemem bench NAME`, and what it
-returns is what `--json` prints. The others are what these stand on. All data is made from seeds (`corpus`) or written by hand (`prefill.toml`).
-What measures edgemem itself, its recall above all, lies in `tests/lab`, outside the package.
+A module with a function `run` is one: its keyword arguments are the options of `edgemem bench NAME`, its result is the output of
+`--json`. The others are shared parts. All data is made from seeds (`corpus`) or written by hand (`evening`). Experiments on
+edgemem itself, its recall above all, are in `tests/lab`, outside the package.
 """

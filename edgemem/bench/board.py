@@ -16,13 +16,14 @@ its dotted name. `board` tells what the machine is, `heat` how hot it was `befor
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, known, sentences
@@ -48,7 +49,7 @@ from edgemem.store.db.database import Database
 from edgemem.store.episodes import append_episode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from edgemem.memory import Memory
 
@@ -70,7 +71,7 @@ _THROTTLED = (
 
 
 class Board:
-    """What is known of a board: values by dotted name; one that could not be had is None, and its reason is in `missing`."""
+    """Values by dotted name; an unreadable one is None, with its reason in `missing`."""
 
     def __init__(self) -> None:
         self.values: dict[str, dict[str, Any]] = {}
@@ -189,15 +190,13 @@ def _embed(times: int) -> dict[str, Any]:
     from edgemem.llama.embedder import LlamaEmbedder
 
     figures: dict[str, Any] = {}
-    questions = [fact.question for fact in known(times)]
-    # A sentence is some 12 tokens; what is over is cut off by the embedder.
+    short = [fact.question for fact in known(times)]
+    # A sentence is some 12 tokens; the embedder cuts off the rest.
     long = [" ".join(sentences(LONG_TOKENS // 6, seed=n)) for n in range(1 + times // 5)]
     for name, threads in (("1_thread", 1), ("every_core", os.cpu_count() or 1)):
         with LlamaEmbedder(real_embedder(), n_ctx=LONG_TOKENS, threads=threads) as embedder:
             embedder.embed_query("Is somebody there?")  # loads the model
-            figures[f"short_{name}"] = median(
-                timed_ms(partial(embedder.embed_query, text)) for text in questions
-            )
+            figures[f"short_{name}"] = median(timed_ms(partial(embedder.embed_query, text)) for text in short)
             figures[f"long_{name}"] = median(timed_ms(partial(embedder.embed_texts, [text])) for text in long)
     return figures
 
@@ -376,49 +375,48 @@ def _llama_features() -> str:
 # Comparing
 
 
+class BoardFile(msgspec.Struct, frozen=True):
+    """The output of `edgemem bench board --json`."""
+
+    bench: Literal["board"]
+    format: Literal[1]
+    board: dict[str, Any] = {}
+    heat: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
+
+
 def _compared(first: Path, second: Path) -> dict[str, Any]:
-    boards = [_read(path) for path in (first, second)]
+    boards = [dict(_leaves(msgspec.structs.asdict(_read(path)))) for path in (first, second)]
     names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
-    flat = [
-        dict(_leaves({part: board.get(part) for part in ("board", "heat", "figures")})) for board in boards
-    ]
     sides = {}
-    for name in dict.fromkeys((*flat[0], *flat[1])):
-        left, right = (values.get(name) for values in flat)
-        sides[name.partition(".")[2]] = {names[0]: left, names[1]: right, "ratio": _ratio(left, right)}
+    for name in dict.fromkeys((*boards[0], *boards[1])):
+        left, right = (values.get(name) for values in boards)
+        if name not in ("bench", "format"):
+            sides[name.partition(".")[2]] = {names[0]: left, names[1]: right, "ratio": _ratio(left, right)}
     return {"bench": "board", "format": FORMAT, "compared": [str(first), str(second)], "side_by_side": sides}
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> BoardFile:
     try:
-        board = json.loads(path.expanduser().read_bytes())
+        return msgspec.json.decode(path.expanduser().read_bytes(), type=BoardFile)
     except OSError as error:
-        raise InvalidInputError(
-            f"{path} cannot be read ({error.strerror}); name what `edgemem bench board --json` wrote."
-        ) from error
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{path} is not JSON; name what `edgemem bench board --json` wrote."
-        ) from error
-    if not isinstance(board, dict) or board.get("bench") != "board":
-        raise InvalidInputError(f"{path} is no board; name what `edgemem bench board --json` wrote.")
-    if board.get("format") != FORMAT:
-        raise InvalidInputError(
-            f"{path} has format {board.get('format')!r} and this edgemem reads {FORMAT}; measure that board again."
-        )
-    return board
+        reason = f"cannot be read ({error.strerror})"
+    except msgspec.ValidationError as error:
+        reason = f"is no board of format {FORMAT} ({error})"
+    except ValueError:
+        reason = "is not JSON"
+    raise InvalidInputError(f"{path} {reason}; name a file that `edgemem bench board --json` wrote.")
 
 
-def _leaves(value: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    leaves: list[tuple[str, Any]] = []
+def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, inner in value.items():
-        leaves += (
-            _leaves(inner, f"{prefix}{name}.") if isinstance(inner, dict) else [(f"{prefix}{name}", inner)]
-        )
-    return leaves
+        if isinstance(inner, dict):
+            yield from _leaves(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", inner
 
 
 def _ratio(left: Any, right: Any) -> float | None:
-    """Return how many times the first the second is; None where one is no number."""
+    """Return the second as a multiple of the first; None where one is no number."""
     numbers = all(isinstance(side, (int, float)) and not isinstance(side, bool) for side in (left, right))
     return round(right / left, 3) if numbers and left else None

@@ -1,4 +1,4 @@
-"""What a benchmark stands on: a scratch home, a real tokenizer, an embedder, and a robot that plays a script."""
+"""Shared parts of the benchmarks: a scratch home, a real tokenizer, an embedder, and a robot that plays a script."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -153,42 +151,6 @@ def real_embedder() -> Path:
     if path is None:
         raise ModelError(f"The embedder is missing; type: edgemem models get {EMBEDDER}")
     return path
-
-
-class Lent(Embedder):
-    """A real embedder, which stays open when a memory closes this one."""
-
-    def __init__(self, real: Embedder) -> None:
-        self.real = real
-        self.dimensions, self.fingerprint = real.dimensions, real.fingerprint
-        self.languages, self.n_ctx = real.languages, real.n_ctx
-
-    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
-        """Embed a question."""
-        return self.real.embed_query(text, timeout_s=timeout_s)
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed text to be stored."""
-        return self.real.embed_texts(texts)
-
-    def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
-        """Embed text until somebody speaks."""
-        return self.real.embed_until(texts, stop)
-
-    def give_way(self) -> None:
-        """Stop: somebody speaks."""
-        self.real.give_way()
-
-    def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count what each text takes."""
-        return self.real.count_tokens(texts)
-
-    def warm(self) -> None:
-        """Begin to load the model."""
-        self.real.warm()
-
-    def close(self) -> None:
-        """Do nothing: others go on with it."""
 
 
 class NearlyReal(Embedder):

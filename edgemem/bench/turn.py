@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +12,6 @@ import msgspec
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, Known, known
-from edgemem.bench.everything import await_watcher, everything, fill
 from edgemem.bench.ground import (
     KEEP_PLAN,
     NearlyReal,
@@ -31,8 +30,7 @@ from edgemem.hooks.registry import HookRegistry
 from edgemem.inspect.replay import Line, ScriptedCall
 
 if TYPE_CHECKING:
-    from edgemem.hooks.points import Hook, HookResult
-    from edgemem.loop.toolbox import Tool
+    from edgemem.hooks.points import HookResult
     from edgemem.memory import Memory
 
     Spent = dict[str, float]
@@ -65,21 +63,19 @@ def run(
     facts: int = 10_000,
     turns: int = 10_000,
     asked: int = 100,
-    beside: int = 1000,
     rows: int = 0,
     home: Path | None = None,
 ) -> dict[str, Any]:
-    """Time all hooks of a turn with a tool call, at every point, beside a large memory: the default ones, and everything.
+    """Time all default hooks of a turn with a tool call, at every point, beside a large memory.
 
     Stored vectors are real ones of 300 sentences with seeded noise, because embedding 30,000 texts would take
-    minutes; the time of a real query embedding is measured apart. What `everything` is: `edgemem.bench.everything`.
+    minutes; the time of a real query embedding is measured apart.
 
     Args:
         facts: stored before.
         turns: of two messages, stored before.
-        asked: turns that are timed, of each setting; half of the default ones before and half after the others.
-        beside: facts in each of the stores that are open beside the memory.
-        rows: with so many in all instead: a tenth facts, a tenth episodes, the rest messages; the default hooks alone.
+        asked: turns that are timed.
+        rows: with so many in all instead: a tenth facts, a tenth episodes, the rest messages.
         home: where scratch files go; default: the temporary files.
     """
     embed_ms = _real_query_ms()
@@ -96,7 +92,6 @@ def run(
         profile = msgspec.structs.replace(profile, store=store)
         limits["hooks_p95_ms"] = P95_BAR_MS
     stored = known(facts)
-    columns: dict[str, dict[str, float]] = {}
     with scratch(home) as folder:
         try:
             with edgemem.open(
@@ -111,51 +106,29 @@ def run(
                 memory.idle(IDLE_S)
                 left = memory.diagnostics.search.pending()
                 say("asking …")
-                default = ask(memory, embedder, stored, asked - asked // 2)
-                full: list[Spent] = []
-                if not rows:
-                    fill(folder / "beside", stored[:beside], embedder=embedder)
-                    await_watcher(memory)
-                    with everything(memory, folder / "beside") as (_, hooks):
-                        full = ask(
-                            *(memory, embedder, stored, asked),
-                            session="more",
-                            hooks=hooks,
-                            tools=memory.tools(),
-                        )
-                default += ask(memory, embedder, stored, asked // 2)
-                columns["default"] = figures_of(default)
-                if full:
-                    columns["everything"] = figures_of(full)
-                # A fact is what somebody said: that there was nothing before it, and what corrections left, are no further ones.
+                taken = figures_of(ask(memory, embedder, stored, asked))
+                # A fact is one statement: neither the absence before it nor the rest of a correction counts.
                 tables = ("facts where id = origin and value is not null", "episodes", "messages")
                 counts = sum(database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
         finally:
             tokenizer.close()
     figures = {
-        "side_by_side": {
-            name: {**{column: values[name] for column, values in columns.items()}, "bar": limits.get(name)}
-            for name in columns["default"]
-        },
+        "side_by_side": {name: {"ms": ms, "bar": limits.get(name)} for name, ms in taken.items()},
         "facts": facts,
         "episodes": episodes,
         "turns": turns,
         "rows": counts,
-        "beside": 0 if rows else beside,
         "not_indexed": left,
         "asked": asked,
         "query_embedding_ms": embed_ms,
-        "with_query_embedding_ms": round(columns["default"]["hooks_ms"] + embed_ms, 4),
+        "with_query_embedding_ms": round(taken["hooks_ms"] + embed_ms, 4),
         "vectors": "real vectors of 300 sentences with seeded noise",
     }
-    bars = {name: at_most(columns["default"][name], limit) for name, limit in limits.items()}
-    if full:
-        bars["everything_hooks_ms"] = at_most(columns["everything"]["hooks_ms"], BAR_MS)
-    return report("turn", figures, bars)
+    return report("turn", figures, {name: at_most(taken[name], limit) for name, limit in limits.items()})
 
 
 def figures_of(spent: Sequence[Spent]) -> dict[str, float]:
-    """Return medians and the slowest of twenty of what turns took, in ms."""
+    """Return medians and 95th percentiles of the time of turns, in ms."""
     totals = [sum(ms for point, ms in points.items() if point != HOT) for points in spent]
     figures = {"hooks_ms": median(totals), "hooks_p95_ms": percentile(totals, 0.95)}
     hot = [points[HOT] for points in spent]
@@ -164,24 +137,15 @@ def figures_of(spent: Sequence[Spent]) -> dict[str, float]:
     return figures | {f"{point}_ms": median(turn.get(point, 0.0) for turn in spent) for point in points}
 
 
-def ask(
-    memory: Memory,
-    embedder: NearlyReal | None,
-    facts: Sequence[Known],
-    asked: int,
-    *,
-    session: str = "now",
-    hooks: Iterable[Hook] = (),
-    tools: Iterable[Tool] = (),
-) -> list[Spent]:
-    """Play turns that ask for facts; return what hooks took, in ms: of each turn by point, and before the model."""
-    timed = _Timed([*memory.hooks(session_id=session), *hooks])
-    robot = Robot(timed, tools=[KEEP_PLAN, *tools])
+def ask(memory: Memory, embedder: NearlyReal | None, facts: Sequence[Known], asked: int) -> list[Spent]:
+    """Play turns that ask for facts; return the hooks' time, in ms: of each turn by point, and before the model."""
+    timed = _Timed(memory.hooks(session_id="now"))
+    robot = Robot(timed, tools=[KEEP_PLAN])
     spent = []
     for n, fact in enumerate(facts[i * len(facts) // asked] for i in range(asked)):
         call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": SPEAKER}, "kept")
         line = Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}.", tools=(call,))
-        # Making up a query's vector is no work of the memory's; what a real one takes is reported beside.
+        # The vector of a query is made up here; the time of a real one is reported beside.
         timed.spent_ms, before = {}, embedder.query_ms if embedder else 0.0
         hooks_ms = robot.turn(line).hooks_ms
         vector_ms = embedder.query_ms - before if embedder else 0.0

@@ -99,7 +99,7 @@ def test_two_boards_stand_side_by_side(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [(None, "cannot be read"), ("{", "not JSON"), ("[]", "no board"), ('{"bench": "turn"}', "no board"),
-     ('{"bench": "board", "format": 99}', "99"), ("\0", "not JSON")],
+     ('{"bench": "board", "format": 99}', "format 1"), ("\0", "not JSON")],
 )  # fmt: skip
 def test_what_is_no_board_is_refused(tmp_path: Path, text: str | None, words: str) -> None:
     """A file that is missing, broken, of another bench or of another format gives one sentence."""

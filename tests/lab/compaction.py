@@ -282,8 +282,8 @@ def _settings(window: int, *, model: bool = False, embedder: bool = True) -> Pro
 
 
 def _random_model(folder: Path) -> Any:
-    from edgemem.bench.model import write_model
     from edgemem.llama.chat import LlamaChat
+    from lab.random_model import write_model
 
     return LlamaChat(write_model(folder / "model.gguf"), n_ctx=512, threads=1)
 

@@ -1,6 +1,6 @@
-"""What the model must read with the memory of the real EdgeVox: its agent with its memory hooks, without them, and ours.
+"""The tokens of prompts with the memory of the real EdgeVox: its agent with its memory hooks, without them, and ours.
 
-The evenings are those of `edgemem bench prefill`, which says what is real in this.
+The evenings are those of `edgemem bench prefill`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.ground import real_embedder, scratch
-from edgemem.bench.model import write_model
-from edgemem.bench.prefill import FACTS, OURS, TOOLS, Read, ReadingModel, chat_of, evening, play, tokenizer_of
-from edgemem.bench.report import at_most, report, say
+from edgemem.bench.evening import FACTS, TOOLS, evening
+from edgemem.bench.ground import real_embedder, real_tokenizer, scratch
+from edgemem.bench.prefill import OURS, CountingModel, Read, play
+from edgemem.bench.report import report, say
 from edgemem.cli.demo import cache_folder
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
@@ -26,31 +26,19 @@ if TYPE_CHECKING:
 
     from edgemem.bench.corpus import Known
     from edgemem.inspect.replay import Line
-    from edgemem.llama.chat import LlamaChat
     from edgemem.llama.protocols import Tokenizer
     from edgemem.loop.toolbox import Tool
     from edgemem.records import Message
 
 EDGEVOX = "edgevox"
 BARE = "edgevox_without_memory"
-WINDOW = 8192
-"""Room for all turns: its memory hooks leave nothing out."""
 
 
-def run(
-    *,
-    turns: int = 40,
-    dry: bool = False,
-    model: Path | None = None,
-    edgevox: Path | None = None,
-    home: Path | None = None,
-) -> dict[str, Any]:
-    """Read the same evenings through the agent of EdgeVox, with its memory and without, and through our loop.
+def run(*, turns: int = 40, edgevox: Path | None = None, home: Path | None = None) -> dict[str, Any]:
+    """Hear the same evenings with the agent of EdgeVox, with its memory and without, and with our loop.
 
     Args:
         turns: of the evenings; it reads the whole conversation in each, so more than 40 tell nothing new.
-        dry: count tokens, without a model.
-        model: a GGUF that reads; default: one of about 100 M random weights, written for this.
         edgevox: a folder that EdgeVox was installed into; default: the one that `make server` makes in the cache.
         home: where scratch files go; default: the temporary files.
     """
@@ -62,34 +50,21 @@ def run(
             "EdgeVox is not here; `make server` installs it, or name its folder with --edgevox."
         )
     real_embedder()
-    with scratch(home) as folder, ExitStack() as stack:
-        if dry:
-            model = None
-        elif model is None:
-            say("writing a model …")
-            model = write_model(folder / "model.gguf")
-        chat = chat_of(stack, model, WINDOW)
-        tokenizer = tokenizer_of(stack, chat)
-        others = {
-            EDGEVOX: EdgevoxAgent(package, chat, tokenizer, TOOLS, folder, FACTS),
-            BARE: EdgevoxAgent(package, None, tokenizer, TOOLS),
-        }
-        stack.callback(others[EDGEVOX].close)
+    with (
+        scratch(home) as folder,
+        closing(real_tokenizer()) as tokenizer,
+        closing(EdgevoxAgent(package, tokenizer, TOOLS, folder, FACTS)) as agent,
+    ):
+        others = {EDGEVOX: agent, BARE: EdgevoxAgent(package, tokenizer, TOOLS)}
         say(f"{turns} turns of evenings …")
-        costs = play(folder / "evening", model, FACTS, evening(turns), TOOLS, others=others)
+        costs = play(folder / "evening", FACTS, evening(turns), TOOLS, others=others)
     read = {name: sum(turn.read[name] for turn in costs) for name in (EDGEVOX, BARE, OURS)}
-    bars = {"miscounted_tokens": at_most(sum(turn.miscounted for turn in costs), 0)}
-    figures: dict[str, Any] = {
-        "turns": turns,
-        "evaluated_by": "nobody, counted" if dry else "llama.cpp",
-        "read": read,
-        "times_without_memory": round(read[EDGEVOX] / read[BARE], 4),
-    }
-    return report("edgevox", figures, bars)
+    figures = {"turns": turns, "read": read, "times_without_memory": round(read[EDGEVOX] / read[BARE], 4)}
+    return report("edgevox", figures, {})
 
 
 def edgevox_path() -> Path | None:
-    """Return the folder of the EdgeVox that the set-up of the tests keeps in the cache, if it does."""
+    """Return the folder of the EdgeVox that `make server` keeps in the cache."""
     paths = cache_folder().glob("edgevox-*/edgevox")
     return max((path.parent for path in paths), key=lambda path: path.stat().st_mtime, default=None)
 
@@ -109,7 +84,6 @@ class EdgevoxAgent:
     def __init__(
         self,
         package: Path,
-        chat: LlamaChat | None,
         tokenizer: Tokenizer,
         tools: Sequence[Tool],
         folder: Path | None = None,
@@ -122,7 +96,7 @@ class EdgevoxAgent:
             for name in ("agents", "agents.hooks_builtin", "agents.memory", "llm.tools")
         )
         self._script = ScriptedModel()
-        self._model = ReadingModel(self._script, tokenizer, chat)
+        self._model = CountingModel(self._script, tokenizer)
         self._results: dict[str, Any] = {}
         self._store = self._notes = None
         hooks = []

@@ -19,12 +19,12 @@ import msgspec
 
 import edgemem
 import edgemem.recall
-from edgemem.bench.ground import Lent
 from edgemem.bench.report import say
 from edgemem.clock import RELEASED, Clock
 from edgemem.llama.protocols import Embedder
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn, read_turns
+from lab.lent import Lent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,7 +15,6 @@ import msgspec
 import edgemem
 from edgemem.bench.corpus import SPEAKER
 from edgemem.bench.ground import quiet, scratch
-from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, percentile, report, say, timed_ms
 from edgemem.bench.session import conversation
 from edgemem.errors import InvalidInputError
@@ -27,6 +26,7 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.forward import watching
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
+from lab.random_model import write_model
 
 if TYPE_CHECKING:
     from edgemem.context.prompt.log import PromptLog

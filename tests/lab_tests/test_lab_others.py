@@ -9,11 +9,11 @@ import pytest
 from estimated_texts import LATIN, OTHERS
 
 from edgemem.bench.ground import EMBEDDER
-from edgemem.bench.model import write_model
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from lab import cognitia, compaction, edgevox, estimate, import_, lag, languages, lived, warm
+from lab import cognitia, compaction, early, edgevox, estimate, import_, lag, languages, lived, reboot, warm
 from lab.answers import is_right
+from lab.random_model import write_model
 
 
 @pytest.mark.parametrize(
@@ -136,12 +136,10 @@ def test_what_was_lived_through_is_asked_for_in_three_ways(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("edgevox")
 def test_the_real_edgevox_reads_more(tmp_path: Path, edgevox_path: Path) -> None:
-    """A real model evaluates the tokens that are counted, and EdgeVox with its memory costs it more than ours."""
+    """EdgeVox with its memory has its model read more than without, and more than ours."""
     with pytest.raises(InvalidInputError, match="no EdgeVox in"):
         edgevox.run(edgevox=tmp_path)
-    model = write_model(tmp_path / "tiny.gguf", width=64, layers=1, hidden=64)
-    figures = edgevox.run(turns=4, model=model, edgevox=edgevox_path, home=tmp_path)
-    assert figures["bars"]["miscounted_tokens"]["ok"]
+    figures = edgevox.run(turns=4, edgevox=edgevox_path, home=tmp_path)
     assert figures["times_without_memory"] > 2
     assert figures["read"]["edgevox"] > figures["read"]["with_memory"]
 
@@ -155,3 +153,25 @@ def test_what_differs_from_cognitia_needs_a_reason() -> None:
     figures = cognitia.compared([calls], [[["x"], [], []]], [[["x"], ["x"], ["x"]]])
     assert (figures["same"], list(figures["reasons"].values())) == (1, [1])
     assert figures["unexplained"] == [[calls[2], [], ["x"], calls[:2]]]
+
+
+def test_reboot_evaluates_only_the_turn(tmp_path: Path) -> None:
+    """The reboot bench answers the same with the kept state, and evaluates only what is not in it."""
+    model = write_model(tmp_path / "model.gguf", width=64, layers=2, hidden=96)
+    figures = reboot.run(prefix_tokens=400, processes=1, threads=1, model=model, home=tmp_path)
+    assert bars_of(figures, "reboot") == {"first_token_ratio", "same_first_token"}
+    assert figures["bars"]["same_first_token"]["ok"]
+    evaluated = figures["side_by_side"]["evaluated_tokens"]
+    assert evaluated["cold"] == evaluated["kept"] + figures["prefix_tokens"]
+    assert figures["prefix_tokens"] > 300
+    assert figures["file_bytes"] > figures["prefix_tokens"] * 2 * 2 * 64 * 2
+
+
+def test_early_speaks_and_compares(tmp_path: Path, minilm: Path) -> None:
+    """Both ways are timed, blocks are compared, and what each cost is counted."""
+    figures = early.run(utterances=5, messages=40, words_s=100.0, embed_ms=0.0, end_ms=200.0, home=tmp_path)
+    assert set(figures["bars"]) == {"ready_share", "equal_share"}
+    assert figures["utterances"] == sum(figures["outcomes"].values()) == 5
+    assert figures["side_by_side"]["embeddings_a_turn"]["whole"] >= 1
+    assert figures["partials_a_turn"] > 1
+    assert list(tmp_path.iterdir()) == []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgemem.bench import vectors
-from edgemem.bench.vectors import K, Nearest
 from edgemem.errors import InvalidInputError
+from lab import vectors
+from lab.vectors import K, Nearest
 
 
 def test_it_reports_each_kind_of_index(tmp_path) -> None:

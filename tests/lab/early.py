@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, known, sentences
-from edgemem.bench.ground import Lent, Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
+from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
 from edgemem.bench.report import at_least, median, percentile, report, say, timed_ms
 from edgemem.hooks.early_recall import EarlyRecallHook, Waited
+from lab.lent import Lent
 
 if TYPE_CHECKING:
     import numpy as np

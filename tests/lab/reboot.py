@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import edgemem
 from edgemem.bench.corpus import sentences
 from edgemem.bench.ground import in_process, real_tokenizer, scratch
-from edgemem.bench.model import write_model
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.llama.state import headers_in
 from edgemem.memory.home import PROFILE_FILE
+from lab.random_model import write_model
 
 if TYPE_CHECKING:
     from edgemem.records import Message

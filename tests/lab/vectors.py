@@ -52,11 +52,13 @@ _SLICE = 10_000
 _BASES = "sentences.npy"
 _PROGRAM = """
 import json, pathlib, sys
-from edgemem.bench.vectors import measure
+lab, folder, n, questions = sys.argv[1:]
+sys.path.append(lab)
+from lab.vectors import measure
 
-folder, n, questions = sys.argv[1:]
 print(json.dumps(measure(pathlib.Path(folder), int(n), int(questions))))
 """
+_LAB = Path(__file__).parent.parent
 _PROCESS_S = 1800.0
 _VEC0_PAGE = 4096  # sqlite-vec takes twice the time with the pages of an index file
 
@@ -92,7 +94,7 @@ def run(
         for n in [size] if size else SIZES:
             say(f"{n} vectors …")
             row = in_process(
-                _PROGRAM, folder, n, questions, timeout_s=_PROCESS_S, advice="give it a smaller --size"
+                _PROGRAM, _LAB, folder, n, questions, timeout_s=_PROCESS_S, advice="give it a smaller --size"
             )
             figures[str(n)] = row
             if n in RECALL:

@@ -1,0 +1,48 @@
+"""An embedder that several memories use one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from edgemem.llama.protocols import Embedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Lent(Embedder):
+    """A real embedder, which stays open when a memory closes this one."""
+
+    def __init__(self, real: Embedder) -> None:
+        self.real = real
+        self.dimensions, self.fingerprint = real.dimensions, real.fingerprint
+        self.languages, self.n_ctx = real.languages, real.n_ctx
+
+    def embed_query(self, text: str, *, timeout_s: float | None = None) -> NDArray[np.float32] | None:
+        """Embed a question."""
+        return self.real.embed_query(text, timeout_s=timeout_s)
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed text to be stored."""
+        return self.real.embed_texts(texts)
+
+    def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[NDArray[np.float32]]:
+        """Embed text until somebody speaks."""
+        return self.real.embed_until(texts, stop)
+
+    def give_way(self) -> None:
+        """Stop: somebody speaks."""
+        self.real.give_way()
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count what each text takes."""
+        return self.real.count_tokens(texts)
+
+    def warm(self) -> None:
+        """Begin to load the model."""
+        self.real.warm()
+
+    def close(self) -> None:
+        """Do nothing: others go on with it."""
