@@ -156,11 +156,6 @@ class CompactionSettings(_Section, frozen=True):
     summary_ctx: Annotated[int, msgspec.Meta(ge=512, le=_MOST)] = 1024
     """Tokens of the second context that the model writes in, beside the conversation's; held only while it writes. 1,024
     take 12 MB with Qwen2.5 0.5B, 117 with Llama 3.2 3B, 403 with Phi-3.5 mini, and some 20 for the computation."""
-    warm: bool = False
-    """Whether a new epoch begins only when the chat model, in this process, has read its prompt in idle time: the first
-    turn then reads its own words alone. Costs what reading half a window costs, a minute of all cores on a small board,
-    for each compaction, and meanwhile three quarters of the conversation's cache once more: with 4,096 tokens 38 MB with
-    Qwen2.5 0.5B and 352 with Llama 3.2 3B. Speech stops it at once, and goes on in the old epoch."""
 
 
 class InjectionSettings(_Section, frozen=True):

@@ -7,9 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from edgemem.context.compaction.model import prefetched
 from edgemem.errors import ClosedError, ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.hooks.points import (
@@ -28,7 +25,7 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.compactor import Compactor
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.context.compaction.planner import EpochPlanner
-    from edgemem.hooks.upkeep import Warming
+    from edgemem.llama.chat import LlamaChat
     from edgemem.store.erase.copies import Erased
 
 _log = logging.getLogger("edgemem.hooks")
@@ -50,7 +47,7 @@ class ContextCompactionHook:
         planner: EpochPlanner | None = None,
         fallback: Summarizer | None = None,
         conversation: Conversation | None = None,
-        warming: Warming | None = None,
+        model: LlamaChat | None = None,
     ) -> None:
         """Make the hook.
 
@@ -59,16 +56,16 @@ class ContextCompactionHook:
             llm_getter: returns, for the context of a turn, what counts tokens for the compactor.
             planner: plans epochs of the prompt log; then the list of what was said is never changed.
             fallback: a summarizer quick enough for the hot path.
-            warming: has the model read the prompt of a prepared epoch before that begins.
+            model: reads the prompt of a prepared epoch in idle time.
         """
         self.compactor = compactor
         self.planner = planner
-        self.warming = warming
+        self._model = model
         self._llm_getter = llm_getter
         self._fallback = fallback
         self._conversation = conversation or Conversation()
         self.prepared: Epoch | None = None
-        """The epoch that begins with the next turn, or once its prompt is read."""
+        """The epoch that begins with the next turn."""
         self._deletions = 0
         """How often turns were deleted; a summary that was begun before may tell of them."""
         self._prepared_as_of: int | None = None
@@ -102,12 +99,11 @@ class ContextCompactionHook:
             first = conversation.prompt_log.epoch.first_turn
             if epoch is None or epoch.first_turn < first + bool(epoch.summary):
                 self.prepared = None
-            elif self.warming is None or not self.warming.waits():
+            else:
                 self._begin(conversation, self._ready(epoch))
         elif point == ON_RUN_END:
             self._unsettled = conversation.prompt_log.running is None
-            # A model that reads ahead has the pause to itself: what it read must be what the next turn begins with.
-            if not self._rests or self.warming is not None:
+            if not self._rests:
                 self._settle()
         else:
             with self._measuring:
@@ -140,18 +136,20 @@ class ContextCompactionHook:
             _log.debug("no epoch is prepared: %s", error)
         return self.prepared is not None
 
-    def warm(self, *, stop: Callable[[], bool]) -> bool:
-        """Have the model read a little of the prompt of a prepared epoch; return whether anything was done."""
-        if self.warming is None:
+    def read_ahead(self, *, stop: Callable[[], bool]) -> bool:
+        """Have the model read a little of the prompt that a prepared epoch begins with; return whether it did."""
+        epoch, model, prompt_log = self.prepared, self._model, self._conversation.prompt_log
+        if epoch is None or model is None or prompt_log.running is not None:
             return False
-        epoch = self.prepared
-        return self.warming.work(None if epoch is None else self._ready(epoch), stop=stop)
+        tools = list(self._tools) if self._tools else None
+        if model.head != (prompt_log.system, tools, prompt_log.epoch.started_at or None):
+            return False  # another conversation talks with this model, and would lose its cache
+        view = prompt_log.view_in(self._ready(epoch))
+        return model.read_ahead(view, tools=tools, now=epoch.started_at or None, stop=stop)
 
     def forget(self, erased: Erased) -> None:
         """Have the running conversation write nothing of a forgotten fact, nor take it into a summary."""
         self._conversation.forget(erased)
-        if self.warming is not None:
-            self.warming.prefix.drop()
         if self.planner is not None:
             self.planner.forget()
 
@@ -170,8 +168,6 @@ class ContextCompactionHook:
 
     def _begin(self, conversation: Conversation, epoch: Epoch) -> None:
         self.prepared = None
-        if self.warming is not None and self.warming.begun(epoch):
-            epoch = msgspec.structs.replace(epoch, reason=prefetched(epoch.reason))
         conversation.prompt_log.switch(epoch)
         # Written with the next turn that is kept: an epoch without one would change nothing.
         conversation.opening.append(BeginEpoch(epoch, self._prepared_as_of))
@@ -180,8 +176,6 @@ class ContextCompactionHook:
         self, planner: EpochPlanner, conversation: Conversation, payload: dict[str, Any]
     ) -> HookResult | None:
         hop = payload.get("hop", 0)
-        if self.warming is not None:
-            self.warming.note(payload.get("tools"))
         tools = self._tools = payload.get("tools")
         # That the high-water mark is passed is found in idle time; here it only matters that the prompt fits. Nothing
         # is counted for that where an epoch can begin: a bound is some tokens too high, and one may begin a little early.
@@ -222,10 +216,7 @@ class ContextCompactionHook:
                 _log.debug("the prompt was not measured ahead: %s", error)
 
     def _epoch_now(self, planner: EpochPlanner, messages: Sequence[Message], tokens: int) -> Epoch | None:
-        """Return the epoch that begins because a prompt did not fit: one that was still to be read ahead, if there is."""
-        if self.warming is not None and self.prepared is not None:
-            self.warming.force()
-            return self._ready(self.prepared)
+        """Return the epoch that begins because a prompt did not fit."""
         first = planner.plan_now(messages, tokens)
         if first is None:
             return None

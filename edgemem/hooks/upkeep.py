@@ -1,8 +1,7 @@
-"""What goes on between turns: idle work yields to speech, the model's state is kept, the next epoch is read ahead."""
+"""Upkeep between turns: idle work yields to speech, and the model's state is kept."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,14 +16,10 @@ from edgemem.hooks.points import (
     SecondPlace,
     attachable,
 )
-from edgemem.records import Epoch, as_ours
+from edgemem.records import as_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from edgemem.context.prompt.log import PromptLog
     from edgemem.hooks.registry import HookFailure
-    from edgemem.llama.second_context import WarmPrefix
     from edgemem.llama.state import KeptState
 
 
@@ -114,80 +109,3 @@ class KeepStateHook:
         """Work, unless the turn was cut off: whoever did that is speaking."""
         if not as_ours(payload, AgentResult).interrupted:
             self.kept.work()
-
-
-class Warming:
-    """Decides when an epoch is read ahead, and when it may begin: where that is possible, not before.
-
-    The idle worker's thread reads, the thread of the turn switches: between these two there is a lock, held only while
-    the state is put into the conversation's cache. That is done in idle time too, but for a model that was lent.
-    """
-
-    def __init__(self, prefix: WarmPrefix, prompt_log: PromptLog) -> None:
-        self.prefix = prefix
-        self._prompt_log = prompt_log
-        self._tools: Sequence[dict[str, Any]] | None = None
-        self._lock = threading.Lock()
-        self._reads = False
-        self._read: Epoch | None = None
-        """The epoch whose prompt was read to the end."""
-        self._warm: Epoch | None = None
-        """The epoch whose prompt stands in the conversation's cache: from then on the old one is not there any more."""
-
-    def note(self, tools: Sequence[dict[str, Any]] | None) -> None:
-        """Take the schemas of the newest prompt: they stand in the head of the next."""
-        self._tools = tools
-
-    def work(self, epoch: Epoch | None, *, stop: Callable[[], bool]) -> bool:
-        """Read a little of the prompt of a prepared epoch; return whether anything was done.
-
-        Args:
-            epoch: None: none is prepared, and what was read for one is given back.
-        """
-        if epoch is None or not self._possible():
-            if self._reads:
-                self.prefix.drop()
-            self._reads = False
-            return False
-        if epoch == self._warm or self._prompt_log.running is not None:
-            return False
-        self._reads = True
-        turns = len(self._prompt_log.turns)
-        view = self._prompt_log.view_in(epoch)
-        outcome = self.prefix.read(view, tools=self._tools, now=epoch.started_at or None, stop=stop)
-        with self._lock:
-            if outcome == "reading":
-                self._read = None
-            if outcome != "ready":
-                return outcome == "reading"
-            # Whoever began to speak meanwhile finds the old epoch as it was, and what was read lacks that turn.
-            spoke = self._prompt_log.running is not None or len(self._prompt_log.turns) != turns or stop()
-            self._read = None if spoke else epoch
-            return not spoke and not self.prefix.lent and self._put()
-
-    def waits(self) -> bool:
-        """Tell whether the old epoch goes on, because the prompt of the new one has not been read."""
-        with self._lock:
-            if self.prefix.lent and self._read is not None:
-                self._put()
-            return self._warm is None and self._possible()
-
-    def force(self) -> None:
-        """Let the model have what was read until now: the old epoch has no room left."""
-        if self._reads:
-            self.prefix.put()
-
-    def begun(self, epoch: Epoch) -> bool:
-        """Note that an epoch begins; return whether its prompt has been read."""
-        warm, self._warm = self._warm == epoch, None
-        return warm
-
-    def _put(self) -> bool:
-        if not self.prefix.put():
-            return False
-        self._warm, self._read, self._reads = self._read, None, False
-        return True
-
-    def _possible(self) -> bool:
-        prompt_log = self._prompt_log
-        return self.prefix.fits(prompt_log.system, tools=self._tools, now=prompt_log.epoch.started_at or None)

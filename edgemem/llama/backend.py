@@ -64,12 +64,12 @@ def last_complaint() -> str:
 _SEQUENCE = 0  # llama-cpp-python evaluates everything in this one
 _ASIDE = 1
 
-_ALIKE = (
+_SETTINGS = (
     *("type_k", "type_v", "flash_attn_type", "offload_kqv", "swa_full", "kv_unified", "n_seq_max"),
     *("rope_scaling_type", "rope_freq_base", "rope_freq_scale"),
     *("yarn_ext_factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow", "yarn_orig_ctx"),
 )
-"""Settings that two contexts share where one can take the other's state."""
+"""Settings of a context that its state depends on."""
 
 
 def why_unfit(llm: Any) -> str:
@@ -94,20 +94,9 @@ def stamp_of(llm: Any) -> dict[str, str]:
         "lora": f"{llm.lora_path or ''} {llm.lora_scale if llm.lora_path else ''}".strip(),
         "n_gpu_layers": str(model.n_gpu_layers),
         "n_ctx": str(context.n_ctx),
-        **{name: str(value) for name, value in _shared_settings(llm)},
+        # Older llama.cpp has fewer of them.
+        **{name: str(getattr(context, name)) for name in _SETTINGS if hasattr(context, name)},
     }
-
-
-def _shared_settings(llm: Any) -> list[tuple[str, Any]]:
-    context = llm.context_params
-    # Older llama.cpp has fewer of them.
-    return [(name, getattr(context, name)) for name in _ALIKE if hasattr(context, name)]
-
-
-def make_alike(options: Any, llm: Any) -> None:
-    """Set the parameters of a new context so that this model's own can take its state."""
-    for name, value in _shared_settings(llm):
-        setattr(options, name, value)
 
 
 def held_by(llm: Any) -> list[int]:

@@ -12,15 +12,21 @@ from edgemem.llama import backend
 from edgemem.llama.conversation import Conversation, Reply
 from edgemem.llama.forward import Interrupt, watching
 from edgemem.llama.models.gguf import read_header
-from edgemem.llama.second_context import SideChat, WarmPrefix
+from edgemem.llama.second_context import SideChat
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from edgemem.llama.tokens.log import LogPrefix
     from edgemem.llama.tokens.vocabulary import FileVocabulary
+    from edgemem.records import Message
+
+AHEAD_BATCH = 32
+"""Tokens read ahead at a time: lost when somebody speaks, at most; one to three seconds of a Pi."""
+_OPENINGS = ("0", "<memory>\n")
+"""Two utterances that begin differently: every prompt begins with the part that theirs share."""
 
 
 class LlamaChat(Conversation):
@@ -77,6 +83,7 @@ class LlamaChat(Conversation):
         return chat
 
     def _setup(self, model: Any, template: str | None, *, owned: bool) -> None:
+        self._ahead: tuple[object, list[int]] = None, []
         self._api = backend.llama()
         self._llama = model
         self._owned = owned
@@ -121,12 +128,45 @@ class LlamaChat(Conversation):
         self.before_close(side.close)
         return side
 
-    def ahead(self) -> WarmPrefix:
-        """Return what reads the beginning of a later prompt in idle time; closed with this model."""
-        self._check_open()
-        prefix = WarmPrefix(self, self._llama, self.if_quiet, lent=not self._owned)
-        self.before_close(prefix.close)
-        return prefix
+    def read_ahead(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[dict[str, Any]] | None,
+        now: float | None,
+        stop: Callable[[], bool],
+    ) -> bool:
+        """Evaluate a batch more of the prompt that these messages begin, whatever is said next; return whether one was.
+
+        It takes the place of what the model has evaluated before. `stop` is asked every 5 ms, and loses that batch only.
+        """
+        asked = list(messages), list(tools) if tools else None, now
+        with self.if_quiet() as llama:
+            # One that was lent may be in its owner's use, and a prefix cannot be kept of every model.
+            if llama is None or not self._owned or backend.why_unfit(llama):
+                return False
+            if self._ahead[0] != asked:
+                prompts = (
+                    self.tokenizer.render(
+                        [*messages, {"role": "user", "content": text}], tools=tools, now=now
+                    )
+                    for text in _OPENINGS
+                )
+                first, second = map(self.log.foresee, prompts)
+                self._ahead = asked, first[: min(common_prefix(first, second), self.n_ctx)]
+            ids = self._ahead[1]
+            same = common_prefix(backend.held_by(llama), ids)
+            if same == len(ids) or stop():
+                return False
+            llama.n_tokens = same  # `eval` takes the rest out of the cache
+            self._stop.reset()
+            with watching(lambda: stop() or self._closing, self._stop.ask):
+                try:
+                    llama.eval(ids[same : same + AHEAD_BATCH])
+                except RuntimeError:  # stopped; of a model that failed the next turn tells
+                    return False
+            self._api.llama_synchronize(llama.ctx)  # or its tokens are counted with those of the next turn
+            return True
 
     def _generate(
         self,

@@ -467,11 +467,7 @@ def _compaction(home: OpenHome) -> Check:
     settings = home.profile.compaction
     writer, slotless = _writer(home)
     counts = SummaryCounts.of(count_reasons(home.database))
-    detail = "; ".join(filter(None, (writer, counts.as_text(), _prefetched(home, counts))))
-    faults = [prefix.off for prefix in home.in_use.prefixes() if prefix.off]
-    if faults:
-        advice = "The first turn of a new epoch reads its whole prompt, as without [compaction] warm."
-        return _warn("compaction", f"{detail}; nothing is read ahead: {faults[0]}", advice)
+    detail = "; ".join(filter(None, (writer, counts.as_text())))
     if slotless:
         return _warn("compaction", detail, 'Or set summarizer = "extractive" under [compaction].')
     if settings.summarizer == "model" and counts.poor:
@@ -502,16 +498,6 @@ def _writer(home: OpenHome) -> tuple[str, str]:
         return f"{extractive}: {why}", why
     here = f"in a second context of {settings.summary_ctx:,} tokens ({memory_of(settings.summary_ctx)}, while it writes)"
     return f"the chat model writes summaries {'in another slot of its server' if remote else here}", ""
-
-
-def _prefetched(home: OpenHome, counts: SummaryCounts) -> str:
-    """Tell what reading new prompts in idle time comes to, where it is switched on."""
-    if not home.profile.compaction.warm:
-        return ""
-    epochs = counts.model + counts.extractive
-    tokens = home.profile.context.window_tokens * 3 // 4
-    before = f", before {counts.ahead} of {epochs} epochs" if epochs else ""
-    return f"a model in this process reads a new epoch's prompt in idle time ({memory_of(tokens)}, while it reads){before}"
 
 
 def _age_of(hours: float) -> str:

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.hooks.compaction import ContextCompactionHook
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.llama.second_context import WarmPrefix
     from edgemem.llama.state import KeptState
     from edgemem.store.erase.copies import Erased
 
@@ -84,10 +83,6 @@ class InUse:
     def kept_states(self) -> list[KeptState]:
         """Return what is kept of the models that are open now."""
         return [kept for kept in self.states if not kept.closed]
-
-    def prefixes(self) -> list[WarmPrefix]:
-        """Return what reads the prompts of new epochs in idle time, one for each session with a model."""
-        return [hook.warming.prefix for hook in self.compactions() if hook.warming is not None]
 
     def summarizers(self) -> list[Summarizer]:
         """Return what writes the summaries of the sessions of this process."""
@@ -292,18 +287,16 @@ class OpenHome:
         worked = preload(stop)
         return self.index.warm(stop=stop) or worked
 
-    def warm_models(self) -> None:
+    def load_models(self) -> None:
         """Begin to load the models, and return at once."""
         for model in (self.embedder, self.reranker):
             if model is not None:
                 model.warm()
 
     def give_way(self) -> None:
-        """Stop what is embedded or read ahead in idle time, in the middle of a text."""
+        """Stop what is embedded in idle time, in the middle of a text."""
         if self.embedder is not None:
             self.embedder.give_way()
-        for prefix in self.in_use.prefixes():
-            prefix.give_way()
 
     def _forget(self, erased: Erased) -> None:
         """Have no session say or write what was erased; their prompts keep it until their epochs end (law 2)."""
@@ -396,7 +389,7 @@ class Upkeep(IdleWorker):
             "index": catch_up,
             "embed new": lambda stop: search.embed_new(texts(), stop=stop) > 0,
             "embed": lambda stop: index.embed_pending(texts(), stop=stop) > 0,
-            "read ahead": lambda stop: any(hook.warm(stop=stop) for hook in home.in_use.compactions()),
+            "read ahead": lambda stop: any(hook.read_ahead(stop=stop) for hook in home.in_use.compactions()),
             "warm": home.preload,
             "back up": home.backups.work,
             "figures": lambda _stop: home.figures.write(at_once=self._thorough),

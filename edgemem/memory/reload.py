@@ -46,7 +46,7 @@ HELD = frozenset(
             "hooks.audit_text",
             "log.hooks",
         ),
-        *("compaction.summarizer", "compaction.warm"),
+        "compaction.summarizer",
         "context.window_tokens",  # the chat model's own window was opened with it
     }
 )

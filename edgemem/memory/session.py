@@ -31,7 +31,7 @@ from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnLogHook
-from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook, Warming
+from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import BANK_TOOLS, NOTES, READ_MORE, Epoch, Kind, Reader, Recalled
 from edgemem.store.erase.erasings import last_forgotten
@@ -39,6 +39,7 @@ from edgemem.store.erase.erasings import last_forgotten
 if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.context.compaction.extractive import Summarizer
+    from edgemem.llama.chat import LlamaChat
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.loop.toolbox import Tool
     from edgemem.memory.opened import OpenHome
@@ -114,7 +115,7 @@ def session_hooks(
         # On the hot path there is no time to read all of it, or to embed it.
         fallback=ExtractiveSummarizer(None, budget.tokenizer, max_chars=QUICK_CHARS),
         conversation=conversation,
-        warming=_warming(home, prompt_log, model),
+        model=_in_process(model),
     )
     home.in_use.hooks.add(compaction)
     turn_log = TurnLogHook(
@@ -125,7 +126,7 @@ def session_hooks(
         now=now,
         conversation=conversation,
     )
-    upkeep = UpkeepHook(home.upkeep, wake=home.warm_models, renew=home.renew, note_failure=home.failures.note)
+    upkeep = UpkeepHook(home.upkeep, wake=home.load_models, renew=home.renew, note_failure=home.failures.note)
     persist = PersistSessionHook(
         home.sessions, session_id=session_id, speaker=speaker, conversation=conversation, settings=settings
     )
@@ -179,6 +180,16 @@ def budget_of(home: OpenHome, *, tokenizer: Tokenizer | None, model: ChatModel |
     return budget
 
 
+def _in_process(model: ChatModel | None) -> LlamaChat | None:
+    """Return a model if llama.cpp runs it in this process."""
+    if model is None:
+        return None
+    # Imported here: only a chat model in this process needs it.
+    from edgemem.llama.chat import LlamaChat
+
+    return model if isinstance(model, LlamaChat) else None
+
+
 def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
     """Let a model begin with what it had evaluated before a restart, and return the hook that keeps it.
 
@@ -187,8 +198,7 @@ def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
     """
     if model is None:
         return []
-    # Imported here: only a chat model in this process needs them.
-    from edgemem.llama.chat import LlamaChat
+    # Imported here: only a chat model in this process needs it.
     from edgemem.llama.state import KeptState, remove_states
 
     settings, folder = home.profile.chat, home.path / "db"
@@ -196,12 +206,13 @@ def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
         with suppress(OSError):  # a disk that cannot be written must not keep the robot from starting
             remove_states(folder)
         return []
-    if not isinstance(model, LlamaChat):
+    chat = _in_process(model)
+    if chat is None:
         return []
-    kept = next((kept for kept in home.in_use.kept_states() if kept.chat is model), None)
+    kept = next((kept for kept in home.in_use.kept_states() if kept.chat is chat), None)
     if kept is None:
         kept = KeptState(
-            model,
+            chat,
             folder,
             keep=settings.keep_state,
             max_mb=settings.keep_state_mb,
@@ -267,19 +278,6 @@ def _summarizer(home: OpenHome, budget: Budget, model: ChatModel | None) -> Summ
     from edgemem.context.compaction.model import ModelSummarizer
 
     return ModelSummarizer(side, extractive)
-
-
-def _warming(home: OpenHome, prompt_log: PromptLog, model: ChatModel | None) -> Warming | None:
-    """Return what has the model read a new epoch's prompt before it begins."""
-    if not home.profile.compaction.warm or model is None:
-        return None
-    ahead = getattr(model, "ahead", None)  # a model of the caller's own may have none
-    if ahead is None:
-        _log.warning(
-            "[compaction] warm needs a model in this process; a new epoch's prompt is read with its first turn."
-        )
-        return None
-    return Warming(ahead(), prompt_log)
 
 
 def searching(profile: Profile, conversation: Conversation, reader: Reader | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from estimated_texts import LATIN, OTHERS
 from edgemem.bench.ground import EMBEDDER
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from lab import cognitia, compaction, early, edgevox, estimate, import_, lag, languages, lived, reboot, warm
+from lab import cognitia, compaction, early, edgevox, estimate, import_, lag, languages, lived, reboot
 from lab.answers import is_right
 from lab.random_model import write_model
 
@@ -96,23 +96,6 @@ def test_compaction_reports_both_sides_and_the_fallback(tmp_path: Path) -> None:
     assert figures["tokens_per_100_turns"] > 0
     assert figures["fallbacks"] >= 1
     assert sum(figures["epochs"].values()) >= 1
-
-
-def test_warm_reads_only_its_own_words(tmp_path: Path) -> None:
-    """The first turn behind a switch reads its own words where its prompt was read ahead, and most of it where not."""
-    model = write_model(tmp_path / "model.gguf", width=64, layers=2, hidden=96)
-    figures = warm.run(window=2048, epochs=1, interruptions=3, threads=1, model=model, home=tmp_path)
-    assert bars_of(figures, "warm") == {
-        "tokens_beside_its_own",
-        "tokens_beside_their_own_in_the_middle",
-        "same_tokens_as_cold",
-        "speech_waited_p95_ms",
-    }
-    assert all(bar["ok"] for name, bar in figures["bars"].items() if name != "speech_waited_p95_ms")
-    assert figures["reasons"] == ["high water, read ahead"]
-    sides = figures["side_by_side"]
-    # What was said before of the same stands in both.
-    assert sides["evaluated_tokens"]["without"] > 4 * sides["evaluated_tokens"]["with"] > 0
 
 
 @pytest.mark.usefixtures("minilm")

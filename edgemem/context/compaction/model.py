@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 MODEL, EXTRACTIVE = "model", "extractive"
 
 _REFUSED = ", the model's: "
-_AHEAD = ", read ahead"
 DELETED = "messages deleted"
 """Why an epoch began that has no summary."""
 _INSTRUCTIONS = "instructions"
@@ -50,12 +49,6 @@ def way(*, refused: str = "") -> str:
     return f"{EXTRACTIVE}{_REFUSED}{refused}" if refused else MODEL
 
 
-def prefetched(reason: str) -> str:
-    """Return the reason of an epoch whose prompt the model had read before it began."""
-    why, mark, how = reason.partition("; ")
-    return f"{why}{_AHEAD}{mark}{how}"
-
-
 class SummaryCounts(NamedTuple):
     """The epochs of a memory, counted by how their summaries were made; those without one of their own are not."""
 
@@ -63,8 +56,6 @@ class SummaryCounts(NamedTuple):
     extractive: int
     refused: dict[str, int]
     """Summaries of the model's that were not used, by kind of fault; each is an extractive one."""
-    ahead: int = 0
-    """Epochs of them whose prompt the model had read before they began."""
 
     @classmethod
     def of(cls, reasons: Mapping[str, int]) -> SummaryCounts:
@@ -75,10 +66,9 @@ class SummaryCounts(NamedTuple):
             began, _, written = reason.partition("; ")
             if began not in (_INSTRUCTIONS, DELETED):
                 how, _, why = written.partition(_REFUSED)
-                counts["ahead"] += count * began.endswith(_AHEAD)
                 counts[MODEL if how == MODEL else EXTRACTIVE] += count
                 refused.update({why: count} if why else {})
-        return cls(counts[MODEL], counts[EXTRACTIVE], dict(refused), counts["ahead"])
+        return cls(counts[MODEL], counts[EXTRACTIVE], dict(refused))
 
     @property
     def poor(self) -> bool:
