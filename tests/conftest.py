@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
-import quick
-from by_words import BY_WORDS
-from counts import LONG
 from hypothesis import settings
 
 import edgemem
 from edgemem.clock import Clock
 from edgemem.llama.template.chat_template import CHATML
+from support import selection
+from support.homes import BY_WORDS
+from support.selection import LONG
 
 # An example that takes long says that the machine is busy, and nothing about what the test proves. The examples follow from
 # the test alone: what passed on one machine passes on the next. `EDGEMEM_EXPLORE=1` tries new ones, to look for what is not known yet.
@@ -108,7 +108,7 @@ MADE_FOR = {
 @pytest.fixture(scope="session")
 def chat_model(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> Callable[[str], Path]:
     """Return what gives a real chat model of random weights with a vocabulary and its template, written once for all tests."""
-    from ggufs import write_llama_gguf
+    from support.models import write_llama_gguf
 
     folder = tmp_path_factory.mktemp("chat models")
 
@@ -127,7 +127,7 @@ def chat_model(tmp_path_factory: pytest.TempPathFactory, vocabularies: Path) -> 
 @pytest.fixture(scope="session")
 def llama_server() -> Path:
     """Return the program of a real llama-server."""
-    from llama_server import built_server
+    from support.servers import built_server
 
     found = built_server(_cache())
     assert found is not None, "no llama-server: `make test` builds it; or name one with EDGEMEM_LLAMA_SERVER"
@@ -169,9 +169,8 @@ class Demo(NamedTuple):
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> Demo:
     """Play the demo once, in UTC, with the real vocabulary and embedder; no recall is late, however slow the machine is."""
-    from commands import run
-
     from edgemem.cli import demo
+    from support.cli import run
 
     assert minilm
     home = tmp_path_factory.mktemp("kitchen") / "pip"
@@ -192,7 +191,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Try few examples of each property in `make quick`, and see that it needs no model and no other process."""
     if config.getoption("markexpr") == "quick":
         settings.load_profile("quick")
-        config.pluginmanager.register(quick.Watch())
+        config.pluginmanager.register(selection.Watch())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
@@ -201,7 +200,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
     config.hook.pytest_deselected(items=experiments)
     items[:] = [item for item in items if item not in experiments]
     for item in items:
-        if quick.is_quick(item):
+        if selection.is_quick(item):
             item.add_marker(pytest.mark.quick)
 
 

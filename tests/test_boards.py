@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from quick import HEAVY_FIXTURES, SLOW_TESTS, TESTS, heavy_names
+
+from support.selection import HEAVY_FIXTURES, SLOW_TESTS, TESTS, heavy_names
 
 CI = Path(__file__).resolve().parent.parent / ".ci"
 
@@ -88,8 +89,8 @@ def test_no_statement_needs_what_the_oldest_sqlite_lacks() -> None:
         ("import subprocess\ndef test_it(): subprocess.run('ls')", True),
         ("import subprocess\ndef test_it(): len('subprocess')", False),
         ("def test_it():\n    import http.server", True),
-        ("from llama_server import RunningServer\ndef test_it(): RunningServer()", True),
-        ("from hash_embedder import HashEmbedder\ndef test_it(): HashEmbedder()", False),
+        ("from support.servers import RunningServer\ndef test_it(): RunningServer()", True),
+        ("from support.embedders import HashEmbedder\ndef test_it(): HashEmbedder()", False),
         ("def robot(minilm): ...\ndef home(robot): ...\ndef test_it(home): ...", True),
         ("import llama_cpp as llama\nMODEL = llama.Llama\ndef run(): MODEL()\ndef test_it(): run()", True),
     ],
@@ -102,7 +103,7 @@ def test_code_tells_what_is_quick(tmp_path: Path, code: str, heavy: bool) -> Non
 
 
 def test_each_test_that_is_named_as_slow_exists() -> None:
-    """A test that was renamed or removed is removed from the list in `tests/quick.py` too."""
+    """A test that was renamed or removed is removed from the list in `tests/support/selection.py` too."""
     defined = {
         name
         for path in TESTS.rglob("test_*.py")

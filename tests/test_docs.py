@@ -19,8 +19,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from conftest import Demo
-from ggufs import write_llama_gguf
-from llama_server import RunningServer
 
 import edgemem
 from edgemem.cli import COMMANDS, main
@@ -29,6 +27,8 @@ from edgemem.config import load_profile
 from edgemem.hooks import POINTS
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.search import search
+from support.models import write_llama_gguf
+from support.servers import RunningServer
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {

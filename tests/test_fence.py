@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counts import cases
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id, check_text, clean, fence, is_fenced, storable
 from edgemem.llama.replies import Call, meaning_of, read_bare, read_calls
 from edgemem.llama.tokens.vocabulary import FileVocabulary
+from support.selection import cases
 
 # Pieces that attacks are made of, so that hypothesis finds their combinations quickly.
 WORDS = (

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from async_loops import on_loop, opened, raised, until
-from hash_embedder import HashEmbedder
 
 import edgemem.aio
 from edgemem.errors import ClosedError, ConfigError, InvalidInputError
 from edgemem.hooks import TurnContext
 from edgemem.records import Session
+from support.embedders import HashEmbedder
+from support.loops import on_loop, opened, raised, until
 
 
 class Slow:

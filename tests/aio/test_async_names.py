@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from async_loops import on_loop, opened
-from by_words import BY_WORDS
 
 import edgemem.aio
 from edgemem import HookRegistry, Memory, NotesFile, SQLiteMemoryStore, SQLiteSessionStore
@@ -17,6 +15,8 @@ from edgemem.aio import AsyncMemory
 from edgemem.aio import memory as faces
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.procedures import Procedures
+from support.homes import BY_WORDS
+from support.loops import on_loop, opened
 
 FACES = {
     AsyncMemory: Memory,

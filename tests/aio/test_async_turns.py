@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from async_loops import Gate, Loop, on_loop, opened, until
-from by_words import BY_WORDS
-from counts import cases
 
 import edgemem
 from edgemem.aio import AsyncMemory
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.hooks import HookResult, TurnContext, hook
 from edgemem.records import Session
+from support.homes import BY_WORDS
+from support.loops import Gate, Loop, on_loop, opened, until
+from support.selection import cases
 
 
 async def started(memory: AsyncMemory, *hooks: Any, session: str = "talk") -> Loop:

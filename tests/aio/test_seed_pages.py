@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from async_loops import on_loop
 
 import edgemem.aio
 from edgemem.aio import (
@@ -26,6 +25,7 @@ from edgemem.aio import (
     get_memory_bank_ddl,
 )
 from edgemem.errors import InvalidInputError
+from support.loops import on_loop
 
 
 @on_loop

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from ggufs import write_llama_gguf
 
 from edgemem.bench import board
 from edgemem.cli.bench import bench
 from edgemem.errors import InvalidInputError, ModelError
+from support.models import write_llama_gguf
 
 
 @pytest.fixture

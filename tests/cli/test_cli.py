@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
-from commands import refused, run
 
 import edgemem
 from edgemem.cli import COMMANDS, main
 from edgemem.cli.facts import Begin
 from edgemem.cli.options import When
 from edgemem.cli.printing import plain
+from support.cli import refused, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,7 +244,7 @@ def test_replay_plays_a_script(tmp_path: Path) -> None:
 @pytest.fixture
 def model(tmp_path: Path, vocabularies: Path) -> Path:
     """Return a real chat model that answers nonsense."""
-    from ggufs import write_llama_gguf
+    from support.models import write_llama_gguf
 
     return write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
 

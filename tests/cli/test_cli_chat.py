@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import run
-from ggufs import write_llama_gguf
+
+from support.cli import run
+from support.models import write_llama_gguf
 
 
 @pytest.fixture(scope="module")

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import refused, run
 
 import edgemem
 from edgemem.records import Heard, Procedure, ProcedureStep
 from edgemem.store.tool_events import TOOL_CALL
+from support.cli import refused, run
 
 GRIP = ProcedureStep("grip", {"what": "red cup"})
 FETCH = Procedure("fetch-cup", "Fetch", "", "bring me the red cup", (GRIP,), success_count=1)

@@ -11,7 +11,6 @@ import zlib
 from pathlib import Path
 
 import pytest
-from commands import refused, run
 
 import edgemem
 from edgemem.cli.facts import Begin
@@ -20,6 +19,7 @@ from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.goals import put_goal
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import pointer_to
+from support.cli import refused, run
 
 
 def make_home(path: Path) -> Path:

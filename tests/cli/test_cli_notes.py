@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from by_words import BY_WORDS
-from commands import refused, run
 
 import edgemem
+from support.cli import refused, run
+from support.homes import BY_WORDS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from commands import refused, run
 
 import edgemem
 from edgemem.records import Session
+from support.cli import refused, run
 
 
 @pytest.fixture

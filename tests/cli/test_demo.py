@@ -153,7 +153,7 @@ def test_a_real_model_answers_in_place_of_the_script(
     tmp_path: Path, vocabularies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --llm the facts of the script are stored whatever the model says, and its nonsense fails no check."""
-    from ggufs import write_llama_gguf
+    from support.models import write_llama_gguf
 
     model = write_llama_gguf(tmp_path / "model.gguf", vocabularies=vocabularies)
     monkeypatch.setattr("edgemem.cli.demo.read_script", lambda _: LINES[:4])

@@ -7,17 +7,17 @@ import stat
 from pathlib import Path
 
 import pytest
-from commands import run
 from conftest import HandClock
 from hypothesis import given
 from hypothesis import strategies as st
-from talkers import Listener
 
 import edgemem
 from edgemem.cli.stats import Metric, render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.registry import HookFailure
 from edgemem.loop.loop import AgentLoop
+from support.cli import run
+from support.models import Listener
 
 DAY = 86400.0
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem import config
@@ -16,6 +15,7 @@ from edgemem.config import profile_named
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.llama.models.catalog import find_entry
 from edgemem.loop.loop import AgentLoop
+from support.embedders import HashEmbedder
 
 CONFIGS = Path(config.__file__).parents[2] / "configs"
 BOARDS = ["desktop", "jetson-orin-nano", "pi4", "pi5"]

@@ -10,8 +10,6 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from talking import Model
-from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem.config import ContextSettings, NotesSettings, Profile, Settings, load_profile
@@ -34,6 +32,8 @@ from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message
+from support.models import Model
+from support.tokenizers import WordTokenizer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talking import Model, opened
 
 import edgemem
 from edgemem import AgentLoop, Memory
@@ -17,6 +16,8 @@ from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reader, Reply, StoredMessage, ToolCall, Turn
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
+from support.homes import opened
+from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
 

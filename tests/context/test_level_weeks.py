@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from counts import cases
 from test_level import Robot
 
 from edgemem.loop.loop import AgentLoop
@@ -22,6 +21,7 @@ from edgemem.recall.text.analyse import stop_words
 from edgemem.records import ToolCall
 from lab.weeks import Talk, Telling, Turn
 from lab.weeks_world import FormSet, facts, forms_of
+from support.selection import cases
 
 pytestmark = pytest.mark.usefixtures("patient")
 

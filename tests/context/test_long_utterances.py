@@ -7,14 +7,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from talking import Model, opened
-from word_tokenizer import WordTokenizer
 
 from edgemem import AgentLoop
 from edgemem.hooks.points import AgentResult, TurnContext
 from edgemem.hooks.registry import HookRegistry
 from edgemem.memory import Memory
 from edgemem.records import Message, Session
+from support.homes import opened
+from support.models import Model
+from support.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talking import Model, opened
 
 from edgemem import AgentLoop, Memory
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.points import ON_RUN_START
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Reply, ToolCall
+from support.homes import opened
+from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from by_words import BY_WORDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from edgemem.config import BankSettings
 from edgemem.errors import InvalidInputError, MemoryBankViolation
 from edgemem.store.bank.rules import get_memory_bank_ddl, scope_of_user, validate_memory_path
 from edgemem.store.protocols import Bank
+from support.homes import BY_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

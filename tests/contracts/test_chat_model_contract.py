@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_server import RunningServer
-from talks import grown
 
 from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import ChatModel
 from edgemem.llama.server.chat import HttpLlama
+from support.models import grown
+from support.servers import RunningServer
 
 N_CTX = 2048
 Open = Callable[[], Any]

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from edgemem.records import Heard, Held, Reader
 from edgemem.store import Database, MemoryStore, SQLiteMemoryStore
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.validation import NULL
+from support.embedders import HashEmbedder
 
 STORES = {
     "sqlite": SQLiteMemoryStore,

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
-from llama_server import RunningServer
 
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import ChatModel, Tokenizer
@@ -16,6 +14,8 @@ from edgemem.llama.server.chat import HttpLlama
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from support.models import write_llama_gguf
+from support.servers import RunningServer
 
 TALK: list[dict[str, Any]] = [
     {"role": "system", "content": "Be brief."},

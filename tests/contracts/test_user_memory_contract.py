@@ -12,9 +12,6 @@ from pathlib import Path
 from tempfile import gettempdir
 
 import pytest
-from async_loops import on_loop, opened, raised
-from by_words import BY_WORDS
-from talkers import Listener
 
 import edgemem
 from edgemem import aio
@@ -23,6 +20,9 @@ from edgemem.aio.users import UserMemory
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.loop.loop import AgentLoop
 from edgemem.records import Epoch
+from support.homes import BY_WORDS
+from support.loops import on_loop, opened, raised
+from support.models import Listener
 
 STORES = {
     "messages": aio.MessageStore,

@@ -25,7 +25,7 @@ import sys
 sys.path[:0] = [{tests!r}, {tests!r} + "/crash"]
 import edgemem
 from test_accepted_kill import Robot
-from talking import OwnLoop
+from support.loops import OwnLoop
 
 def stands():
     memory.diagnostics.database.flush()  # what was queued for the writer thread is done

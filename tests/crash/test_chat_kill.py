@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counts import LONG
-from ggufs import write_llama_gguf
 
 import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.store.spool import look_into, spool_paths
 from edgemem.store.turns import STATES
+from support.models import write_llama_gguf
+from support.selection import LONG
 
 ROOT = Path(__file__).parents[2]
 TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")

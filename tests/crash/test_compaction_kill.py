@@ -16,14 +16,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from counts import LONG
-from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem.bench.ground import KEEP_PLAN, Robot
 from edgemem.config import Profile
 from edgemem.context.messages import repair_orphans
 from edgemem.inspect.replay import Line, ScriptedCall
+from support.selection import LONG
+from support.tokenizers import WordTokenizer
 
 ROOT = Path(__file__).parents[2]
 TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")

@@ -17,14 +17,15 @@ from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner
-from counts import cases
-from talkers import Caller, files_with
 
 import edgemem
 from edgemem.cli import main
 from edgemem.llama.state import StateHeader, write_state
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reply, ToolCall
+from support.homes import files_with
+from support.models import Caller
+from support.selection import cases
 
 WORD = "quixotry"
 """Stands in what is forgotten, and nowhere else."""

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counts import LONG
-from full_disk import MODES
-from killed_disk import TURNS, command_on
+
+from support.disks import MODES, TURNS, kill_command
+from support.selection import LONG
 
 
 def talk_on(mode: str, folder: Path, left: int, chars: int = 20) -> dict[str, Any]:
     """Have a robot talk on a full disk, kill it, and return what was seen."""
-    done = subprocess.run(command_on(mode, folder, left, chars), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        kill_command(mode, folder, left, chars), capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)
     assert seen["damage"] == []

@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from checked_index import check, count_docs
-from counts import LONG
-from hash_embedder import HashEmbedder
 
 from edgemem.recall.index.docs import rules_number
 from edgemem.recall.index.index import Index
@@ -26,6 +23,9 @@ from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.embedders import HashEmbedder
+from support.homes import check, count_docs
+from support.selection import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ DAMAGED = (TypeError, ValueError, LookupError, AttributeError)
 WORKER = """
     import itertools, sys
     sys.path.insert(0, "tests")
-    from hash_embedder import HashEmbedder
+    from support.embedders import HashEmbedder
     from edgemem.recall.index.index import Index
     from edgemem.store.db.database import Database
 
@@ -194,7 +194,7 @@ def test_many_questions_from_eight_threads_while_two_processes_write(tmp_path):
 TALKER = """
     import sys
     sys.path.insert(0, "tests")
-    from hash_embedder import HashEmbedder
+    from support.embedders import HashEmbedder
     from edgemem.recall.index.index import Index
     from edgemem.records import StoredMessage, Turn
     from edgemem.store import turns
@@ -326,8 +326,8 @@ RENEWER = """
     import sys
     from contextlib import nullcontext
     sys.path.insert(0, "tests")
-    from hash_embedder import HashEmbedder
-    from other_rules import other_rules
+    from support.embedders import HashEmbedder
+    from support.homes import other_rules
     from edgemem.recall.index.index import Index
     from edgemem.store.db.database import Database
 

@@ -8,8 +8,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from by_words import BY_WORDS
-from counts import cases
 from msgspec.structs import replace
 
 import edgemem
@@ -17,6 +15,8 @@ from edgemem.aio import GoalState
 from edgemem.aio.users import UserMemory
 from edgemem.config import BankSettings
 from edgemem.records import Procedure, ProcedureStep
+from support.homes import BY_WORDS
+from support.selection import cases
 
 PROGRAM = """
 import itertools, sys

@@ -11,9 +11,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from counts import LONG
 
 from edgemem.store import SQLiteMemoryStore
+from support.selection import LONG
 
 ROOT = Path(__file__).parents[2]
 

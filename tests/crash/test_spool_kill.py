@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from counts import cases
 
 from edgemem.records import Turn
 from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.spool import look_into, spool_paths
+from support.selection import cases
 
 ROOT = Path(__file__).parents[2]
 LIVES = 12

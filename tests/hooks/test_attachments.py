@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ggufs import write_llama_gguf
 from llama_cpp import Llama
-from talking import opened
 
 from edgemem.hooks import HookResult, load
 from edgemem.hooks.points import BEFORE_LLM
@@ -20,6 +18,8 @@ from edgemem.llama.protocols import Generation
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
+from support.homes import opened
+from support.models import write_llama_gguf
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("patient")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talking import Model
 
 from edgemem import AuditLogHook
 from edgemem.clock import Clock
@@ -28,6 +27,7 @@ from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, Session, ToolCall
 from edgemem.scopes import Level
 from edgemem.store.erase.eraser import forget_in_log
+from support.models import Model
 
 SECRET = "the blue pills"
 PILLS = f"You take {SECRET}."

@@ -6,11 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from talking import Model, opened
 
 from edgemem import AgentLoop
 from edgemem.fence import CLOSE
 from edgemem.records import BANK_TOOLS, Reply, ToolCall
+from support.homes import opened
+from support.models import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_words import BY_WORDS
-from counts import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talking import Model, opened
 
 import edgemem
 from edgemem import AgentLoop, Memory
@@ -21,6 +18,9 @@ from edgemem.context.bargein import heard_part, heard_speeches
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import AgentResult, HookRegistry, TurnContext
 from edgemem.records import Message, Reply, Session
+from support.homes import BY_WORDS, opened
+from support.models import Model
+from support.selection import cases
 
 COUNT = "One two three four five."
 TOLD: list[dict[str, Any]] = [

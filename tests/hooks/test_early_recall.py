@@ -11,8 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 from conftest import HandClock
-from hash_embedder import HashEmbedder
-from talking import Model
 
 import edgemem
 from edgemem.clock import Clock
@@ -20,6 +18,8 @@ from edgemem.config import Profile
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from support.embedders import HashEmbedder
+from support.models import Model
 
 QUESTION = "What is the colour of the boat?"
 

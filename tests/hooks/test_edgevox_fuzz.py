@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from counts import cases
-from edgevox_agent import calls, calls_in_words, hands_over, make_agent, new_context, tool, words
-from talking import opened
 
 from edgemem.hooks import load
 from edgemem.memory import Memory
+from support.homes import opened
+from support.loops import calls, calls_in_words, hands_over, make_agent, new_context, tool, words
+from support.selection import cases
 
 pytestmark = pytest.mark.usefixtures("patient", "edgevox")
 

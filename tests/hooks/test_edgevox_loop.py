@@ -9,15 +9,15 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from edgevox_agent import calls, calls_in_words, grows, make_agent, new_context, tool, words
-from talking import opened
-from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem import Compactor, memory_tools
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import Hook, HookResult, ToolOutputTruncatorHook, load
 from edgemem.memory import Memory
+from support.homes import opened
+from support.loops import calls, calls_in_words, grows, make_agent, new_context, tool, words
+from support.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("patient", "edgevox")
 

@@ -15,7 +15,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talking import opened
 
 from edgemem import AgentLoop, Memory
 from edgemem.context.messages import repair_orphans
@@ -24,6 +23,7 @@ from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL
 from edgemem.llama.template.chat_template import ChatTemplate
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reply, ToolCall
+from support.homes import opened
 
 SCHEMA = {
     "type": "object",

@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from ggufs import write_llama_gguf
-from llama_server import RunningServer, free_port
-from talking import opened
 
 import edgemem
 from edgemem.cli import main
@@ -22,6 +19,9 @@ from edgemem.llama.server.chat import HttpLlama
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
+from support.homes import opened
+from support.models import write_llama_gguf
+from support.servers import RunningServer, free_port
 
 APPENDS, REWRITES = "Qwen-Qwen2.5-7B-Instruct", "openai-gpt-oss-120b"
 SAID = "What did I say about hazelnuts, and about all of the many other things? " * 2

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from counts import cases
 
 import edgemem
 from edgemem import AgentLoop, Memory, Recalled
 from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Message, Procedure, ProcedureStep, Reader, Reply, ToolCall
+from support.selection import cases
 
 pytestmark = pytest.mark.usefixtures("patient")
 

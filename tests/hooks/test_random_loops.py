@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from counts import cases
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile, StoreSettings
@@ -36,6 +35,7 @@ from edgemem.hooks.prompt import PromptLogHook
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session
 from edgemem.store.json.sessions import JSONSessionStore
+from support.selection import cases
 
 PEOPLE = ("anna", "ben", "cleo", None)
 LISTS = ("grows", "grows early", "at the end", "is taken back", "is copied", "keeps the view")

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from ggufs import write_llama_gguf
 from llama_cpp import Llama
 
 import edgemem
@@ -23,6 +22,7 @@ from edgemem.llama.chat import AHEAD_BATCH
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
+from support.models import write_llama_gguf
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 8
 WINDOW = 1024

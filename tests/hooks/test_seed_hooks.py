@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talking import Model
 
 from edgemem import (
     AgentLoop,
@@ -30,6 +29,7 @@ from edgemem import (
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, Session, ToolCall
+from support.models import Model
 
 
 def agent_with(*replies: Reply, **settings: Any) -> tuple[AgentLoop, Model]:

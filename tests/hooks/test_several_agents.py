@@ -12,7 +12,6 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from talking import opened
 
 from edgemem import AgentLoop, Memory
 from edgemem.hooks.points import (
@@ -29,6 +28,7 @@ from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.loop.toolbox import Tool
 from edgemem.memory.idle import IdleWorker
 from edgemem.records import Message, Reply, Session, ToolCall
+from support.homes import opened
 
 WIDE = "[context]\nwindow_tokens = 16384\n"
 

@@ -9,11 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from counts import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from talking import Model, opened
-from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem import (
@@ -35,6 +32,10 @@ from edgemem.loop.loop import TurnResult
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reply, Session, ToolCall
 from edgemem.store.turns import read_output
+from support.homes import opened
+from support.models import Model
+from support.selection import cases
+from support.tokenizers import WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from by_words import BY_WORDS
-from tool_robot import Robot
 
 import edgemem
 from edgemem import AgentLoop, Heard, Procedure, ProcedureStep, Tool
 from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.loop import TurnResult
 from edgemem.store.tool_events import tool_stats
+from support.homes import BY_WORDS
+from support.loops import Robot
 
 STEPS = (ProcedureStep("drive", {"to": "kitchen"}), ProcedureStep("grip", {"what": "red cup"}))
 FETCH = Procedure("fetch", "Fetch", "", "bring me the red cup", STEPS)

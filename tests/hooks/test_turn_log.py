@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_words import BY_WORDS
-from ggufs import write_llama_gguf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from talking import Model
 
 import edgemem
 from edgemem.config import Profile, RecallSettings
@@ -23,6 +20,8 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.records import Heard
+from support.homes import BY_WORDS
+from support.models import Model, write_llama_gguf
 
 WORD = st.text(st.characters(categories=["L"]), min_size=4, max_size=12)
 

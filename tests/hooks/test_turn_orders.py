@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from counts import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from edgemem import AgentLoop
 from edgemem.fence import fence
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reply, ToolCall
+from support.selection import cases
 
 QUIET = """
 [llama]

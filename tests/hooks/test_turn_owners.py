@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talking import Model, OwnLoop, opened
 
 from edgemem.hooks import (
     AFTER_LLM,
@@ -17,6 +16,9 @@ from edgemem.hooks import (
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Reader, Reply, Session, ToolCall, Turn
+from support.homes import opened
+from support.loops import OwnLoop
+from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
 

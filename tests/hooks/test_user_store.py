@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agreed import after_a_yes
-from tool_robot import of
 
 from edgemem import (
     AgentLoop,
@@ -25,6 +23,7 @@ from edgemem import (
 )
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Reader, Reply, ToolCall
+from support.loops import after_a_yes, tool_named
 
 
 class DictMemory:
@@ -199,11 +198,11 @@ def test_any_store_will_do_and_its_scopes_are_kept_closed() -> None:
     tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
     bob = ToolTurn("hello", Reader("bob"))
     alice = ToolTurn("my pin", Reader("alice"))
-    assert "1234" not in of(tools, "list_facts").run(bob)
-    assert "Nothing was erased" in of(tools, "forget_fact").run(bob, key="pin")
-    assert "Remembered" in of(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
-    assert "- pin: 1234 (me)" in of(tools, "recall_fact").run(alice, key="pin")
-    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="alice", key="pin")
+    assert "1234" not in tool_named(tools, "list_facts").run(bob)
+    assert "Nothing was erased" in tool_named(tools, "forget_fact").run(bob, key="pin")
+    assert "Remembered" in tool_named(tools, "remember_fact").run(bob, key="pin", value="9", scope="me")
+    assert "- pin: 1234 (me)" in tool_named(tools, "recall_fact").run(alice, key="pin")
+    assert "Forgotten" in after_a_yes(tool_named(tools, "forget_fact"), speaker="alice", key="pin")
     assert [fact.scope for fact in store.facts()] == ["user:bob"]
 
 

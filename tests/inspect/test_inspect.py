@@ -10,12 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from by_words import BY_WORDS
-from commands import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from talking import Model
-from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem.config import NotesSettings, Profile
@@ -25,6 +21,10 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
+from support.cli import run
+from support.homes import BY_WORDS
+from support.models import Model
+from support.tokenizers import WordTokenizer
 
 FACTS = (
     ("ann.tea", "green, no sugar"),

@@ -11,8 +11,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from async_loops import Loop
-
 import edgemem.aio
 from edgemem.aio import AsyncMemory, HookRegistry
 from edgemem.bench.corpus import SPEAKER, known, sentences
@@ -20,6 +18,7 @@ from edgemem.bench.ground import quiet, real_embedder, scratch, store_facts, sto
 from edgemem.bench.report import at_most, median, percentile, report, say
 from edgemem.config import Profile
 from edgemem.loop.toolbox import Tool
+from support.loops import Loop
 
 LIMIT_MS = 20.0
 TICK_S = 0.005

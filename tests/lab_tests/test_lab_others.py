@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from estimated_texts import LATIN, OTHERS
 
 from edgemem.bench.ground import EMBEDDER
 from edgemem.errors import InvalidInputError
@@ -14,6 +13,7 @@ from edgemem.llama.models.catalog import find_model
 from lab import cognitia, compaction, early, edgevox, estimate, import_, lag, languages, lived, reboot
 from lab.answers import is_right
 from lab.random_model import write_model
+from support.data import LATIN, OTHERS
 
 
 @pytest.mark.parametrize(

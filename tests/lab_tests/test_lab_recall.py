@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hash_embedder import HashEmbedder
 
 from edgemem.config import Profile
 from edgemem.errors import InvalidInputError
@@ -29,6 +28,7 @@ from lab.recall_cases import (
 from lab.recall_home import filled
 from lab.weeks import Weeks, weeks
 from lab.weeks_world import FormSet
+from support.embedders import HashEmbedder
 
 CORPORA: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "corpora.json").read_text("utf-8"))
 LOCOMO, LONGMEMEVAL = CORPORA["locomo"], CORPORA["longmemeval"]

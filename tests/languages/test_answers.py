@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sentences import sentences
 
 from edgemem.languages import words
 from edgemem.languages.words import says_no, says_not_to_forget, says_yes
+from support.data import sentences
 
 FILES = sorted(Path(words.__file__).parent.glob("*.toml"))
 

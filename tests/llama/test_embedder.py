@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ggufs import write_llama_gguf, write_reranker_gguf
-from tiny_bert import write_tiny_bert
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder, llama_embed, open_embedder
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.gguf import read_header
+from support.models import write_llama_gguf, write_reranker_gguf, write_tiny_bert
 
 LONG = "The doctor's appointment was moved to Thursday because of the strike. " * 30
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from ggufs import write_llama_gguf
 from llama_cpp import Llama
 
 import edgemem
@@ -31,6 +30,7 @@ from edgemem.llama.state import KeptState, headers_in, read_state, write_state
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
+from support.models import write_llama_gguf
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 24
 CAP_MB = 64.0

@@ -9,12 +9,12 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
-from ggufs import write_llama_gguf, write_reranker_gguf
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.forward import Forward, Interrupt
 from edgemem.llama.protocols import Reranker
 from edgemem.llama.reranker import CrossEncoderInput, LlamaReranker
+from support.models import write_llama_gguf, write_reranker_gguf
 
 ASKED = "Where are my keys?"
 TEXTS = ["The keys hang by the door.", "Anna likes her tea strong.", "", "🙂" * 30, "The keys, the keys!"]

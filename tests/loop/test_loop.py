@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_words import BY_WORDS
 
 import edgemem
 from edgemem.errors import InvalidInputError
@@ -25,6 +24,7 @@ from edgemem.hooks.points import (
 from edgemem.loop.loop import NO_ANSWER, AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, ToolCall
+from support.homes import BY_WORDS
 
 
 class Model:

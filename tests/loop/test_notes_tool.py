@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talking import Model, opened
 
 from edgemem import AgentLoop
 from edgemem.errors import InvalidInputError
 from edgemem.memory import Memory
 from edgemem.records import Reply, ToolCall
+from support.homes import opened
+from support.models import Model
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forced import Forced
-from ggufs import write_llama_gguf
 
 import edgemem
 from edgemem.llama.chat import LlamaChat
@@ -19,6 +17,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
+from support.models import Forced, write_llama_gguf
 
 OPENING = CHATML.replace("assistant\n' }}", "assistant\n<think>\n' }}")
 """A template that opens a thought before each reply."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.bench.ground import Robot
@@ -16,6 +15,7 @@ from edgemem.loop.toolbox import ToolTurn
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Fact, Reader
 from edgemem.store.json.memory import JSONMemoryStore
+from support.embedders import HashEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agreed import after_a_yes
-from by_words import BY_WORDS
-from hash_embedder import HashEmbedder
-from tool_robot import Robot, of
 
 import edgemem
 from edgemem.config import MemorySettings, Profile, ToolSettings
@@ -20,6 +16,9 @@ from edgemem.loop.toolbox import ToolTurn
 from edgemem.memory import Memory
 from edgemem.records import Fact, Heard, Reader
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.embedders import HashEmbedder
+from support.homes import BY_WORDS
+from support.loops import Robot, after_a_yes, tool_named
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -295,7 +294,7 @@ def test_bad_arguments_are_one_clear_sentence(
     store: SQLiteMemoryStore, given: dict[str, Any], told: str
 ) -> None:
     """What a model may get wrong is said, and nothing is stored."""
-    tool = of(memory_tools(store, speaker="alice"), "remember_fact")
+    tool = tool_named(memory_tools(store, speaker="alice"), "remember_fact")
     with pytest.raises(InvalidInputError, match=told):
         tool.run(**given)
     assert store.facts() == []
@@ -313,7 +312,7 @@ def test_bad_arguments_are_one_clear_sentence(
 )
 def test_values_are_taken_as_models_write_them(store: SQLiteMemoryStore, value: Any, kept: str) -> None:
     """Numbers and lists become text, and what no file can hold is replaced."""
-    of(memory_tools(store), "remember_fact").run(key="k", value=value)
+    tool_named(memory_tools(store), "remember_fact").run(key="k", value=value)
     assert [fact.value for fact in store.facts()] == [kept]
 
 
@@ -324,7 +323,9 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
         assert set(schema["required"]) <= set(schema["properties"])
         if tool.name not in ("search_memory", "notes", "read_more"):
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
-    told = of(memory_tools(store), "remember_fact").run(key="milk", value="empty", scope="env:kitchen")
+    told = tool_named(memory_tools(store), "remember_fact").run(
+        key="milk", value="empty", scope="env:kitchen"
+    )
     assert told == "Remembered: milk: empty."
 
 
@@ -332,15 +333,15 @@ def test_the_tools_of_the_seed_work_without_a_turn(store: SQLiteMemoryStore) -> 
     """Three tools with the names, arguments and default scope of EdgeVox; but nothing is erased where nobody can be asked."""
     tools = memory_tools(store)
     assert [tool.name for tool in tools] == ["remember_fact", "forget_fact", "recall_fact"]
-    assert of(tools, "remember_fact").run(key="city", value="Hanoi") == "Remembered: city: Hanoi."
+    assert tool_named(tools, "remember_fact").run(key="city", value="Hanoi") == "Remembered: city: Hanoi."
     assert store.get_fact("city") == "Hanoi"
-    assert "Hanoi" in of(tools, "recall_fact").run(key="city")
-    told = of(tools, "forget_fact").run(key="city")
+    assert "Hanoi" in tool_named(tools, "recall_fact").run(key="city")
+    told = tool_named(tools, "forget_fact").run(key="city")
     assert told == (
         "Nothing was erased: this robot cannot ask first. At the command line: `edgemem forget city --scope global`."
     )
     assert store.get_fact("city") == "Hanoi"
-    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), key="city")
+    assert "Forgotten" in after_a_yes(tool_named(tools, "forget_fact"), key="city")
     assert store.facts() == []
     assert [tool.name for tool in memory_tools(store, include=("recall_fact",))] == ["recall_fact"]
 
@@ -359,18 +360,18 @@ def test_an_unknown_voice_erases_nothing_that_a_known_one_said(store: SQLiteMemo
     store.add_fact("oven", "hot")
     tools = memory_tools(store)
     stranger = ToolTurn("forget the wifi and the oven", Reader())
-    assert "nobody knows who is speaking" in of(tools, "forget_fact").run(stranger, key="wifi")
+    assert "nobody knows who is speaking" in tool_named(tools, "forget_fact").run(stranger, key="wifi")
     assert store.get_fact("wifi") == "frogs"
-    told = of(tools, "remember_fact").run(stranger, key="wifi", value="toads")
+    told = tool_named(tools, "remember_fact").run(stranger, key="wifi", value="toads")
     assert told.startswith("Not believed: somebody whom the robot trusts more said otherwise.")
     assert told.endswith("Kept as a doubt: wifi: toads. wifi: frogs still holds.")
     assert [(fact.value, fact.disbelieved) for fact in store.fact_history("wifi")] == [
         ("frogs", None), ("toads", "an unknown voice said so"),
     ]  # fmt: skip
-    assert "Refused" in of(tools, "forget_fact").run(stranger, key="wifi")
-    assert "Refused" in after_a_yes(of(tools, "forget_fact"), key="wifi")
-    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), key="oven")
-    assert "Forgotten" in after_a_yes(of(tools, "forget_fact"), speaker="bob", key="wifi")
+    assert "Refused" in tool_named(tools, "forget_fact").run(stranger, key="wifi")
+    assert "Refused" in after_a_yes(tool_named(tools, "forget_fact"), key="wifi")
+    assert "Forgotten" in after_a_yes(tool_named(tools, "forget_fact"), key="oven")
+    assert "Forgotten" in after_a_yes(tool_named(tools, "forget_fact"), speaker="bob", key="wifi")
 
 
 @pytest.mark.parametrize(
@@ -384,7 +385,7 @@ def test_the_profile_says_where_facts_go(tmp_path: Path, clock, level: Any, scop
     with edgemem.open(tmp_path / "home", profile=profile, clock=clock, worker=False) as memory:
         robot = Robot(memory, speaker="alice")
         robot.turn("remember tea", "remember_fact", speaker=None, key="drink", value="tea")
-        of(memory.tools(), "remember_fact").run(key="stranger", value="x")
+        tool_named(memory.tools(), "remember_fact").run(key="stranger", value="x")
         assert {fact.key: fact.scope for fact in memory.store.facts()} == {
             "drink": scope,
             "stranger": "global",
@@ -399,14 +400,14 @@ def test_no_reply_is_longer_than_its_bound(tmp_path) -> None:
         for n in range(40):
             store.add_fact(f"fact.{n}", "x" * 16_000)
         tools = memory_tools(store, include=("remember_fact", "forget_fact", "recall_fact", "list_facts"))
-        told = of(tools, "list_facts").run()
+        told = tool_named(tools, "list_facts").run()
         assert len(told) < 2000
         assert told.endswith(f"and {40 - told.count('- ')} more")
         for name in ("fact.1", "unknown" * 30):
             for tool in ("recall_fact", "forget_fact"):
-                assert len(of(tools, tool).run(key=name)) < 2000
+                assert len(tool_named(tools, tool).run(key=name)) < 2000
         with pytest.raises(InvalidInputError) as caught:
-            of(tools, "recall_fact").run(key="x", **{"y" * 100_000: "z"})
+            tool_named(tools, "recall_fact").run(key="x", **{"y" * 100_000: "z"})
         assert len(str(caught.value)) < 300
 
 
@@ -428,9 +429,9 @@ def test_a_tool_stores_with_the_trust_of_whoever_speaks(memory: Memory) -> None:
         said = {"speaker": speaker, "scope": scope, "key": f"of.{scope}", "value": "x"}
         assert "Remembered" in robot.answer("keep it", "remember_fact", **said)
         assert [fact.trust for fact in memory.store.facts() if fact.key == said["key"]] == [trust]
-    of(memory_tools(memory.store), "remember_fact").run(key="bare", value="x")
+    tool_named(memory_tools(memory.store), "remember_fact").run(key="bare", value="x")
     assert memory.store.facts()[0].trust == 3
-    of(memory.tools(), "remember_fact").run(key="loose", value="x")
+    tool_named(memory.tools(), "remember_fact").run(key="loose", value="x")
     assert memory.store.facts()[0].trust == 0
 
 

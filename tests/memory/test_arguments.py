@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from by_words import BY_WORDS
-from talking import Model, opened
 
 import edgemem
 from edgemem import AgentLoop, Heard, JSONMemoryStore, SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
+from support.homes import BY_WORDS, opened
+from support.models import Model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from commands import ROOT, one_sentence, run
-from commands import refused as told_by
-from full_disk import MODES, command_on
-from talking import Model
 
 import edgemem
 from edgemem.errors import InvalidInputError
@@ -23,6 +19,10 @@ from edgemem.fence import storable
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Reply, ToolCall
+from support.cli import ROOT, one_sentence, run
+from support.cli import refused as told_by
+from support.disks import MODES, fill_command
+from support.models import Model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -332,7 +332,7 @@ def test_a_profile_that_is_not_there_after_all_is_told(home: Path) -> None:
 
 def no_models(folder: Path, vocabularies: Path) -> dict[str, Path]:
     """Write files that are not what their names say."""
-    from ggufs import write_llama_gguf
+    from support.models import write_llama_gguf
 
     whole = write_llama_gguf(folder / "whole.gguf", vocabularies=vocabularies).read_bytes()
     contents = {
@@ -364,7 +364,7 @@ def test_a_model_that_cannot_chat_says_so(
     home: Path, tmp_path: Path, minilm: Path, vocabularies: Path
 ) -> None:
     """An embedding model, or one without a chat template, is told before anybody speaks."""
-    from ggufs import write_llama_gguf
+    from support.models import write_llama_gguf
 
     assert "cannot talk" in refused("chat", "--llm", minilm, "--home", home, stdin="hello\n")
     mute = write_llama_gguf(tmp_path / "mute.gguf", vocabularies=vocabularies, template=None)
@@ -377,7 +377,7 @@ def test_a_model_that_cannot_chat_says_so(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path, mode: str) -> None:
     """Facts are refused in words, replies go on, and with space again all that was promised is there."""
-    done = subprocess.run(command_on(mode, tmp_path), capture_output=True, text=True, timeout=90, cwd=ROOT)
+    done = subprocess.run(fill_command(mode, tmp_path), capture_output=True, text=True, timeout=90, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     seen = json.loads(done.stdout)
     assert seen["unexpected"] == []

@@ -15,7 +15,7 @@ sys.path.insert(0, sys.argv[2])
 import edgemem
 from edgemem.loop.loop import AgentLoop
 from edgemem.records import Reply
-from hash_embedder import HashEmbedder
+from support.embedders import HashEmbedder
 
 class Model:
     def complete(self, messages, **_):

@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from conftest import HandClock
-from talking import Model
 
 import edgemem
 from edgemem.config import Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
+from support.models import Model
 
 OLDER = (
     "We had pancakes with blueberries for breakfast.",

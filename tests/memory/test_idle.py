@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.bench.ground import Robot
@@ -18,6 +17,7 @@ from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_PARTIAL, ON_RUN_END, 
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker, Step
+from support.embedders import HashEmbedder
 
 
 def test_a_failing_step_is_counted_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import refused, run
-from talkers import home_with, python, robot, told, turns_of
 
 import edgemem
 from edgemem.config import BackupSettings, LlamaSettings, Profile, StoreSettings
@@ -22,6 +20,9 @@ from edgemem.memory import Memory
 from edgemem.records import Check
 from edgemem.store.backups import backup_paths
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.cli import refused, run
+from support.homes import home_with, told, turns_of
+from support.loops import python, robot
 
 PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
 

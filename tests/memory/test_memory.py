@@ -7,8 +7,6 @@ import stat
 from pathlib import Path
 
 import pytest
-from by_words import BY_WORDS
-from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.clock import Clock
@@ -23,6 +21,8 @@ from edgemem.memory import Memory
 from edgemem.records import Heard
 from edgemem.store.db.database import Database
 from edgemem.store.db.schema import TRUTH, Migration
+from support.embedders import HashEmbedder
+from support.homes import BY_WORDS
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -7,12 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ggufs import write_llama_gguf
-from llama_server import RunningServer
-from watched_sockets import WATCHED
+from support.models import write_llama_gguf
+from support.servers import WATCHED, RunningServer
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "tests" / "watched_sockets.py"
+PROGRAM = ROOT / "tests" / "support" / "servers.py"
 
 
 def watched(what: str, folder: Path) -> tuple[list[str], list[str]]:

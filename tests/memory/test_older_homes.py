@@ -11,10 +11,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from commands import run
-from talkers import files_with, told, turns_of
 
 import edgemem
+from support.cli import run
+from support.homes import files_with, told, turns_of
 
 HOMES = Path(__file__).parents[1] / "data" / "homes"
 OPEN_TURN = "The new code is K16."

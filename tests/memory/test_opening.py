@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from by_words import BY_WORDS
 
 import edgemem
 from edgemem import preload
 from edgemem.cli.options import truth_alone
 from edgemem.errors import StoreError
+from support.homes import BY_WORDS
 
 _NOTED = """
 import json, re, sys

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_words import BY_WORDS
 
 import edgemem
 from edgemem.errors import ClosedError, InvalidInputError
+from support.homes import BY_WORDS
 
 NAMES = {
     *("home", "profile", "store", "sessions", "notes", "procedures", "bank"),

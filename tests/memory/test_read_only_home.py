@@ -16,11 +16,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from commands import ROOT, one_sentence
-from talkers import home_with, python, robot
 
 import edgemem
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.cli import ROOT, one_sentence
+from support.homes import home_with
+from support.loops import python, robot
 
 _UNSHARE = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
 _MOUNT = "mount --bind {0} {0} && mount -o remount,bind,ro {0} && exec "

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from commands import refused, run
-from counts import cases
 
 import edgemem
 from edgemem.config import BackupSettings, LlamaSettings, Profile
@@ -24,6 +22,8 @@ from edgemem.records import Check
 from edgemem.store.backups import backup_paths
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.cli import refused, run
+from support.selection import cases
 
 PROFILE = Profile(llama=LlamaSettings(embedder=""), backup=BackupSettings(every_h=1e-9))
 

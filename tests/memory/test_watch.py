@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hash_embedder import HashEmbedder
-from talking import Model
 
 import edgemem
 from edgemem.config import Profile, load_profile
@@ -24,6 +22,8 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.memory.watch import Watcher
 from edgemem.store.db.database import Database
+from support.embedders import HashEmbedder
+from support.models import Model
 
 PROFILE = "[idle]\nsettle_s = 0\nindex_rows = 1\n[llama]\nembedder = ''\n"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from talking import opened
+
+from support.homes import opened
 
 ON = '[bank]\nbackend = "{}"\n'
 RECIPES = (

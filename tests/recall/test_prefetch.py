@@ -11,11 +11,11 @@ import pytest
 from conftest import HandClock
 from hypothesis import given
 from hypothesis import strategies as st
-from sentences import sentences
 
 from edgemem.errors import DiskError
 from edgemem.recall.prefetch import KEPT_S, Prefetch, read_utterance, with_ending
 from edgemem.records import Recalled
+from support.data import sentences
 
 
 class Talk:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 
 import pytest
-from checked_index import count_docs
-from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recalling import ALICE, BOB, STRANGER, Robot
 
 from edgemem.errors import ModelError
 from edgemem.records import Reader
 from edgemem.store import facts, turns
+from support.embedders import HashEmbedder
+from support.homes import ALICE, BOB, STRANGER, Robot, count_docs
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from hash_embedder import HashEmbedder
-from recalling import Robot
 
 from edgemem.recall.query import parse_query
+from support.embedders import HashEmbedder
+from support.homes import Robot
 
 
 class Listening(HashEmbedder):

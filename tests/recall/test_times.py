@@ -7,13 +7,8 @@ import os
 from datetime import datetime
 
 import pytest
-from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from naive_facts import Assertion, NaiveFacts
-from recalling import ALICE, BOB, STRANGER, Robot
-from sentences import sentences
-from talkers import Listener
 
 import edgemem
 from edgemem.clock import Clock
@@ -23,6 +18,11 @@ from edgemem.recall.query import ParsedQuery, parse_query
 from edgemem.recall.search.table import DocTable, Row
 from edgemem.recall.times import on_days, past_times
 from edgemem.store import facts
+from support.data import sentences
+from support.embedders import HashEmbedder
+from support.homes import ALICE, BOB, STRANGER, Robot
+from support.models import Listener
+from support.oracles import Assertion, NaiveFacts
 
 
 def filled(*rows):

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hash_embedder import HashEmbedder
-from tiny_bert import write_tiny_bert
 
 import edgemem
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
@@ -23,6 +21,8 @@ from edgemem.llama.models.convert import convert_bert
 from edgemem.recall import vector_store
 from edgemem.recall.vector_store import FunctionEmbedder, VectorMemoryStore
 from edgemem.records import Reader
+from support.embedders import HashEmbedder
+from support.models import write_tiny_bert
 
 MEANS = {"cook": "allergi", "safe": "allergi"}
 
@@ -115,7 +115,7 @@ def test_the_index_lies_beside_the_truth_and_may_be_deleted(tmp_path: Path, cloc
 
 FORGETTER = """
 import sys
-from hash_embedder import HashEmbedder
+from support.embedders import HashEmbedder
 from edgemem.recall.vector_store import VectorMemoryStore
 with VectorMemoryStore(sys.argv[1], embed_fn=HashEmbedder(64)) as store:
     print(store.index.vec_version, store.forget_fact("note0"), store.index.damaged)

@@ -6,11 +6,8 @@ import math
 from datetime import datetime
 
 import pytest
-from hash_embedder import HashEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recalling import Robot
-from sentences import sentences
 
 from edgemem.clock import Clock
 from edgemem.records import Reader
@@ -18,6 +15,9 @@ from edgemem.store.db.transaction import Transaction
 from edgemem.store.fact_queries import held_within, keys_of
 from edgemem.store.facts import assert_fact
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.data import sentences
+from support.embedders import HashEmbedder
+from support.homes import Robot
 
 
 def at(text: str) -> float:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from talkers import python
 
 import edgemem
 from edgemem.clock import Clock
@@ -23,6 +22,7 @@ from edgemem.store.db.database import Database
 from edgemem.store.db.schema import TRUTH, Migration
 from edgemem.store.db.wal import stamp_of
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.loops import python
 
 DAY = 86_400.0
 

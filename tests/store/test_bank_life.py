@@ -9,10 +9,9 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from talkers import files_with
-from talking import opened
 
 from edgemem.cli import main
+from support.homes import files_with, opened
 
 WORD = "quixotry"
 ON = '[bank]\nbackend = "{}"\nlimits = {{ max_entries = 3 }}\n'

@@ -6,7 +6,6 @@ import itertools
 import re
 
 import pytest
-from by_words import BY_WORDS
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +18,7 @@ from edgemem.context.block.render import VisibleLines
 from edgemem.records import Heard
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.homes import BY_WORDS
 
 WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)
 

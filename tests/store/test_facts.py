@@ -9,13 +9,13 @@ import sqlite3
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from naive_facts import Assertion, NaiveFacts
 
 from edgemem.clock import Clock
 from edgemem.errors import StoreError
 from edgemem.records import Heard, Reader
 from edgemem.store import fact_queries, facts
 from edgemem.store.db.database import Database
+from support.oracles import Assertion, NaiveFacts
 
 KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "42", 42, {"a": [1.5, None, "x"]})
 START = 1_770_000_000.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from by_words import BY_WORDS
 
 import edgemem
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import goals, topics
+from support.homes import BY_WORDS
 
 
 def fill(memory, person="Alice"):

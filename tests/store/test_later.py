@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from talkers import LOCK, SQLITE, Listener, held
 
 import edgemem
 from edgemem.config import Profile, StoreSettings, ToolSettings
@@ -18,6 +17,8 @@ from edgemem.store.db.database import Database
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.spool import Later
+from support.disks import LOCK, SQLITE, held
+from support.models import Listener
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talkers import Listener
 
 from edgemem import (
     AgentLoop,
@@ -20,6 +19,7 @@ from edgemem import (
 )
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard
+from support.models import Listener
 
 
 class Watching:

@@ -8,15 +8,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from by_words import BY_WORDS
 from click.testing import CliRunner
-from talkers import Listener
 
 import edgemem
 from edgemem.cli import main
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Heard, Reader
+from support.homes import BY_WORDS
+from support.models import Listener
 
 pytestmark = pytest.mark.usefixtures("patient")
 

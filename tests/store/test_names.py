@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_words import BY_WORDS
 from click.testing import CliRunner
-from counts import LONG
-from talkers import Listener
 
 import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore, VectorMemoryStore
@@ -23,6 +20,9 @@ from edgemem.memory import Memory
 from edgemem.records import Heard, Reader, Reply
 from edgemem.scopes import name_key
 from edgemem.store.rights import SPELLED, reading_rule
+from support.homes import BY_WORDS
+from support.models import Listener
+from support.selection import LONG
 
 MISTYPED = {
     "User:Mara": "user:Mara",

@@ -12,7 +12,6 @@ from zlib import crc32
 
 import msgspec
 import pytest
-from talkers import home_with, loop_of, ordinary_user, python, robot, told, turns_of
 
 import edgemem
 from edgemem.clock import Clock
@@ -23,6 +22,9 @@ from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.spool import look_into, spool_paths
 from edgemem.store.turn_steps import Accept
+from support.disks import ordinary_user
+from support.homes import home_with, told, turns_of
+from support.loops import loop_of, python, robot
 
 IN_A_TOOL = """
 def run(minutes):

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from talkers import files_with
 
 import edgemem
 from edgemem import Heard, Procedure, ProcedureStep, Reader
 from edgemem.errors import InvalidInputError
 from edgemem.records import StoredMessage, Turn
+from support.homes import files_with
 
 STEPS = (
     ProcedureStep("drive", {"to": "kitchen", "speed": 2}, "the robot stands there"),

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from counts import LONG
-from talkers import Listener
 
 import edgemem
 from edgemem import JSONMemoryStore, SQLiteMemoryStore
@@ -20,6 +18,8 @@ from edgemem.errors import EdgememError
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Reader
+from support.models import Listener
+from support.selection import LONG
 
 _AT_ONCE = 20
 """Scopes, and as many names, that one memory is given."""

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import HandClock
-from hash_embedder import HashEmbedder
 
 from edgemem import AgentLoop, JSONMemoryStore, MemoryInjectionHook, SQLiteMemoryStore, VectorMemoryStore
 from edgemem.inspect.replay import ScriptedModel
 from edgemem.records import Fact
+from support.embedders import HashEmbedder
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,7 +85,7 @@ def test_01_what_is_asked_about_reaches_the_prompt(store: Store, hand: HandClock
 SEARCHER = """
 import json, sys
 from edgemem.recall import vector_store
-from hash_embedder import HashEmbedder
+from support.embedders import HashEmbedder
 vector_store.EXACT = int(sys.argv[2])
 with vector_store.VectorMemoryStore(sys.argv[1], embed_fn=HashEmbedder()) as store:
     for n in range(30):

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from talks import no_file_larger_than
 
 from edgemem.store.spool import ROOM, Record, Spool, look_into, spool_paths
+from support.disks import no_file_larger_than
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from talkers import SQLITE, held, loop_of, ordinary_user, told, turns_of
 
 import edgemem
 from edgemem.errors import BusyError, DiskFullError, StoreError
@@ -17,6 +16,9 @@ from edgemem.records import StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.spool import look_into, spool_paths
+from support.disks import SQLITE, held, ordinary_user
+from support.homes import told, turns_of
+from support.loops import loop_of
 
 PROFILE = '[store]\nbusy_timeout_s = {busy}\ncommit_wait_s = 1.0\n[llama]\nembedder = ""\n'
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from talkers import home_with, loop_of, python, robot, told, turns_of
 
 import edgemem
 from edgemem.memory import Memory
+from support.homes import home_with, told, turns_of
+from support.loops import loop_of, python, robot
 
 
 @pytest.fixture

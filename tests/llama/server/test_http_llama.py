@@ -12,9 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from ggufs import write_llama_gguf
-from llama_server import RunningServer
-from talks import TOOLS, grown, opening, talk
 
 from edgemem.config import ChatSettings
 from edgemem.errors import ConfigError, ContextOverflowError, ServerError
@@ -23,6 +20,8 @@ from edgemem.llama.server.chat import HttpLlama, ServerReply
 from edgemem.llama.server.client import Address, Connection, Step, Timings
 from edgemem.llama.tokens.log import TokenLog
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from support.models import TOOLS, grown, opening, talk, write_llama_gguf
+from support.servers import RunningServer
 
 MODELS = ("qwen2", "llama-bpe", "phi-3")
 Start = Callable[..., RunningServer]

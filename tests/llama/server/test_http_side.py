@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_server import RunningServer, free_port
 
 import edgemem
 from edgemem.config import ChatSettings
@@ -18,6 +17,7 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.llama.server.chat import HttpLlama, HttpSide, why_no_slot
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
+from support.servers import RunningServer, free_port
 
 
 @pytest.fixture(scope="module")

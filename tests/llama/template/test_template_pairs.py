@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counts import LONG
-from ggufs import write_llama_gguf
 
 import edgemem
 from edgemem.hooks import HookResult
@@ -22,6 +20,8 @@ from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Reply, ToolCall
+from support.models import write_llama_gguf
+from support.selection import LONG
 
 PAIRS = {
     "qwen2": ["Qwen-Qwen2.5-7B-Instruct", "Qwen-Qwen3-0.6B"],

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from estimated_texts import LATIN, OTHERS
-from ggufs import write_llama_gguf
 
 from edgemem.context.compaction.compactor import Compactor
 from edgemem.errors import InvalidInputError
@@ -20,6 +18,8 @@ from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.estimate import EstimateTokenizer, estimate_tokens, tokenizer_of
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.records import Session
+from support.data import LATIN, OTHERS
+from support.models import write_llama_gguf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

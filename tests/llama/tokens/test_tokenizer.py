@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counts import LONG
-from ggufs import write_llama_gguf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from talks import TOOLS, talk
 
 from edgemem.errors import ClosedError, TemplateError
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from support.models import TOOLS, talk, write_llama_gguf
+from support.selection import LONG
 
 SEPARATOR = "\n__ggml_vocab_test__\n"
 Open = Callable[..., LlamaTokenizer]

@@ -9,7 +9,6 @@ from datetime import date, datetime, timedelta, timezone
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sentences import sentences
 
 from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES, SAYS_I, annotate
 from edgemem.recall.dates.phrases import MAX_SPANS, Span, asks_when, mentions, times_in
@@ -18,6 +17,7 @@ from edgemem.recall.query import parse_query
 from edgemem.recall.text.analyse import language_in, plain_words, terms
 from edgemem.recall.text.numbers import with_digits
 from lab.noise import cardinal, ordinal
+from support.data import sentences
 
 ZONE = timezone(timedelta(hours=2))
 NOW = datetime(2024, 5, 15, 14, tzinfo=ZONE).timestamp()

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from talkers import Listener
 
 import edgemem
 from edgemem.config import NotesSettings
@@ -15,6 +14,7 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Epoch
 from edgemem.store.epochs import append_epoch
+from support.models import Listener
 
 pytestmark = pytest.mark.usefixtures("patient")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from checked_index import bytes_of, check, count_docs, say, words_of
-from hash_embedder import HashEmbedder
 
 from edgemem.recall.index.file import SCHEMA
 from edgemem.recall.index.index import Index
@@ -14,6 +12,8 @@ from edgemem.store.db.database import Database
 from edgemem.store.db.schema import Migration
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from support.embedders import HashEmbedder
+from support.homes import bytes_of, check, count_docs, say, words_of
 
 
 @pytest.fixture

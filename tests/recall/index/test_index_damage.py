@@ -7,8 +7,6 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from checked_index import count_docs, say
-from hash_embedder import HashEmbedder
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +15,8 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.embedders import HashEmbedder
+from support.homes import count_docs, say
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from conftest import HandClock
-from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Reply
 from edgemem.store.db.database import Database
+from support.embedders import HashEmbedder
 
 
 class Answering:

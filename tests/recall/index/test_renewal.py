@@ -5,9 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from checked_index import bytes_of, check, count, say, words_of, work
-from hash_embedder import HashEmbedder
-from other_rules import other_rules
 
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
@@ -16,6 +13,8 @@ from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from support.embedders import HashEmbedder
+from support.homes import bytes_of, check, count, other_rules, say, words_of, work
 
 DOCS = 700
 

@@ -8,8 +8,6 @@ import threading
 
 import msgspec
 import pytest
-from checked_index import bytes_of, check, count, say, work
-from hash_embedder import HashEmbedder
 
 import edgemem
 from edgemem.errors import ClosedError, ModelError
@@ -23,6 +21,8 @@ from edgemem.records import Reader
 from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from support.embedders import HashEmbedder
+from support.homes import bytes_of, check, count, say, work
 
 
 def embedder_line(memory) -> str:

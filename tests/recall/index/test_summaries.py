@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from checked_index import bytes_of, check
-from hash_embedder import HashEmbedder
-from recalling import ALICE, BOB, STRANGER, Robot
 
 import edgemem
 from edgemem.config import ContextSettings, Profile
@@ -17,6 +14,8 @@ from edgemem.store.erase import records
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import import_lines
+from support.embedders import HashEmbedder
+from support.homes import ALICE, BOB, STRANGER, Robot, bytes_of, check
 
 TOLD = "Alice asked for the ladder.\nThe robot said that it leans in the garage."
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from by_words import BY_WORDS
 
 import edgemem
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints, statements
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import facts
+from support.homes import BY_WORDS
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pytest
 from conftest import HandClock
-from talkers import Listener, block_before
 
 import edgemem
 from edgemem.config import LlamaSettings, Profile
@@ -17,6 +16,8 @@ from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.recall.rank.gate import FITS, WANTS, Gate, shipped_gate
 from lab.languages import LANGUAGES
+from support.loops import block_before
+from support.models import Listener
 
 
 def test_the_shipped_file_names_what_there_is() -> None:

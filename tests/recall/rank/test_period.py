@@ -6,10 +6,6 @@ from datetime import datetime
 
 import msgspec
 import pytest
-from hash_embedder import HashEmbedder
-from recalling import Robot
-from sentences import sentences
-from talkers import Listener, block_before
 
 import edgemem
 from edgemem.clock import Clock
@@ -17,6 +13,11 @@ from edgemem.config import Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
+from support.data import sentences
+from support.embedders import HashEmbedder
+from support.homes import Robot
+from support.loops import block_before
+from support.models import Listener
 
 DAY = 86400.0
 MIDNIGHT = datetime(2026, 11, 18).timestamp()  # noqa: DTZ001 - of this machine

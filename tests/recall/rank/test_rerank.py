@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from ggufs import write_reranker_gguf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from edgemem.recall.rank import rerank
 from edgemem.recall.rank.rerank import name_of, second_pass
 from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
+from support.models import write_reranker_gguf
 
 
 class Table(Reranker):

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 from conftest import HandClock
-from talkers import block_before
 
 import edgemem
 from edgemem.config import Profile
 from edgemem.memory import Memory
 from edgemem.records import Heard
+from support.loops import block_before
 
 
 def patient(**recall: Any) -> Profile:

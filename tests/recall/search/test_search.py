@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hash_embedder import HashEmbedder
-from recalling import Robot
 
 from edgemem.clock import Clock
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
+from support.embedders import HashEmbedder
+from support.homes import Robot
 
 FILLER = [
     f"{what} is {how}" for what in ("bread", "soup", "weather", "music") for how in ("fine", "late", "good")

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from counts import LONG
-from hash_embedder import HashEmbedder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +22,8 @@ from edgemem.recall.text.analyse import (
 )
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
+from support.embedders import HashEmbedder
+from support.selection import LONG
 
 
 def test_signs_are_cut_where_they_tell_nothing() -> None:

@@ -10,10 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from counts import LONG, cases
 
 import edgemem
 from edgemem.store.db.database import Database
+from support.selection import LONG, cases
 
 
 def slack_of(path: Path) -> int:

@@ -9,14 +9,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from agreed import after_a_yes
 from click.testing import CliRunner
-from talkers import Caller, Listener, files_with
 
 import edgemem
 from edgemem.cli import main
 from edgemem.records import Heard
 from edgemem.store.db.database import Database
+from support.homes import files_with
+from support.loops import after_a_yes
+from support.models import Caller, Listener
 
 STEM = "quixot"
 """What files hold of the forgotten word; the index has its stem."""

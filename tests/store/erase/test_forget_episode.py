@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from talkers import files_with
-from tool_robot import Robot, of
 
 import edgemem
 from edgemem.cli import main
 from edgemem.loop.toolbox import ToolTurn
 from edgemem.records import Heard, Reader
+from support.homes import files_with
+from support.loops import Robot, tool_named
 
 STEM = "quixot"
 """What files hold of the word in the episode that is forgotten; the index has its stem."""
@@ -75,7 +75,7 @@ def test_the_tool_forgets_nothing_that_the_speaker_may_not_erase(memory):
     memory.store.add_episode("note", {"said": "secret"}, "ok", heard=BEN, level="private", owner="Ben")
     memory.store.add_episode("note", {"said": "open"}, "ok", heard=BEN, level="shared")
     secret, open_ = memory.store.recent_episodes(2)
-    forget = of(memory.tools(), "forget_fact")
+    forget = tool_named(memory.tools(), "forget_fact")
 
     def asked(speaker: str | None, episode_id: str) -> Any:
         turn = ToolTurn("forget it please", Reader(speaker))

@@ -9,9 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from by_words import BY_WORDS
-from counts import LONG
-from talkers import Listener, files_with
 
 import edgemem
 from edgemem import (
@@ -29,6 +26,9 @@ from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Reply, StoredMessage, ToolCall, Turn
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.turn_steps import DropErased
+from support.homes import BY_WORDS, files_with
+from support.models import Listener
+from support.selection import LONG
 
 
 def forget_from_another_process(memory: edgemem.Memory) -> None:

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_words import BY_WORDS
 from click.testing import CliRunner
-from talkers import Listener, files_with
 
 import edgemem
 from edgemem.cli import main
@@ -19,6 +17,8 @@ from edgemem.memory import Memory
 from edgemem.records import Epoch, Reply, StoredMessage, ToolCall
 from edgemem.store.epochs import append_epoch
 from edgemem.store.erase.copies import ERASED, Erased, summary_without, without_copies
+from support.homes import BY_WORDS, files_with
+from support.models import Listener
 
 SECRET = "TOOLX77"
 

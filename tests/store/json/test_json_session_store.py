@@ -10,12 +10,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from talkers import Caller
-from talks import no_file_larger_than
 
 from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
 from edgemem.errors import StoreError
 from edgemem.records import Session
+from support.disks import no_file_larger_than
+from support.models import Caller
 
 
 @pytest.fixture

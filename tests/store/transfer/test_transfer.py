@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from by_words import BY_WORDS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import import_lines
 from edgemem.store.turns import keep_output, pointer_to, read_output
+from support.homes import BY_WORDS
 
 START = 1_770_000_000.0
 WHO = (None, "alice", "bob")

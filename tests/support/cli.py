@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from edgemem.cli import main
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*args: object, **settings: Any) -> Result:

@@ -7,6 +7,7 @@ not tell, such as a home that is opened with the default embedder, stands in a l
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -16,12 +17,12 @@ from typing import Any
 
 import pytest
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[1]
 HEAVY_FIXTURES = {"edgevox", "edgevox_path", "llama_server", "minilm", "vocabularies"}
 """Fixtures of `conftest.py` that bring a model, a server or a program."""
 HEAVY_IMPORTS = {
-    "broken_server", "edgevox_agent", "http", "llama_cpp", "multiprocessing", "nox", "pty", "socket", "socketserver", "subprocess",
-    "click.testing", "edgemem.bench", "edgemem.llama.models.fetch", "lab",
+    "http", "llama_cpp", "multiprocessing", "nox", "pty", "socket", "socketserver", "subprocess",
+    "click.testing", "edgemem.bench", "edgemem.llama.models.fetch", "lab", "support.servers",
 }  # fmt: skip
 """What starts a process or a server, computes with a model, or measures."""
 _SLOW = """
@@ -57,11 +58,12 @@ whatever_is_called_there_is_an_answer
 """
 SLOW_TESTS = {f"test_{name}" for name in re.findall(r"\w+", _SLOW)}
 """Tests that open the default model, or start a process, without a name in their module that tells it, or take half a second."""
-
 HEAVY_EVENTS = {"os.fork", "os.posix_spawn", "os.system", "socket.bind", "socket.connect", "subprocess.Popen"}
 """What Python tells its audit hooks when a process begins or somebody speaks to a server."""
 MODEL = "all-minilm-l6-v2-q8_0.gguf"
 """The file of the default embedder, which a home opens unless its profile says otherwise."""
+LONG = bool(os.environ.get("EDGEMEM_LONG"))
+"""Whether this is `make test-long`."""
 
 
 class Watch:
@@ -85,7 +87,7 @@ class Watch:
         yield
         seen, self._seen = self._seen, []
         assert not seen, (
-            f"{item.name} is no quick test ({', '.join(seen)}): tests/by_words.py has a profile without a model"
+            f"{item.name} is no quick test ({', '.join(seen)}): support.homes.BY_WORDS is a profile without a model"
         )
 
 
@@ -137,7 +139,7 @@ def _heavy_imports(node: ast.AST) -> set[str]:
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names if _is_heavy(alias.name)}
     if not isinstance(node, ast.ImportFrom) or not node.module:
         return set()
-    neighbour = TESTS / f"{node.module}.py"
+    neighbour = TESTS / f"{node.module.replace('.', '/')}.py"
     heavy = heavy_names(neighbour) if neighbour.is_file() else frozenset()
     return {
         alias.asname or alias.name for alias in node.names if _is_heavy(node.module) or alias.name in heavy
@@ -146,3 +148,8 @@ def _heavy_imports(node: ast.AST) -> set[str]:
 
 def _is_heavy(module: str) -> bool:
     return any(f"{module}.".startswith(f"{heavy}.") for heavy in HEAVY_IMPORTS)
+
+
+def cases(full: int) -> int:
+    """Return how many of the `full` cases of a long test to try now: all, or a twentieth."""
+    return full if LONG else max(1, full // 20)

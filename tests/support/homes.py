@@ -1,0 +1,173 @@
+"""Homes of tests: profiles that find by words, memories and indexes that are filled by hand, and what must hold of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import edgemem
+from edgemem.config import LlamaSettings, Profile
+from edgemem.memory import Memory
+from edgemem.recall.index.index import Index
+from edgemem.recall.recall import Recall
+from edgemem.recall.text import analyse as words
+from edgemem.records import Heard, Reader, StoredMessage, Turn
+from edgemem.store import turns
+from edgemem.store.db.database import Database
+from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.notes import NotesFile
+
+BY_WORDS = Profile(llama=LlamaSettings(embedder=""))
+PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n'
+WORDS_ONLY = '[llama]\nembedder = ""\n[store]\ncommit_wait_s = 60\n[tools]\nwrite_wait_s = 60\n'
+"""No embedder, and as long for the disk as it takes: a test's disk may be busy."""
+ALICE, BOB, STRANGER = Reader("alice"), Reader("bob"), Reader(None)
+
+
+def home_with(home: Path, *, wait: float) -> Path:
+    """Make a home whose turns wait so many seconds for the disk."""
+    home.mkdir()
+    (home / "edgemem.toml").write_text(PROFILE.format(wait=wait))
+    return home
+
+
+def turns_of(memory: Memory, session: str = "kitchen") -> list[Turn]:
+    """Return what is stored of a session."""
+    return memory.sessions.journal.read_turns(session)
+
+
+def told(turn: Turn) -> list[tuple[str, str | None]]:
+    """Return who said what in a turn."""
+    return [(message.role, message.content) for message in turn.messages]
+
+
+def files_with(folder: Path, word: str) -> list[str]:
+    """Return the names of the files below a folder in which a word stands."""
+    return sorted(
+        path.name for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()
+    )
+
+
+def opened(home: Path, more: str = "", **options: Any) -> Memory:
+    """Open a home that finds by words, without a thread of its own; `more` stands in its profile too."""
+    home.mkdir(exist_ok=True)
+    (home / "edgemem.toml").write_text(WORDS_ONLY + more)
+    return edgemem.open(home, **{"worker": False, "watch": False, **options})
+
+
+class Robot:
+    """A truth, its index and recall, with short names for what tests do."""
+
+    def __init__(self, folder, clock, embedder=None) -> None:
+        self.truth = Database(folder / "memory.db", clock=clock)
+        self.store = SQLiteMemoryStore(self.truth)
+        self.notes = NotesFile(folder / "NOTES.md", clock=clock, level="household")
+        self.index = Index(folder / "index.db", self.truth, embedder=embedder, notes=self.notes)
+        self.recaller = Recall(self.truth, self.index, embedder=embedder, notes=self.notes, clock=clock)
+
+    def say(self, n, *texts, session="s", speaker="alice", **more) -> None:
+        """Store one turn of user and assistant messages."""
+        said = tuple(StoredMessage(("user", "assistant")[at % 2], text) for at, text in enumerate(texts))
+        turn = Turn(session, n, said, heard=Heard(speaker=speaker), **more)
+        self.truth.write(lambda tx: turns.commit_turn(tx, turn))
+
+    def idle(self) -> None:
+        """Do all upkeep."""
+        while self.index.catch_up() + self.index.embed_pending():
+            pass
+
+    def recall(self, query, *, reader=None, **options):
+        """Recall as the operator unless a reader is given."""
+        return self.recaller.recall(query, reader=reader, **options)
+
+    def texts(self, query, **options):
+        """Return the texts that are recalled."""
+        return [item.text for item in self.recall(query, **options)]
+
+    def close(self) -> None:
+        """Close everything."""
+        self.index.close()
+        self.truth.close()
+
+
+def say(truth, n: int, *texts: str, session: str = "s", speaker: str = "alice") -> None:
+    """Store one turn of user and assistant messages."""
+    roles = ("user", "assistant") * len(texts)
+    said = tuple(StoredMessage(role, text) for role, text in zip(roles, texts, strict=False))
+    turn = Turn(session, n, said, heard=Heard(speaker=speaker))
+    truth.write(lambda tx: turns.commit_turn(tx, turn))
+
+
+def words_of(database) -> set[str]:
+    """Return all terms that stand in an index file."""
+    return {term for (terms,) in database.query("select terms from docs") for term in terms.split()}
+
+
+def count_docs(index) -> int:
+    """Return how many docs an index holds."""
+    return int(index.database.query("select count(*) from docs")[0][0])
+
+
+def bytes_of(index) -> bytes:
+    """Return everything that stands in the file and its log."""
+    files = (index.path, index.path.with_name(index.path.name + "-wal"))
+    return b"".join(file.read_bytes() for file in files if file.exists())
+
+
+def check(index) -> None:
+    """Hold the index against itself: text, counters and vectors."""
+    assert index.database.quick_check() == []
+    docs = index.database.query("select id, past from docs")
+    assert (
+        index.database.query(
+            "select 1 from docs where length <> length(terms) - length(replace(terms, ' ', '')) + (terms <> '')"
+        )
+        == []
+    )
+    assert index.database.query("select 1 from named where doc not in (select id from docs)") == []
+    assert index.database.query("select 1 from names where id not in (select name from named)") == []
+    assert index.database.query("select 1 from sounds where name not in (select id from names)") == []
+    sides = [{id_ for id_, past in docs if bool(past) is over} for over in (False, True)]
+    check_spaces(index.database, *sides)
+
+
+def check_spaces(database, holding: set[int], past: set[int] = frozenset()) -> None:
+    """Hold the vectors of the newest model against the docs that hold, and those that do not: each has some, or waits."""
+    ask = database.query
+    for (space,) in ask("select value from meta where key = 'space'"):
+        queued = [(doc, bool(urgent)) for doc, urgent in ask("select doc, urgent from unembedded")]
+        for number, docs, holds in ((space, holding, True), (space + 1, past, False)):
+            vectors = {doc for (doc,) in ask("select doc from vectors where space = ?", (number,))}
+            waiting = [doc for doc, urgent in queued if urgent is holds]
+            assert vectors | set(waiting) == docs
+            assert not vectors & set(waiting)
+            assert len(waiting) == len(set(waiting))
+    known = "(select id from spaces union all select id + 1 from spaces)"
+    assert ask(f"select 1 from vectors where space not in {known}") == []
+    assert len(ask("select 1 from spaces where fingerprint is not null")) <= 2
+
+
+def work(index: Index) -> None:
+    """Do all upkeep."""
+    while index.catch_up() + index.embed_pending():
+        pass
+
+
+def count(index: Index, table: str) -> int:
+    """Return how many rows a table of the index has."""
+    return int(index.database.query(f"select count(*) from {table}")[0][0])
+
+
+@contextmanager
+def other_rules() -> Iterator[None]:
+    """Cut words by other rules than edgemem's, as an older edgemem did."""
+    before = words.WORDS_VERSION, words.stem
+    words.WORDS_VERSION, words.stem = "other", lambda word, *_: word
+    words.stems.cache_clear()
+    try:
+        yield
+    finally:
+        words.WORDS_VERSION, words.stem = before
+        words.stems.cache_clear()

