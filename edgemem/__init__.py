@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.compactor import Compactor
     from edgemem.errors import EdgememError
     from edgemem.hooks import (
-        AuditLogHook,
         ContextCompactionHook,
         EpisodeLoggerHook,
         HookRegistry,
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
         MemoryInjectionHook,
         NotesInjectorHook,
         PersistSessionHook,
-        TimingHook,
         TokenBudgetHook,
-        ToolErrorRetryHook,
         ToolOutputTruncatorHook,
         TurnLogHook,
         hook,
@@ -62,7 +59,6 @@ _HOMES = {
     "edgemem.config": "Profile load_profile",
     "edgemem.context.compaction.compactor": "Compactor",
     "edgemem.errors": "EdgememError",
-    "edgemem.hooks.audit_log": "AuditLogHook",
     "edgemem.hooks.compaction": "ContextCompactionHook",
     "edgemem.hooks.episode_logger": "EpisodeLoggerHook",
     "edgemem.hooks.injection": "MemoryInjectionHook",
@@ -73,8 +69,7 @@ _HOMES = {
     "edgemem.hooks.prompt": "TokenBudgetHook",
     "edgemem.hooks.registry": "HookRegistry",
     "edgemem.hooks.tool_output": "ToolOutputTruncatorHook",
-    "edgemem.hooks.tool_retry": "ToolErrorRetryHook",
-    "edgemem.hooks.turn_log": "TimingHook TurnLogHook",
+    "edgemem.hooks.turn_log": "TurnLogHook",
     "edgemem.llama.embedder": "llama_embed",
     "edgemem.llama.tokens.estimate": "estimate_tokens",
     "edgemem.loop.loop": "AgentLoop",
@@ -95,7 +90,6 @@ _HOMES = {
 # Not `open`: a star import would take the built-in one away from whoever wrote it.
 __all__ = [
     "AgentLoop",
-    "AuditLogHook",
     "Clock",
     "Compactor",
     "ContextCompactionHook",
@@ -125,10 +119,8 @@ __all__ = [
     "SQLiteSessionStore",
     "Session",
     "SessionStore",
-    "TimingHook",
     "TokenBudgetHook",
     "Tool",
-    "ToolErrorRetryHook",
     "ToolOutputTruncatorHook",
     "ToolTurn",
     "TurnLogHook",

@@ -44,10 +44,10 @@ def text_of(message: Message, image: Callable[[dict[str, Any]], str] = lambda _:
 
 
 REMEMBER_FACT, FORGET_FACT, RECALL_FACT = "remember_fact", "forget_fact", "recall_fact"
-LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE = "list_facts", "search_memory", "notes", "read_more"
+LIST_FACTS, SEARCH_MEMORY, NOTES = "list_facts", "search_memory", "notes"
 BANK_TOOLS = ("memory_read", "memory_write", "memory_append", "memory_list", "memory_delete")
 MEMORY_TOOLS = frozenset(
-    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, READ_MORE, *BANK_TOOLS)
+    (REMEMBER_FACT, FORGET_FACT, RECALL_FACT, LIST_FACTS, SEARCH_MEMORY, NOTES, *BANK_TOOLS)
 )
 """The names of the memory's own tools, as stored conversations hold them: what such a tool repeated of a fact is erased with it."""
 

@@ -34,13 +34,6 @@ _KINDS = {
 @click.option("--episode", help="Erase the episode with this id, as `edgemem recall` tells it.")
 @click.option("--session", shell_complete=session_ids, help="Erase this conversation instead of a fact.")
 @click.option("--speaker", help="Erase all that this person said or owns.")
-@click.option(
-    "--log",
-    "logs",
-    multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="With --speaker: an audit log, whose lines of this person are erased too.",
-)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @home_and_json
 @click.pass_context
@@ -51,7 +44,6 @@ def forget(
     episode: str | None,
     session: str | None,
     speaker: str | None,
-    logs: tuple[Path, ...],
     yes: bool,
     home: Path,
     as_json: bool,
@@ -93,12 +85,12 @@ def forget(
             report: dict[str, object] = {"session": session, "turns": len(turns)}
             erase(what, lambda: memory.forget(session=session), report, yes=yes, as_json=as_json)
     elif speaker is not None:
-        _forget_person(speaker, logs=logs, yes=yes, home=home, as_json=as_json)
+        _forget_person(speaker, yes=yes, home=home, as_json=as_json)
     else:
         ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
 
 
-def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, as_json: bool) -> None:
+def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
     check_key(name, what="a name")
     with open_existing(home) as memory:
         held = _held(memory.export(speaker=name))
@@ -106,7 +98,7 @@ def _forget_person(name: str, *, logs: tuple[Path, ...], yes: bool, home: Path, 
         if not yes:
             what = f"what {plain(name)} said or owns ({counts or 'only parts of what others own'})"
             agreed(f"Erase {what}, and the summaries of those conversations?")
-        forgotten = memory.forget(person=name, logs=logs)
+        forgotten = memory.forget(person=name)
     erased = forgotten.erased
     if not erased and not forgotten.mentions.count:
         raise InvalidInputError(f"Nothing here was said by {name!r}, or is theirs.")

@@ -114,10 +114,10 @@ def prompt(
 @speaker_option
 @home_and_json
 def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None:
-    """Show all of a tool's result that was shortened; POINTER is the name behind `read_more` in it.
+    """Show all of a tool's result that was shortened; POINTER is the name that it was kept under.
 
     \b
-    edgemem sessions kitchen                 # … all of it: read_more 3f2a9c01de
+    edgemem sessions kitchen                 # … (… characters left out, kept as 3f2a9c01de) …
     edgemem inspect output 3f2a9c01de
     """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.store.rights import LEVELS
@@ -136,13 +136,13 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
     level = LEVELS[piece.level]
     if as_json:
         place = {"session": piece.session, "turn": piece.turn, "level": level, "owner": piece.owner}
-        print_json({"pointer": name, **place, "characters": piece.of, "text": piece.text})
+        print_json({"pointer": name, **place, "characters": piece.length, "text": piece.text})
         return
     for line in piece.text.splitlines():
         click.echo(harmless(line.expandtabs()))
     owner = f" of {plain(piece.owner)}" if piece.owner and level == "private" else ""
     click.echo(
-        f"{count(piece.of, 'character')}, from turn {piece.turn} of {plain(piece.session)} ({level}{owner})",
+        f"{count(piece.length, 'character')}, from turn {piece.turn} of {plain(piece.session)} ({level}{owner})",
         err=True,
     )
 

@@ -235,8 +235,6 @@ class LogSettings(_Section, frozen=True):
 
     turn: bool = True
     """One line of figures a turn on the logger `edgemem.turn`, without a word of what was said; costs microseconds."""
-    hooks: bool = False
-    """One line a turn on the logger `edgemem.timing`: the milliseconds that each hook took at each point."""
 
 
 class HookSettings(_Section, frozen=True):
@@ -247,12 +245,6 @@ class HookSettings(_Section, frozen=True):
     tool_output_chars: CountOrZero = 4000
     """Characters of a tool's result that the model is shown, and is told how many it is not; 0: all of them. On a
     small board this many take the model a minute to read."""
-    tool_retries: CountOrZero = 0
-    """How often a tool that failed may be called again in a turn, before the model is told to stop; 0: always."""
-    audit_log: str = ""
-    """File of the audit log, by path or by name in the home; empty: none. Who, when, which tool, and how it went."""
-    audit_text: Literal["none", "shared", "household", "private"] = "none"
-    """The most private level whose words it holds as well: forgetting a fact does not reach into a log."""
 
     def __post_init__(self) -> None:
         """Check what one field alone cannot tell."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
@@ -32,8 +31,7 @@ from edgemem.hooks.points import (
 from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-from edgemem.hooks.tool_retry import ToolErrorRetryHook
-from edgemem.hooks.turn_log import TimingHook, TurnLogHook
+from edgemem.hooks.turn_log import TurnLogHook
 
 __all__ = [
     "AFTER_LLM",
@@ -49,7 +47,6 @@ __all__ = [
     "ON_SPEECH_START",
     "POINTS",
     "AgentResult",
-    "AuditLogHook",
     "ContextCompactionHook",
     "EpisodeLoggerHook",
     "Hook",
@@ -58,11 +55,9 @@ __all__ = [
     "MemoryInjectionHook",
     "NotesInjectorHook",
     "PersistSessionHook",
-    "TimingHook",
     "TokenBudgetHook",
     "ToolCallRequest",
     "ToolCallResult",
-    "ToolErrorRetryHook",
     "ToolOutputTruncatorHook",
     "TurnContext",
     "TurnLogHook",

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -42,7 +41,6 @@ class HookTraits(msgspec.Struct, frozen=True):
     priority: int | None = None
     fail_closed: bool = False
     second_place: SecondPlace | None = None
-    note_timing: Callable[[str, str, float], None] | None = None
     note_failure: Callable[[HookFailure], None] | None = None
 
 
@@ -68,7 +66,6 @@ class HookRegistry:
         self._at: dict[str, tuple[HookEntry, ...]] = {}
         """Those of a point in the order in which they act: most hooks act at few, and each turn has eight points or more."""
         self._failures: dict[tuple[str, str], HookFailure] = {}
-        self._timers: list[Callable[[str, str, float], None]] = []
         self._lock = threading.Lock()
         self.extend(hooks)
 
@@ -100,8 +97,6 @@ class HookRegistry:
             self._entries = [*self._entries, *entries]
             ranked = sorted(self._entries, key=lambda entry: -entry.priority)
             self._at = {point: tuple(entry for entry in ranked if point in entry.points) for point in POINTS}
-            if traits.note_timing is not None:
-                self._timers = [*self._timers, traits.note_timing]
         return self
 
     def extend(self, hooks: Iterable[Hook]) -> HookRegistry:
@@ -149,7 +144,6 @@ class HookRegistry:
         changed = False
         reasons: list[str] = []
         for entry in entries:
-            started = perf_counter() if self._timers else 0.0
             try:
                 answer = entry.act(point, ctx, payload)
                 if answer is None:  # as most do
@@ -160,9 +154,6 @@ class HookRegistry:
                 if entry.fail_closed and point != ON_RUN_END:
                     return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{hook_name(entry.hook)} failed")
                 continue
-            finally:
-                for note in self._timers:
-                    note(hook_name(entry.hook), point, (perf_counter() - started) * 1e3)
             if result.is_end and point != ON_RUN_END:
                 return result
             if result.is_modify:
@@ -197,7 +188,7 @@ def traits_of(hook: Any) -> HookTraits:
 
 
 def hook_name(hook: Any) -> str:
-    """Return the name under which a hook is counted and timed."""
+    """Return the name under which a hook is counted."""
     return getattr(hook, "name", None) or getattr(hook, "__name__", None) or type(hook).__name__
 
 

@@ -2,15 +2,11 @@
 
 Nothing is tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes. An agent
 that runs within a tool of another has lines of its own. The newest figures stand in a file for `edgemem stats`.
-
-TimingHook: how long each hook took at each point, and how long the model and the tools took between them.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import threading
 import time
 from itertools import takewhile
 from pathlib import Path
@@ -24,16 +20,13 @@ from edgemem.context.size import estimate
 from edgemem.hooks.conversation import STATE_KEY, Conversation, conversation_of
 from edgemem.hooks.points import (
     AFTER_LLM,
-    AFTER_TOOL,
     BEFORE_LLM,
-    BEFORE_TOOL,
     ON_ABORT,
     ON_RUN_END,
     ON_RUN_START,
     AgentResult,
     SecondPlace,
     TurnContext,
-    attachable,
 )
 from edgemem.hooks.registry import replace_file
 from edgemem.llama.protocols import Generation
@@ -49,7 +42,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("edgemem.turn")
-logger = logging.getLogger("edgemem.timing")
 
 _FIGURES = f"{STATE_KEY}_figures"
 """Where a session's state keeps what is measured of it, each by the hook that measures."""
@@ -317,92 +309,3 @@ class FigureFile:
             return msgspec.json.decode(self.path.read_bytes(), type=TurnFigures)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
-
-
-_SPANS = {
-    AFTER_LLM: (BEFORE_LLM, "model"),
-    AFTER_TOOL: (BEFORE_TOOL, "tool"),
-    ON_RUN_END: (ON_RUN_START, "turn"),
-}
-_BEGINNINGS = frozenset(begin for begin, _ in _SPANS.values())
-
-
-class Timing(msgspec.Struct, frozen=True):
-    """What one hook took at one point; `model`, `tool` and `turn` are the time between two points."""
-
-    point: str
-    hook: str
-    count: int = 0
-    total_ms: float = 0.0
-    last_ms: float = 0.0
-    max_ms: float = 0.0
-
-
-class TimingHook:
-    """Measure without changing anything; several threads and loops may share one hook.
-
-    The registry tells what each hook took (`note_timing`); in another framework's registry only the time
-    between the points is known.
-    """
-
-    points = frozenset({*_SPANS, *_BEGINNINGS, ON_ABORT})
-    # Behind all others, so that the time between two points is the model's and the tools' own.
-    priority = 0
-    __repr__ = attachable
-
-    def __init__(self, *, log: bool = False, now: Callable[[], float] = time.perf_counter) -> None:
-        """Make the hook.
-
-        Args:
-            log: whether a line of JSON goes to the logger `edgemem.timing` when a turn ends: the milliseconds of each
-                hook at each point since the line before.
-            now: seconds since some moment, never running backwards.
-        """
-        self._log = log
-        self._logged: dict[tuple[str, str], float] = {}
-        self._now = now
-        self._lock = threading.Lock()
-        self._timings: dict[tuple[str, str], Timing] = {}
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-        """Take the time of a beginning, or count what has passed since."""
-        now = self._now()
-        # Frameworks without ids run a call's two points in the thread of the call.
-        call = str(getattr(payload, "id", "") or threading.get_ident()) if point in _TOOL else ""
-        begun: dict[tuple[str, str], float] = ctx.hook_state.setdefault(id(self), {})
-        if point in _BEGINNINGS:
-            begun[point, call] = now
-        elif point in _SPANS:
-            begin, name = _SPANS[point]
-            if (begin, call) in begun:
-                self.note_timing(name, point, (now - begun.pop((begin, call))) * 1e3)
-        if point in (ON_RUN_END, ON_ABORT):
-            begun.clear()
-        if point == ON_RUN_END and self._log:
-            logger.info("%s", json.dumps(self._since()))
-
-    def note_timing(self, hook: str, point: str, ms: float) -> None:
-        """Count one call of a hook; the registry calls this."""
-        with self._lock:
-            before = self._timings.get((point, hook)) or Timing(point, hook)
-            total, most = before.total_ms + ms, max(before.max_ms, ms)
-            self._timings[point, hook] = Timing(point, hook, before.count + 1, total, ms, most)
-
-    def timings(self) -> list[Timing]:
-        """Return what was measured so far, the longest in total first."""
-        with self._lock:
-            return sorted(self._timings.values(), key=lambda timing: -timing.total_ms)
-
-    def _since(self) -> dict[str, dict[str, float]]:
-        """Return what was measured since the last call, by point and hook."""
-        spent: dict[str, dict[str, float]] = {}
-        for timing in self.timings():
-            key = timing.point, timing.hook
-            ms = timing.total_ms - self._logged.get(key, 0.0)
-            if ms > 0:
-                spent.setdefault(timing.point, {})[timing.hook] = round(ms, 3)
-            self._logged[key] = timing.total_ms
-        return spent
-
-
-_TOOL = (BEFORE_TOOL, AFTER_TOOL)

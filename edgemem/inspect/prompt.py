@@ -31,7 +31,7 @@ from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.registry import HookRegistry, hook_name
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-from edgemem.hooks.turn_log import TimingHook, TurnLogHook
+from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import About, BlockLine, Message, Recalled, Session, text_of
@@ -51,7 +51,7 @@ ASKED = (
 )
 """Hooks that lay out a prompt and write nothing."""
 
-BESIDE = (PersistSessionHook, TurnLogHook, TimingHook, ToolOutputTruncatorHook)
+BESIDE = (PersistSessionHook, TurnLogHook, ToolOutputTruncatorHook)
 """Hooks that keep or watch a turn, and put nothing before the model."""
 
 PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")

@@ -1,6 +1,6 @@
 """The toolbox: the tools of an agent, and how the calls of its model are carried out, with the hooks around each call.
 
-Two tools of the memory that read long texts: `notes` (NOTES.md), and `read_more` (results that were shortened).
+`notes_tool` is the tool of the memory that reads and writes NOTES.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolC
 from edgemem.hooks.registry import HookRegistry
 from edgemem.records import (
     NOTES,
-    READ_MORE,
     REMEMBER_FACT,
     SEARCH_MEMORY,
     BlockLine,
@@ -33,14 +32,11 @@ from edgemem.records import (
     ToolCall,
 )
 from edgemem.store.erase.copies import Erased
-from edgemem.store.rights import LEVELS, readable
-from edgemem.store.turn_steps import KeepOutput
-from edgemem.store.turns import ToolOutput, read_output
+from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Settings
-    from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
 
@@ -256,16 +252,6 @@ _NAME_CHARS = 80
 _READ_CHARS = 1500
 """What one call reads at most."""
 
-_MORE_ABOUT = "Read on in a shortened result."
-_MORE_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "pointer": {"type": "string", "description": "As the result says."},
-        "start": {"type": "integer", "description": "First character."},
-    },
-    "required": ["pointer"],
-}
-
 
 def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: str | None = None) -> Tool:
     """Return the tool with which a model reads NOTES.md and adds to it; the file's level says who may.
@@ -316,41 +302,3 @@ def _read_notes(notes: NotesFile, turn: ToolTurn) -> str:
 
 def _note_lines(turn: ToolTurn, notes: NotesFile, lines: list[str]) -> None:
     turn.note_shown(BlockLine(f"note:{shown_line(line)}", "", notes.level) for line in lines)
-
-
-def read_more_tool(database: Database, *, speaker: str | None = None) -> Tool:
-    """Return the tool with which a model reads on in a shortened result; whoever may read the result's turn may read it.
-
-    Args:
-        speaker: who speaks where the loop does not say it; None: an unknown voice.
-    """
-
-    def read_more(turn: ToolTurn | None = None, /, pointer: Any = "", start: Any = 0) -> str:
-        pointer = str(pointer).strip().lower()
-        try:
-            first = max(0, int(start or 0))
-        except (TypeError, ValueError):
-            raise InvalidInputError("start must be the number of a character.") from None
-        turn = asked_in(turn, speaker)
-        output = _unwritten_output(turn, pointer, first)
-        if output is None:
-            output = read_output(database, pointer, start=first, length=_READ_CHARS, reader=turn.reader)
-            if output is None:
-                return "Nothing is kept under that name that this speaker may read."
-            # The turn becomes as private as the one that it quotes.
-            turn.note_shown([BlockLine(f"output:{pointer}", "", LEVELS[output.level], output.owner)])
-        if not output.text:
-            return f"There is no more: it has {output.of:,} characters."
-        end = output.start + len(output.text)
-        more = f"; go on with start {end}" if end < output.of else ""
-        return f"{output.text}\n… (characters {output.start} to {end} of {output.of}{more})"
-
-    return Tool(READ_MORE, _MORE_ABOUT, _MORE_SCHEMA, read_more, wants_turn=True)
-
-
-def _unwritten_output(turn: ToolTurn, pointer: str, start: int) -> ToolOutput | None:
-    """Return a part of a result of this very turn, which is written when the turn ends."""
-    for step in turn.conversation.also if turn.conversation is not None else ():
-        if isinstance(step, KeepOutput) and step.pointer == pointer:
-            return ToolOutput(step.text[start : start + _READ_CHARS], start, len(step.text), 0, None)
-    return None

@@ -23,7 +23,7 @@ from edgemem.fence import check_session_id
 from edgemem.hooks.loader import OwnHook
 from edgemem.hooks.points import Hook
 from edgemem.memory.opened import OpenHome
-from edgemem.memory.session import audit_logs, budget_of, default_tools, extra_hooks, session_hooks
+from edgemem.memory.session import budget_of, default_tools, session_hooks
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
@@ -245,7 +245,6 @@ class Memory:
             home, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
         )
         hooks += [OwnHook(file, self) for file in home.reload.hook_files]
-        hooks += extra_hooks(home)
         self.sessions.journal.reserve()
         return hooks
 
@@ -254,10 +253,9 @@ class Memory:
 
         Args:
             speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
-            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md, of
-                `read_more`, which reads on in results that were shortened, and of `memory_read`, `memory_write`,
-                `memory_append`, `memory_list` and `memory_delete`, for files of the bank; None: all, those of the bank where
-                `[bank] backend` says where it is.
+            include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md,
+                and of `memory_read`, `memory_write`, `memory_append`, `memory_list` and `memory_delete`, for files of the
+                bank; None: all, those of the bank where `[bank] backend` says where it is.
         """
         return default_tools(self._home.checked(), include=include, speaker=speaker)
 
@@ -281,7 +279,6 @@ class Memory:
         episode: str | None = None,
         session: str | None = None,
         person: str | None = None,
-        logs: Iterable[Path] = (),
         wait_s: float | None = None,
     ) -> Forgotten:
         """Erase one thing in the truth and in every copy; what is returned is true if there was one.
@@ -299,9 +296,8 @@ class Memory:
         Args:
             key: a fact, in its `scope`.
             episode: the id of an episode.
-            session: the id of a conversation; its lines in the profile's audit log go too.
-            person: the name of somebody; their lines in the profile's audit log go too.
-            logs: other audit logs, whose lines of this session or person go too.
+            session: the id of a conversation.
+            person: the name of somebody.
             wait_s: seconds to wait for turns that must be written before; None: as long as the database waits for others.
 
         Raises:
@@ -318,13 +314,10 @@ class Memory:
             return home.eraser.fact(name, scope=scope, wait_s=wait_s)
         if kind == "episode":
             return home.eraser.episode(name, wait_s=wait_s)
-        every_log = {*audit_logs(home), *logs}
         if kind == "session":
-            return home.eraser.session(name, logs=every_log, wait_s=wait_s)
+            return home.eraser.session(name, wait_s=wait_s)
         called = self.profile.others(name)
-        return home.eraser.person(
-            name, called=called, logs=every_log, notes=self.notes, bank=self.bank, wait_s=wait_s
-        )
+        return home.eraser.person(name, called=called, notes=self.notes, bank=self.bank, wait_s=wait_s)
 
     def export(self, *, speaker: str | None = None) -> Iterator[str]:
         """Yield everything that is remembered as JSON lines, which `import_lines` takes.

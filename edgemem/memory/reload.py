@@ -39,14 +39,7 @@ HELD = frozenset(
     {
         *("store.busy_timeout_s", "store.wal_limit_mb", "recall.rerank", "log.turn"),
         *("llama.chat_threads", "llama.chat_gpu_layers"),
-        *(
-            "hooks.tool_output_chars",
-            "hooks.tool_retries",
-            "hooks.audit_log",
-            "hooks.audit_text",
-            "log.hooks",
-        ),
-        "compaction.summarizer",
+        *("hooks.tool_output_chars", "compaction.summarizer"),
         "context.window_tokens",  # the chat model's own window was opened with it
     }
 )

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Collection
 from contextlib import suppress
 from copy import copy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block.select import floors_of
@@ -17,23 +16,20 @@ from edgemem.context.budget import Budget
 from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt.log import PromptLog
-from edgemem.errors import StoreError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import Conversation
 from edgemem.hooks.early_recall import EarlyRecallHook
 from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.loader import LOADING
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.points import Hook
 from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
-from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook
 from edgemem.recall.people.hints import SOMEBODY_HERE
-from edgemem.records import BANK_TOOLS, NOTES, READ_MORE, Epoch, Kind, Reader, Recalled
+from edgemem.records import BANK_TOOLS, NOTES, Epoch, Kind, Reader, Recalled
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:
@@ -56,12 +52,6 @@ too long for a block, and says what turns say."""
 
 LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary", "goal")))
 """What a model looks through when it asks."""
-
-AUDIT_BYTES = 1_000_000
-"""Bytes of the audit log before a new file begins."""
-
-AUDIT_FILES = 3
-"""Older files of the audit log that are kept."""
 
 BEHIND = 0.05
 """The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
@@ -224,42 +214,6 @@ def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
     return [KeepStateHook(kept)]
 
 
-def extra_hooks(home: OpenHome) -> list[Hook]:
-    """Return the hooks that an operator switches on.
-
-    One that cannot be made does not keep a robot from talking: it is left out, told in the log, and shown by `check`.
-    """
-    profile, hooks = home.profile, list[Hook]()
-    settings = profile.hooks
-    # Imported here: most robots need none of them.
-    if settings.tool_retries:
-        from edgemem.hooks.tool_retry import ToolErrorRetryHook
-
-        hooks.append(ToolErrorRetryHook(settings.tool_retries))
-    if profile.log.hooks:
-        from edgemem.hooks.turn_log import TimingHook
-
-        hooks.append(TimingHook(log=True))
-    for path in audit_logs(home):
-        from edgemem.hooks.audit_log import AuditLogHook
-
-        text = None if settings.audit_text == "none" else settings.audit_text
-        try:
-            hooks.append(
-                AuditLogHook(path, max_bytes=AUDIT_BYTES, keep=AUDIT_FILES, text=text, clock=home.clock)
-            )
-        except StoreError as error:
-            logging.getLogger("edgemem.hooks").warning("%s Turns are not written to it.", error)
-            home.failures.note(HookFailure("AuditLogHook", LOADING, 1, str(error)))
-    return hooks
-
-
-def audit_logs(home: OpenHome) -> tuple[Path, ...]:
-    """Return the audit logs of the profile; a relative path means a file in the home."""
-    name = home.profile.hooks.audit_log
-    return (home.path / Path(name).expanduser(),) if name else ()
-
-
 def _summarizer(home: OpenHome, budget: Budget, model: ChatModel | None) -> Summarizer:
     """Return what makes the summaries in idle time."""
     extractive = ExtractiveSummarizer(lambda: home.embedder, budget.tokenizer)
@@ -306,7 +260,7 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
     # Imported here: a robot whose model calls no tools need not load them.
     from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
-    from edgemem.loop.toolbox import notes_tool, read_more_tool
+    from edgemem.loop.toolbox import notes_tool
 
     settings = home.settings
 
@@ -332,13 +286,12 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
         wait_s = settings.now.tools.write_wait_s
         return bool(home.eraser.episode(episode_id, wait_s=wait_s, at_once=False))
 
-    # Every tool is paid for in every prompt: this one is offered where results are shortened at all.
-    with_notes, with_more = True, bool(settings.now.hooks.tool_output_chars)
+    with_notes = True
     of_bank: Collection[str] = BANK_TOOLS if home.bank.limits().enabled else ()
     if include is not None and not isinstance(include, str):
-        with_notes, with_more = NOTES in include, READ_MORE in include
+        with_notes = NOTES in include
         of_bank = [name for name in include if name in BANK_TOOLS]
-        include = [name for name in include if name not in (NOTES, READ_MORE, *BANK_TOOLS)]
+        include = [name for name in include if name not in (NOTES, *BANK_TOOLS)]
     tools = memory_tools(
         home.store,
         include=NAMES if include is None else include,
@@ -350,8 +303,6 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
     )
     if with_notes:
         tools.append(notes_tool(home.notes, clock=home.clock, speaker=speaker, settings=settings))
-    if with_more:
-        tools.append(read_more_tool(home.database, speaker=speaker))
     if of_bank:
         from edgemem.loop.bank_tools import bank_tools
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,15 +137,11 @@ class SQLiteSessionStore(Closing):
             erase_in_truth(self.database, alone=self._owned)
         return erased
 
-    def erase(self, id: str, *, logs: Iterable[Path] = ()) -> int:  # noqa: A002
-        """Erase a conversation without waiting for its bytes to leave the log; return its turns, -1 if there was none.
-
-        Args:
-            logs: audit logs, whose lines of this conversation are to be erased later.
-        """
+    def erase(self, id: str) -> int:  # noqa: A002
+        """Erase a conversation without waiting for its bytes to leave the log; return its turns, -1 if there was none."""
         with self._lock:
             self._saved.pop(id, None)
-            return self.database.write(lambda tx: erase_session(tx, id, logs=logs))
+            return self.database.write(lambda tx: erase_session(tx, id))
 
     def erase_said(self, id: str, person: str, *, keep: int) -> tuple[int, int]:  # noqa: A002
         """Erase what a person said in a conversation, without waiting as `erase`.

@@ -315,11 +315,10 @@ def _keep_of(tx: Transaction, message: StoredMessage, heard: str) -> None:
 
 
 class ToolOutput(NamedTuple):
-    """A part of a tool's kept result, and who said the turn that it is from."""
+    """The beginning of a tool's kept result, and the turn that it is from."""
 
     text: str
-    start: int
-    of: int
+    length: int
     """Characters of the whole."""
     level: int
     owner: str | None
@@ -356,15 +355,15 @@ def keep_output(tx: Transaction, session: str, pointer: str, text: str, *, most_
 
 
 def read_output(
-    db: Database, pointer: str, *, start: int = 0, length: int, reader: Reader | None = None
+    db: Database, pointer: str, *, length: int, reader: Reader | None = None
 ) -> ToolOutput | None:
-    """Return some characters of a text from `start` on; None where there is none that the reader may read."""
+    """Return a kept text, cut to a length in characters; None where there is none that the reader may read."""
     rule, values = reading_rule(reader, "t.")
     rows = db.query(
-        "select substr(o.content, :start + 1, :length), length(o.content), t.level, t.owner, s.name, t.n"  # noqa: S608 - our own
+        "select substr(o.content, 1, :length), length(o.content), t.level, t.owner, s.name, t.n"  # noqa: S608 - our own
         " from tool_outputs o join turns t on t.session_id = o.session_id and t.n = o.turn"
         " join sessions s on s.id = t.session_id"
         f" where o.pointer = :pointer and {rule} order by o.id desc limit 1",
-        {"pointer": storable(pointer), "start": start, "length": length, **values},
+        {"pointer": storable(pointer), "length": length, **values},
     )
-    return ToolOutput(rows[0][0], start, *rows[0][1:]) if rows else None
+    return ToolOutput(*rows[0]) if rows else None

@@ -127,8 +127,7 @@ def make_template(home: Path, how: str) -> None:
     """Make a home that holds the word in the truth, the index, a backup, a kept state, tool calls and blocks."""
     home.mkdir()
     spoken = how in ("session", "person")
-    log = '[hooks]\naudit_log = "audit.jsonl"\naudit_text = "private"\n' if spoken else ""
-    (home / "edgemem.toml").write_text(f'[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.1\n{log}')
+    (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n[store]\nbusy_timeout_s = 0.1\n')
     with edgemem.open(home, worker=False) as memory:
         memory.store.add_fact("bell", "brass", scope="household", heard=Heard(speaker="Ben"))
         memory.store.add_fact("bell", "iron", scope="household", heard=Heard(speaker="Ben"))

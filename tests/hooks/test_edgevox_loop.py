@@ -222,8 +222,6 @@ def test_hooks_and_tools_say_which_call_attaches_them(edgevox: ModuleType, tmp_p
             [edgemem.NotesInjectorHook(notes)],
             [edgemem.ContextCompactionHook(Compactor())],
             [edgemem.PersistSessionHook(memory.sessions, session_id="kitchen")],
-            [edgemem.TimingHook()],
-            [edgemem.AuditLogHook(tmp_path / "audit.jsonl")],
         ):
             with pytest.raises(ValueError, match=r"'edgevox_loop'\).attach_hooks\(agent, hooks\)"):
                 make_agent(hooks=hooks)
@@ -246,7 +244,6 @@ def test_hooks_and_tools_made_by_hand_act_when_attached(edgevox: ModuleType, tmp
                 edgemem.MemoryInjectionHook(memory_store=store, max_facts=20),
                 edgemem.EpisodeLoggerHook(memory_store=store, agent_name="kitchen"),
                 edgemem.ContextCompactionHook(Compactor(3000)),
-                edgemem.TimingHook(),
             ],
             speaker="alice",
         )
@@ -271,7 +268,6 @@ def test_hooks_at_points_of_edgevox_act_as_they_are(edgevox: ModuleType) -> None
         tools=[pages],
         hooks=[
             ToolOutputTruncatorHook(max_chars=2000),
-            edgemem.ToolErrorRetryHook(max_retries=2),
             edgemem.TokenBudgetHook(1000, tokenizer=counts),
         ],
     )

@@ -14,7 +14,6 @@ import pytest
 
 import edgemem
 from edgemem import AgentLoop, Memory, Recalled
-from edgemem.hooks.audit_log import AuditLogHook
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Message, Procedure, ProcedureStep, Reader, Reply, ToolCall
 from support.selection import cases
@@ -204,9 +203,6 @@ class House:
         (home / "edgemem.toml").write_text(PROFILE)
         self.oracle = Oracle()
         self.parrot = Parrot(self.oracle, self.dice)
-        self.logs = {
-            level: AuditLogHook(home / f"{level}.log", text=level) for level in ("shared", "household")
-        }
         self.open()
 
     def open(self) -> None:
@@ -216,7 +212,7 @@ class House:
         tools = [*self.memory.tools(), Tool("note", "Notes.", given, lambda text: f"Noted: {text}")]
         self.loops: dict[str, list[AgentLoop]] = {}
         for session in SESSIONS:
-            hooks = [*self.memory.hooks(session_id=session), *self.logs.values()]
+            hooks = self.memory.hooks(session_id=session)
             self.loops[session] = [
                 AgentLoop(self.parrot, hooks=hooks, tools=tools, agent_name=name) for name in ("cook", "host")
             ]
@@ -382,15 +378,10 @@ class House:
         if dice.random() < 0.1:
             person = dice.choice(PEOPLE)
             oracle.check("export", without_moments("\n".join(memory.export(speaker=person))), person)
-        oracle.check("the log of all", self._log("shared"), None)
-        oracle.check("the log of the household", self._log("household"), PEOPLE[0], PEOPLE[1:])
         assert oracle.secrets_in(without_moments(self.caplog.text)) == [], (
             "a secret stands in the log of the turns"
         )
         self.caplog.clear()
-
-    def _log(self, name: str) -> str:
-        return without_moments((self.home / f"{name}.log").read_text()[-20_000:])
 
 
 @pytest.mark.long

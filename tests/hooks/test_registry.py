@@ -20,7 +20,6 @@ from edgemem import (
     PersistSessionHook,
     SQLiteMemoryStore,
     TokenBudgetHook,
-    ToolErrorRetryHook,
     ToolOutputTruncatorHook,
 )
 from edgemem.errors import ConfigError, InvalidInputError
@@ -182,7 +181,6 @@ def test_an_answer_of_the_wrong_kind_is_a_failure(answer: Any) -> None:
             for make in (
                 TokenBudgetHook,
                 Compactor,
-                ToolErrorRetryHook,
                 ToolOutputTruncatorHook,
                 lambda number: Compactor(3000, number),
             )

@@ -21,9 +21,7 @@ from edgemem import (
     NotesInjectorHook,
     PersistSessionHook,
     SQLiteMemoryStore,
-    TimingHook,
     TokenBudgetHook,
-    ToolErrorRetryHook,
     estimate_tokens,
 )
 from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
@@ -115,10 +113,9 @@ def test_26_no_words_switch_the_memory_off_and_no_message_is_overwritten(tmp_pat
 
 
 def test_33_hooks_survive_tools_that_run_side_by_side(tmp_path: Path) -> None:
-    """Eight threads fire the hooks of their own tool calls: every call is counted, timed and logged."""
-    timing, retry = TimingHook(), ToolErrorRetryHook(max_retries=1000)
+    """Eight threads fire the hooks of their own tool calls: every call is logged."""
     with SQLiteMemoryStore(tmp_path / "m.db") as store:
-        registry = HookRegistry([timing, retry, EpisodeLoggerHook(store)])
+        registry = HookRegistry([EpisodeLoggerHook(store)])
         ctx = TurnContext(Session())
 
         def call(name: str) -> None:
@@ -136,5 +133,3 @@ def test_33_hooks_survive_tools_that_run_side_by_side(tmp_path: Path) -> None:
         store.flush()  # no tool waits for its episode
         assert registry.failures() == []
         assert len(store.recent_episodes(500)) == 200
-    assert {t.hook: t.count for t in timing.timings() if t.point == AFTER_TOOL}["tool"] == 200
-    assert len(ctx.hook_state[id(retry)]["tool"]) == 200

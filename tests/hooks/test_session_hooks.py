@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -104,65 +102,3 @@ def robot(memory: Memory, model: Caller, run: Any, **options: Any) -> AgentLoop:
 def packages(memory: Memory, name: str) -> str:
     """Return what the check of that name tells."""
     return next(one.detail for one in memory.check() if one.name == name)
-
-
-def audit(home: Path) -> list[dict[str, Any]]:
-    """Return the lines of the home's audit log."""
-    return [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
-
-
-def test_a_tool_that_fails_is_told_when_to_stop(tmp_path: Path) -> None:
-    """`tool_retries` bounds how often a failed tool is called again in a turn."""
-    model = Caller("look")
-    model.complete = lambda messages, **_: Reply("", (model.call,))  # type: ignore[method-assign]
-    calls = []
-
-    def fail() -> None:
-        calls.append(1)
-        raise OSError("no camera")
-
-    with opened(tmp_path, "[hooks]\ntool_retries = 1\n") as memory:
-        loop = robot(memory, model, fail)
-        loop.max_hops = 6
-        loop.run("Look.")
-    assert len(calls) == 2
-
-
-def test_who_is_forgotten_is_forgotten_in_the_audit_log(tmp_path: Path) -> None:
-    """Erasing a person takes their lines out of the profile's own log, and the open log goes on behind."""
-    with opened(tmp_path, '[hooks]\naudit_log = "audit.jsonl"\naudit_text = "household"\n') as memory:
-        loop = robot(memory, Caller("look"), lambda: "a cup")
-        loop.run("Look.", speaker="ann")
-        loop.run("Look.", speaker="bo")
-        memory.forget(person="ann")
-        assert {line["speaker"] for line in audit(tmp_path)} == {"bo"}
-        loop.run("Look.", speaker="cy")
-    assert {line["speaker"] for line in audit(tmp_path)} == {"bo", "cy"}
-
-
-def test_an_audit_log_that_cannot_be_written_keeps_nobody_from_talking(tmp_path: Path) -> None:
-    """The robot answers, and `check` says why there is no log."""
-    (tmp_path / "file").write_text("")
-    with opened(tmp_path / "home", f'[hooks]\naudit_log = "{tmp_path}/file/audit.jsonl"\n') as memory:
-        loop = robot(memory, Caller("look"), lambda: "a cup")
-        assert loop.run("Look.").reply
-        assert "cannot be opened" in packages(memory, "hooks")
-
-
-def test_the_time_of_each_hook_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """`[log] hooks = true` gives a line of JSON a turn, with milliseconds and names of hooks only."""
-    with (
-        opened(tmp_path, "[log]\nhooks = true\n") as memory,
-        caplog.at_level(logging.INFO, logger="edgemem.timing"),
-    ):
-        loop = robot(memory, Caller("look"), lambda: "a cup")
-        loop.run("Look.")
-        loop.run("Look.")
-    first, second = (
-        json.loads(record.getMessage()) for record in caplog.records if record.name == "edgemem.timing"
-    )
-    for told in (first, second):
-        assert {"MemoryInjectionHook", "PromptLogHook"} <= told["before_llm"].keys()
-        assert told["after_llm"]["model"] >= 0
-        assert told["on_run_end"]["turn"] > told["before_llm"]["MemoryInjectionHook"] > 0
-    assert "pills" not in caplog.text

@@ -321,7 +321,7 @@ def test_the_schema_offers_what_the_speaker_may_use(memory: Memory, store: SQLit
     for tool in memory.tools():
         schema = tool.schema()["function"]["parameters"]
         assert set(schema["required"]) <= set(schema["properties"])
-        if tool.name not in ("search_memory", "notes", "read_more"):
+        if tool.name not in ("search_memory", "notes"):
             assert schema["properties"]["scope"]["enum"] == ["global", "household", "me"]
     told = tool_named(memory_tools(store), "remember_fact").run(
         key="milk", value="empty", scope="env:kitchen"

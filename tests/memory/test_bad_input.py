@@ -118,9 +118,9 @@ def test_whatever_a_tool_gets_and_returns_the_turn_is_kept(memory: Memory, text:
     roles = [message.role for message in kept.messages]
     assert roles == ["user", "assistant", *["tool"] * 3, "assistant"]
     shown, whole = kept.messages[2].content or "", storable(text)
-    # Where the call itself leaves no room, its result is the pointer alone.
-    pointer = shown.startswith("… all of it: read_more ") and "\n" not in shown
-    assert shown == whole or pointer or (len(shown) <= 4000 < len(whole) and shown.startswith(whole[:3000]))
+    begin, _, end = shown.partition("\n… (")
+    assert shown == whole or (len(shown) <= 4000 < len(whole) and whole.startswith(begin))
+    assert shown == whole or whole.endswith(end.partition(") …\n")[2])
     if shown != whole:
         assert (whole,) in memory.diagnostics.database.query("select content from tool_outputs")
     assert len(memory.store.recent_episodes(5, kind="tool_call")) == 3

@@ -272,9 +272,9 @@ _M008_NAMES = (
 )
 
 _M009_ERASING = (
-    # A forgetting whose bytes may still stand in some file; its id is the tick of the transaction. log_lines: whose
-    # lines are still to be taken out of which audit logs, as JSON; null if none.
-    "create table erasings (id integer primary key, log_lines text)",
+    # A forgetting whose bytes may still stand in some file; its id is the tick of the transaction. folder: whose
+    # folder is still to be removed from which bank, as JSON; null if none.
+    "create table erasings (id integer primary key, folder text)",
     # One that was cut off before there was this table is finished now.
     "insert into erasings (id) select value from meta where key = 'forgotten'",
 )

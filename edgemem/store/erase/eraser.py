@@ -6,18 +6,10 @@ it, by whoever forgot, or in idle time, also by another process that opens the h
 Mentions: where a name stands in what others said, and in notes. Forgetting a person tells of these and erases none.
 
 What somebody else said is theirs, and only a person can tell whether the Ann of a note is that Ann.
-
-Logs of JSON lines, such as the audit log's: the lines of a person or session are taken out of all its files. A program that is
-writing meanwhile finds another file under the name and goes on there; one that takes a shared `flock` around each write, as the
-audit log's hook does, loses no line.
 """
 
 from __future__ import annotations
 
-import fcntl
-import glob
-import json
-import os
 import re
 import threading
 from functools import partial
@@ -29,9 +21,7 @@ from unicodedata import normalize
 import msgspec
 
 from edgemem.errors import StoreError
-from edgemem.scopes import name_key
 from edgemem.store.bank.files import BankFolder
-from edgemem.store.db.files import write_private
 from edgemem.store.erase.copies import Erased
 from edgemem.store.erase.erasings import (
     Forgotten,
@@ -39,12 +29,12 @@ from edgemem.store.erase.erasings import (
     Mentions,
     Where,
     last_forgotten,
-    log_lines,
     newest_erasing,
+    pending_folders,
 )
 from edgemem.store.erase.records import (
     end_erasings,
-    end_log_lines,
+    end_folder,
     erase_episode,
     erase_fact,
     erase_in_truth,
@@ -140,56 +130,6 @@ def _everything(db: Database, notes: NotesFile | None, bank: MemoryBank | None) 
                 yield Mention(kind, where, text, by or "")
 
 
-def forget_in_log(path: Path, field: str, name: str) -> int:
-    """Erase the lines that bear a name in a field from a log and its older files (`path.1`, …); return how many.
-
-    Raises:
-        StoreError: a file cannot be read or replaced; the others are done.
-    """
-    erased, count = 0, 1
-    while count:  # a log that was shifted meanwhile has a file under a name that was looked at before
-        older = path.parent.glob(f"{glob.escape(path.name)}.*")
-        faults: list[str] = []
-        count = 0
-        for file in (path, *sorted(file for file in older if file.name[len(path.name) + 1 :].isdigit())):
-            count += _erase_in(file, field, name, faults)
-        erased += count
-    if faults:
-        raise StoreError(f"Lines of {name} could not be erased from {', '.join(faults)}.")
-    return erased
-
-
-def _erase_in(path: Path, field: str, name: str, faults: list[str]) -> int:
-    try:
-        return _rewrite(path, field, name)
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        faults.append(f"{path} ({error.strerror})")
-        return 0
-
-
-def _rewrite(path: Path, field: str, name: str) -> int:
-    with path.open("rb") as log:
-        fcntl.flock(log, fcntl.LOCK_EX)
-        if not os.path.samestat(path.stat(), os.fstat(log.fileno())):
-            return _rewrite(path, field, name)  # it was shifted while we waited
-        lines = log.read().splitlines(keepends=True)
-        kept = [line for line in lines if not _is_of(line, field, name)]
-        if len(kept) < len(lines):
-            write_private(path, b"".join(kept), part=path.with_name(f".{path.name}.part"))
-    return len(lines) - len(kept)
-
-
-def _is_of(line: bytes, field: str, name: str) -> bool:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    value = entry.get(field) if isinstance(entry, dict) else None
-    return value == name or (field == "speaker" and bool(value) and name_key(str(value)) == name_key(name))
-
-
 _AGAIN_S = 0.02  # between two looks whether a reader is gone
 _READ = "somebody reads it"
 _LATER = "there was no time yet"
@@ -228,9 +168,9 @@ class Eraser:
     ) -> None:
         self._sessions = sessions
         self._database: Database = sessions.database
-        # Whose lines are erased stands in the truth, and what a backup copies are the pages of the truth.
+        # Whose folder is removed stands in the truth, and what a backup copies are the pages of the truth.
         self._places = (
-            Place("audit logs", lambda _forgotten, _stop: self._erase_log_lines()),
+            Place("the bank", lambda _forgotten, _stop: self._remove_folders()),
             Place(
                 self._database.path.name,
                 lambda _forgotten, stop: erase_in_truth(self._database, alone=False, wait_s=0.0, stop=stop),
@@ -246,7 +186,6 @@ class Eraser:
         """Of which erasing and which forgetting this process left no byte in a place."""
         self.left: dict[str, str] = {}
         """The places that this process found bytes in when it looked last, and why they stayed."""
-        self._erased_lines = 0
         self._lock = threading.Lock()
 
     # Forgetting
@@ -278,10 +217,10 @@ class Eraser:
         self._on_forgotten(copies)
         return self._forgotten({kind: 1}, at_once=at_once)
 
-    def session(self, session_id: str, *, logs: Iterable[Path], wait_s: float | None = None) -> Forgotten:
-        """Erase a conversation, and the lines of audit logs that it caused; `wait_s` is that of `fact`."""
+    def session(self, session_id: str, *, wait_s: float | None = None) -> Forgotten:
+        """Erase a conversation; `wait_s` is that of `fact`."""
         self._sessions.journal.settle(wait_s=wait_s)
-        turns = self._sessions.erase(session_id, logs=logs)
+        turns = self._sessions.erase(session_id)
         erased = {} if turns < 0 else {"sessions": 1, "turns": turns}
         return self._forgotten(erased, at_once=bool(erased))
 
@@ -299,7 +238,6 @@ class Eraser:
         name: str,
         *,
         called: Collection[str],
-        logs: Iterable[Path],
         notes: NotesFile,
         bank: MemoryBank,
         wait_s: float | None = None,
@@ -308,14 +246,13 @@ class Eraser:
 
         Args:
             called: other names of theirs, that are looked for as well.
-            logs: audit logs, whose lines of this person are erased too.
             wait_s: as in `fact`.
         """
         self._sessions.journal.settle(wait_s=wait_s)
         folders = bank.folder.folders_of(name)
-        places = [*logs, bank.folder.root] if folders else logs
+        root = bank.folder.root if folders else None
         files = sum(path.is_file() for folder in folders for path in folder.rglob("*"))
-        erased = self._database.write(lambda tx: erase_person(tx, name, logs=places, files=files))
+        erased = self._database.write(lambda tx: erase_person(tx, name, bank=root, files=files))
         forgotten = self._forgotten(erased, at_once=True)
         beside = sorted(self._database.path.parent.iterdir())
         return msgspec.structs.replace(
@@ -367,7 +304,7 @@ class Eraser:
 
     def _forgotten(self, erased: dict[str, int], *, at_once: bool) -> Forgotten:
         """Take out the bytes, for at most so many seconds; what is pending then is left to idle time."""
-        before, end = self._erased_lines, monotonic() + self._wait_s
+        end = monotonic() + self._wait_s
         while at_once:
             self.work(lambda: monotonic() >= end, wait_s=max(0.0, end - monotonic()))
             if not self.pending() or monotonic() >= end:
@@ -376,18 +313,13 @@ class Eraser:
         pending = self.pending() if at_once else {}
         if pending or not at_once:
             self._wake()
-        lines = self._erased_lines - before
-        return Forgotten({**erased, "log lines": lines} if lines else erased, pending)
+        return Forgotten(erased, pending)
 
-    def _erase_log_lines(self) -> bool:
-        for number, lines in log_lines(self._database):
-            for path in map(Path, lines.paths):
-                if path.is_dir():  # that of the bank, in which they have a folder
-                    BankFolder(path, clock=self._database.clock).erase_person(lines.name)
-                else:
-                    self._erased_lines += forget_in_log(path, lines.field, lines.name)
+    def _remove_folders(self) -> bool:
+        for number, folder in pending_folders(self._database):
+            BankFolder(Path(folder.root), clock=self._database.clock).erase_person(folder.name)
             # Before the truth's log is emptied: the name goes with it.
-            self._database.write(partial(end_log_lines, number=number))
+            self._database.write(partial(end_folder, number=number))
         return True
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from edgemem.store.db.transaction import Tables, Transaction
@@ -44,7 +43,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
     erased: dict[str, int]
     """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `constants of procedures`
-    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `session states`, `session summaries`, `log lines`."""
+    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `session states`, `session summaries`."""
     pending: dict[str, str] = {}
     """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
     mentions: Mentions = Mentions()
@@ -56,12 +55,13 @@ class Forgotten(msgspec.Struct, frozen=True):
         return bool(self.erased)
 
 
-class LogLines(msgspec.Struct, frozen=True):
-    """The lines of logs that an erasing takes out: those that bear a name in a field."""
+class FolderErasing(msgspec.Struct, frozen=True):
+    """The folder of a forgotten person in a bank of files, which is still to be removed."""
 
-    field: str
     name: str
-    paths: tuple[str, ...]
+    """The person's."""
+    root: str
+    """The bank's folder."""
 
 
 def note_forgotten(tx: Transaction) -> None:
@@ -70,15 +70,14 @@ def note_forgotten(tx: Transaction) -> None:
     tx.execute("insert or ignore into erasings (id) values (?)", (tx.recorded,))
 
 
-def note_log_lines(tx: Transaction, field: str, name: str, logs: Iterable[Path]) -> None:
-    """Note that the lines of logs that bear a name are to be erased as well; the name is erased with them."""
-    lines = LogLines(field, name, tuple(sorted({str(log) for log in logs})))
-    if lines.paths:
-        tx.execute(
-            "insert into erasings (id, log_lines) values (?, ?)"
-            " on conflict (id) do update set log_lines = excluded.log_lines",
-            (tx.recorded, msgspec.json.encode(lines).decode()),
-        )
+def note_folder(tx: Transaction, name: str, root: Path) -> None:
+    """Note that a person's folder in a bank is to be removed as well; the name is erased with it."""
+    folder = msgspec.json.encode(FolderErasing(name, str(root))).decode()
+    tx.execute(
+        "insert into erasings (id, folder) values (?, ?)"
+        " on conflict (id) do update set folder = excluded.folder",
+        (tx.recorded, folder),
+    )
 
 
 def last_forgotten(db: Tables) -> int:
@@ -92,7 +91,7 @@ def newest_erasing(db: Tables) -> int:
     return int(db.query("select coalesce(max(id), 0) from erasings")[0][0])
 
 
-def log_lines(db: Tables) -> list[tuple[int, LogLines]]:
-    """Return the lines of logs that are still to be erased, with the tick of the erasing."""
-    rows = db.query("select id, log_lines from erasings where log_lines is not null order by id")
-    return [(number, msgspec.json.decode(text, type=LogLines)) for number, text in rows]
+def pending_folders(db: Tables) -> list[tuple[int, FolderErasing]]:
+    """Return the folders that are still to be removed, with the tick of the erasing."""
+    rows = db.query("select id, folder from erasings where folder is not null order by id")
+    return [(number, msgspec.json.decode(text, type=FolderErasing)) for number, text in rows]

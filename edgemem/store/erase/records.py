@@ -18,7 +18,7 @@ from edgemem.store import facts
 from edgemem.store.episodes import episode_number, stored_text
 from edgemem.store.epochs import erase_epochs
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
-from edgemem.store.erase.erasings import newest_erasing, note_forgotten, note_log_lines
+from edgemem.store.erase.erasings import newest_erasing, note_folder, note_forgotten
 from edgemem.store.goals import erase_goals
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.procedures import blank_steps, procedure_text
@@ -137,17 +137,12 @@ def _blank_procedures(tx: Transaction, where: str, bound: dict[str, Any]) -> lis
     return [("procedure", number) for number, _ in rows]
 
 
-def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> int:
-    """Erase a conversation with all its versions; return how many turns it had, and -1 where there is none.
-
-    Args:
-        logs: the lines of audit logs that it caused are erased later, by the eraser.
-    """
+def erase_session(tx: Transaction, name: str) -> int:
+    """Erase a conversation with all its versions; return how many turns it had, and -1 where there is none."""
     rows = tx.execute("select id from sessions where name = ?", (name,))
     if not rows:
         return -1
     note_forgotten(tx)
-    note_log_lines(tx, "session", name, logs)
     session_id = rows[0][0]
     lived = erase_lived(tx, name)
     # A session's id is a tick: all of its messages have larger ones.
@@ -161,19 +156,20 @@ def erase_session(tx: Transaction, name: str, *, logs: Iterable[Path] = ()) -> i
     return len(turns)
 
 
-def erase_person(tx: Transaction, name: str, *, logs: Iterable[Path] = (), files: int = 0) -> dict[str, int]:
+def erase_person(tx: Transaction, name: str, *, bank: Path | None = None, files: int = 0) -> dict[str, int]:
     """Erase what a person said or owns; return how much of each kind that was.
 
     Summaries, what was dropped, and the loop's state of the conversations that they took part in go with it.
 
     Args:
-        logs: the lines of audit logs that they caused are erased later, by the eraser, and so is their folder in that of a bank.
+        bank: the folder of a bank in which they have one of their own; the eraser removes that later.
         files: how many are in it.
     """
     rows = tx.execute("select name from names where key = ?", (name_key(name),))
     bound = {"name": rows[0][0] if rows else storable(name)}
     people = {bound["name"], *(other for (other,) in tx.execute(_BESIDE, bound))}
-    note_log_lines(tx, "speaker", name, logs)
+    if bank is not None:
+        note_folder(tx, name, bank)
     erased: dict[str, list[tuple[Any, ...]]] = {
         "facts": _erase_facts(tx, bound),
         "doubts": tx.execute(f"delete from doubts where {_THEIRS} returning id", bound),  # noqa: S608 - our own constants
@@ -335,14 +331,14 @@ def _lines(entries: str) -> list[BlockLine]:
 # Bytes
 
 
-def end_log_lines(tx: Transaction, number: int) -> None:
-    """Note that an erasing has no lines of logs left, and erase whose they were."""
-    tx.execute("update erasings set log_lines = null where id = ?", (number,))
+def end_folder(tx: Transaction, number: int) -> None:
+    """Note that an erasing has no folder left, and erase whose it was."""
+    tx.execute("update erasings set folder = null where id = ?", (number,))
 
 
 def end_erasings(db: Database, upto: int) -> None:
-    """Note that no file holds a byte any more of what was forgotten until a tick; what has log lines left stays."""
-    db.write(lambda tx: tx.execute("delete from erasings where id <= ? and log_lines is null", (upto,)))
+    """Note that no file holds a byte any more of what was forgotten until a tick; what has a folder left stays."""
+    db.write(lambda tx: tx.execute("delete from erasings where id <= ? and folder is null", (upto,)))
 
 
 def erase_in_truth(

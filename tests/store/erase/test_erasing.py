@@ -135,27 +135,3 @@ def test_forgetting_a_person_tells_where_the_name_still_stands(memory):
     assert "Ann likes tea" in note.text
     assert forgotten.mentions.count == 3
     assert memory.notes.read().count("Ann likes tea") == 1
-
-
-def test_an_audit_log_loses_the_lines_of_a_person(memory, tmp_path):
-    """Also in its older files; lines of others and half lines stay, and other files are not touched."""
-    log = tmp_path / "audit.jsonl"
-    line = b'{"event": "after_tool", "speaker": "%s", "n": %d}\n'
-    for n, path in enumerate((log, tmp_path / "audit.jsonl.1")):
-        path.write_bytes(line % (b"Ann", n) + line % (b"Bo", n) + b'{"speaker": "Ann"')
-    bystander = tmp_path / "audit.jsonl.txt"
-    bystander.write_bytes(line % (b"Ann", 9))
-    assert memory.forget(person="Ann", logs=[log, tmp_path / "no.jsonl"]).erased == {"log lines": 2}
-    for n, path in enumerate((log, tmp_path / "audit.jsonl.1")):
-        assert path.read_bytes() == line % (b"Bo", n) + b'{"speaker": "Ann"'
-        assert path.stat().st_mode & 0o777 == 0o600
-    assert b"Ann" in bystander.read_bytes()
-
-
-def test_an_audit_log_loses_the_lines_of_a_session(memory, tmp_path):
-    """A log that is named for it is no different from the profile's own."""
-    log = tmp_path / "audit.jsonl"
-    log.write_bytes(b'{"session": "hall"}\n{"session": "attic"}\n')
-    say(memory, "the canoe is in the shed", ANN)
-    assert memory.forget(session="hall", logs=[log])
-    assert log.read_bytes() == b'{"session": "attic"}\n'
