@@ -10,7 +10,7 @@
 # make reference   docs/profile.md and docs/commands.md, written from the code
 # make docs    the pages as a site, with what the docstrings say of Python: build/site/index.html
 # make recording   docs/demo.svg, drawn from a run of the demo
-# make lint    ruff, mypy --strict, import-linter, no circle of imports
+# make lint    ruff, mypy --strict, import-linter, and the house's figures (.ci/house.py)
 # Say which Python with PYTHON=python3.12, and CMAKE_ARGS=-DGGML_CUDA=on for a Jetson.
 
 PYTHON ?= python3
@@ -78,7 +78,7 @@ lint:
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(BIN)/python .ci/circles.py edgemem
+	@$(BIN)/python .ci/house.py
 
 fix:
 	@$(PYTHON) .ci/setup_env.py dev
