@@ -342,7 +342,9 @@ def test_what_needs_a_restart_says_so(memory: Memory) -> None:
     write_profile(memory, "")
     eventually(lambda: memory.profile.recall.k == 5)
     assert files_line(memory).startswith("ok ")
-    write_profile(memory, "[hooks]\ntool_output_chars = 900\n[compaction]\nsummarizer = 'model'\n[recall]\nk = 9\n")
+    write_profile(
+        memory, "[hooks]\ntool_output_chars = 900\n[compaction]\nsummarizer = 'model'\n[recall]\nk = 9\n"
+    )
     eventually(lambda: memory.profile.recall.k == 9)
     assert files_line(memory) == (
         "warn compaction.summarizer and hooks.tool_output_chars were changed and hold from the next start of edgemem."
