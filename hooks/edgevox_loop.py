@@ -36,7 +36,10 @@ from edgemem.context.messages import speeches_of, split_instructions
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
 from edgemem.hooks.persist import PersistSessionHook
-from edgemem.hooks.points import (
+from edgemem.hooks.written_calls import ResultsInWords, inward, outward, results_in_words
+from edgemem.loop.toolbox import Tool, ToolTurn
+from edgemem.records import Message, Session, text_of
+from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
     BEFORE_LLM,
@@ -53,10 +56,7 @@ from edgemem.hooks.points import (
     SecondPlace,
     TurnContext,
 )
-from edgemem.hooks.registry import HookFailure, HookRegistry, traits_of
-from edgemem.hooks.written_calls import ResultsInWords, inward, outward, results_in_words
-from edgemem.loop.toolbox import Tool, ToolTurn
-from edgemem.records import Message, Session, text_of
+from edgemem.session.registry import HookFailure, HookRegistry, traits_of
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

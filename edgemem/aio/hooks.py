@@ -13,9 +13,12 @@ import msgspec
 
 from edgemem.aio.worker import Worker
 from edgemem.errors import ClosedError, InvalidInputError
-from edgemem.hooks import registry
 from edgemem.hooks.conversation import task_of
-from edgemem.hooks.points import (
+from edgemem.hooks.upkeep import Upkeep, UpkeepHook
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Session
+from edgemem.session import registry
+from edgemem.session.points import (
     BEFORE_LLM,
     ON_ABORT,
     ON_IDLE,
@@ -25,10 +28,7 @@ from edgemem.hooks.points import (
     Hook,
     HookResult,
 )
-from edgemem.hooks.registry import HookFailure, hook_name
-from edgemem.hooks.upkeep import Upkeep, UpkeepHook
-from edgemem.loop.toolbox import Tool
-from edgemem.records import Session
+from edgemem.session.registry import HookFailure, hook_name
 
 
 class HookRegistry:

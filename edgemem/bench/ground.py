@@ -23,14 +23,14 @@ from edgemem.cli.demo import find_tokenizer
 from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.errors import EdgememError, InvalidInputError, ModelError
-from edgemem.hooks.points import Hook
-from edgemem.hooks.registry import HookRegistry
 from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.loop.loop import AgentLoop, TurnResult
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Episode, Heard, StoredMessage, Turn
+from edgemem.session.points import Hook
+from edgemem.session.registry import HookRegistry
 from edgemem.store.episodes import append_episode
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn

@@ -28,12 +28,12 @@ from edgemem.inspect.replay import Line
 from edgemem.llama.tokens.log import common_prefix
 
 if TYPE_CHECKING:
-    from edgemem.hooks.points import Hook
     from edgemem.llama.protocols import Prompt, Tokenizer
     from edgemem.loop.loop import LoopModel
     from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
     from edgemem.records import Message, Reply
+    from edgemem.session.points import Hook
 
 OURS = "with_memory"
 BARE = "without_memory"

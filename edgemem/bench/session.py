@@ -15,8 +15,8 @@ from edgemem.bench.ground import KEEP_PLAN, Robot, bytes_written, real_embedder,
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, HookResult
 from edgemem.inspect.replay import Line, ScriptedCall
+from edgemem.session.points import AFTER_LLM, BEFORE_LLM, HookResult
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory

@@ -25,13 +25,13 @@ from edgemem.bench.ground import (
 )
 from edgemem.bench.report import at_most, median, percentile, report, say, timed_ms
 from edgemem.config import Profile
-from edgemem.hooks.points import BEFORE_LLM
-from edgemem.hooks.registry import HookRegistry
 from edgemem.inspect.replay import Line, ScriptedCall
+from edgemem.session.points import BEFORE_LLM
+from edgemem.session.registry import HookRegistry
 
 if TYPE_CHECKING:
-    from edgemem.hooks.points import HookResult
     from edgemem.memory import Memory
+    from edgemem.session.points import HookResult
 
     Spent = dict[str, float]
 

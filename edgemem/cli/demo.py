@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date
 
-    from edgemem.hooks.points import ToolCallResult
     from edgemem.llama.protocols import Tokenizer
     from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
     from edgemem.memory import Memory
     from edgemem.records import Fact, Message
+    from edgemem.session.points import ToolCallResult
 
 COLOURS = {"Mara": "bold magenta", "Jonas": "bold blue"}
 STRANGER = "a voice"

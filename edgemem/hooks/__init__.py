@@ -8,7 +8,10 @@ from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.loader import available, hook, load
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
-from edgemem.hooks.points import (
+from edgemem.hooks.prompt import TokenBudgetHook
+from edgemem.hooks.tool_output import ToolOutputTruncatorHook
+from edgemem.hooks.turn_log import TurnLogHook
+from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
     BEFORE_LLM,
@@ -28,10 +31,7 @@ from edgemem.hooks.points import (
     ToolCallResult,
     TurnContext,
 )
-from edgemem.hooks.prompt import TokenBudgetHook
-from edgemem.hooks.registry import HookRegistry
-from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-from edgemem.hooks.turn_log import TurnLogHook
+from edgemem.session.registry import HookRegistry
 
 __all__ = [
     "AFTER_LLM",

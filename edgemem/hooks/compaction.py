@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError, ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import (
+from edgemem.records import Epoch, Message, as_ours
+from edgemem.session.points import (
     BEFORE_LLM,
     ON_IDLE,
     ON_RUN_END,
@@ -18,7 +19,6 @@ from edgemem.hooks.points import (
     TurnContext,
     attachable,
 )
-from edgemem.records import Epoch, Message, as_ours
 from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:

@@ -19,15 +19,6 @@ from edgemem.context.level import Closing
 from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
-from edgemem.hooks.points import (
-    BEFORE_LLM,
-    ON_ABORT,
-    ON_RUN_END,
-    ON_RUN_START,
-    HookResult,
-    TurnContext,
-    attachable,
-)
 from edgemem.records import (
     Epoch,
     Heard,
@@ -39,6 +30,15 @@ from edgemem.records import (
     TurnState,
     as_ours,
     text_of,
+)
+from edgemem.session.points import (
+    BEFORE_LLM,
+    ON_ABORT,
+    ON_RUN_END,
+    ON_RUN_START,
+    HookResult,
+    TurnContext,
+    attachable,
 )
 from edgemem.store.erase.copies import (
     Erased,

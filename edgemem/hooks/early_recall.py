@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import EdgememError
 from edgemem.hooks.conversation import Conversation, reader_of
-from edgemem.hooks.points import (
+from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch, read_utterance, with_ending
+from edgemem.recall.rank.selection import asks
+from edgemem.records import Reader, Recalled
+from edgemem.session.points import (
     ON_ABORT,
     ON_IDLE,
     ON_PARTIAL,
@@ -16,9 +19,6 @@ from edgemem.hooks.points import (
     ON_SPEECH_START,
     HookResult,
 )
-from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch, read_utterance, with_ending
-from edgemem.recall.rank.selection import asks
-from edgemem.records import Reader, Recalled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,8 @@ import msgspec
 
 from edgemem.context.level import values_in
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
-from edgemem.hooks.points import (
+from edgemem.records import MEMORY_TOOLS, as_ours
+from edgemem.session.points import (
     AFTER_TOOL,
     BEFORE_TOOL,
     SecondPlace,
@@ -19,7 +20,6 @@ from edgemem.hooks.points import (
     needs,
     short_text,
 )
-from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.spool import Later

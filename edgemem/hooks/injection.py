@@ -22,11 +22,11 @@ from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
-from edgemem.hooks.points import BEFORE_LLM, HookResult, given_store, header_line, needs
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import About, BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, as_ours
 from edgemem.scopes import level_of_scope
+from edgemem.session.points import BEFORE_LLM, HookResult, given_store, header_line, needs
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable

@@ -15,8 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from edgemem.errors import ConfigError, InvalidInputError
-from edgemem.hooks.points import ON_RUN_START, POINTS, Hook, HookResult, unknown_points
-from edgemem.hooks.registry import hook_name, traits_of
+from edgemem.session.points import ON_RUN_START, POINTS, Hook, HookResult, unknown_points
+from edgemem.session.registry import hook_name, traits_of
 
 LOADING = "loading"
 """Stands for the point in a failure that happened before a hook could act."""

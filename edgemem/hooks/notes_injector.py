@@ -9,8 +9,8 @@ from edgemem.config import NotesSettings, Profile, Settings
 from edgemem.context.size import estimate
 from edgemem.fence import clean
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
-from edgemem.hooks.points import BEFORE_LLM, HookResult, header_line, needs
 from edgemem.records import BlockLine
+from edgemem.session.points import BEFORE_LLM, HookResult, header_line, needs
 from edgemem.store.bank.rules import MEMORY_FILE
 from edgemem.store.rights import readable
 

@@ -15,7 +15,9 @@ from edgemem.context.messages import split_turns
 from edgemem.errors import InvalidInputError, StoreError
 from edgemem.fence import check_session_id
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of, reader_of, task_of
-from edgemem.hooks.points import (
+from edgemem.records import Message, Session, Turn, as_ours
+from edgemem.scopes import Level
+from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
     BEFORE_LLM,
@@ -31,8 +33,6 @@ from edgemem.hooks.points import (
     SecondPlace,
     needs,
 )
-from edgemem.records import Message, Session, Turn, as_ours
-from edgemem.scopes import Level
 from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
 from edgemem.store.spool import Later

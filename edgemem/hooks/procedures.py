@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean
 from edgemem.hooks.conversation import TURN, Conversation, SharedHook
-from edgemem.hooks.points import AFTER_TOOL, BEFORE_LLM, HookResult, short_text
 from edgemem.records import BlockLine, Procedure
+from edgemem.session.points import AFTER_TOOL, BEFORE_LLM, HookResult, short_text
 from edgemem.store.turn_steps import CountOutcome
 
 if TYPE_CHECKING:

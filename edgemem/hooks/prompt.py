@@ -13,7 +13,9 @@ import msgspec
 from edgemem.context.budget import Budget, fit
 from edgemem.context.messages import split_instructions
 from edgemem.hooks.conversation import Conversation, SharedHook, conversation_of
-from edgemem.hooks.points import (
+from edgemem.llama.tokens.estimate import tokenizer_of
+from edgemem.records import as_ours
+from edgemem.session.points import (
     BEFORE_LLM,
     ON_RUN_END,
     ON_RUN_START,
@@ -22,9 +24,7 @@ from edgemem.hooks.points import (
     SecondPlace,
     TurnContext,
 )
-from edgemem.hooks.registry import HookFailure
-from edgemem.llama.tokens.estimate import tokenizer_of
-from edgemem.records import as_ours
+from edgemem.session.registry import HookFailure
 from edgemem.store.turn_steps import BeginEpoch, KeepHead
 from edgemem.store.validation import whole_number
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import Conversation, conversation_of
-from edgemem.hooks.points import AFTER_TOOL, BEFORE_LLM, HookResult, as_text
 from edgemem.records import MEMORY_TOOLS
+from edgemem.session.points import AFTER_TOOL, BEFORE_LLM, HookResult, as_text
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import pointer_to
 from edgemem.store.validation import whole_number

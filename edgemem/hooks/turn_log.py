@@ -18,7 +18,9 @@ import msgspec
 
 from edgemem.context.size import estimate
 from edgemem.hooks.conversation import STATE_KEY, Conversation, conversation_of
-from edgemem.hooks.points import (
+from edgemem.llama.protocols import Generation
+from edgemem.records import Message, as_ours, text_of
+from edgemem.session.points import (
     AFTER_LLM,
     BEFORE_LLM,
     ON_ABORT,
@@ -28,9 +30,7 @@ from edgemem.hooks.points import (
     SecondPlace,
     TurnContext,
 )
-from edgemem.hooks.registry import replace_file
-from edgemem.llama.protocols import Generation
-from edgemem.records import Message, as_ours, text_of
+from edgemem.session.registry import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

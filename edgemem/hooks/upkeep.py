@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from edgemem.hooks.points import (
+from edgemem.records import as_ours
+from edgemem.session.points import (
     ON_ABORT,
     ON_IDLE,
     ON_PARTIAL,
@@ -16,11 +17,10 @@ from edgemem.hooks.points import (
     SecondPlace,
     attachable,
 )
-from edgemem.records import as_ours
 
 if TYPE_CHECKING:
-    from edgemem.hooks.registry import HookFailure
     from edgemem.llama.state import KeptState
+    from edgemem.session.registry import HookFailure
 
 
 class Upkeep(Protocol):

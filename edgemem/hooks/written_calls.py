@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from edgemem.hooks.points import as_text
 from edgemem.records import Message, text_of
+from edgemem.session.points import as_text
 
 IN_WORDS = "in-words-"
 """How the ids of such calls begin."""

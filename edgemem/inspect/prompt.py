@@ -26,15 +26,15 @@ from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
-from edgemem.hooks.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
-from edgemem.hooks.registry import HookRegistry, hook_name
 from edgemem.hooks.tool_output import ToolOutputTruncatorHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import About, BlockLine, Message, Recalled, Session, text_of
+from edgemem.session.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
+from edgemem.session.registry import HookRegistry, hook_name
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
 

@@ -37,12 +37,12 @@ import msgspec
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.registry import HookFailure, HookRegistry
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
 from edgemem.loop.toolbox import Tool
 from edgemem.recall.search.search import RecallStats
 from edgemem.records import REMEMBER_FACT, Heard, Message, Recalled, Reply, ToolCall, text_of
+from edgemem.session.registry import HookFailure, HookRegistry
 
 if TYPE_CHECKING:
     from pathlib import Path

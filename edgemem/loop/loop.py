@@ -18,7 +18,9 @@ from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_hear
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import reader_of
-from edgemem.hooks.points import (
+from edgemem.loop.toolbox import Tool, Toolbox, ToolTurn, never
+from edgemem.records import Heard, Message, Reply, Session, text_of
+from edgemem.session.points import (
     AFTER_LLM,
     BEFORE_LLM,
     ON_ABORT,
@@ -33,9 +35,7 @@ from edgemem.hooks.points import (
     ToolCallResult,
     TurnContext,
 )
-from edgemem.hooks.registry import HookRegistry
-from edgemem.loop.toolbox import Tool, Toolbox, ToolTurn, never
-from edgemem.records import Heard, Message, Reply, Session, text_of
+from edgemem.session.registry import HookRegistry
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""

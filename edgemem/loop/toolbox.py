@@ -18,8 +18,6 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import clean
 from edgemem.hooks.conversation import STATE_KEY, Conversation
 from edgemem.hooks.notes_injector import shown_line
-from edgemem.hooks.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
-from edgemem.hooks.registry import HookRegistry
 from edgemem.records import (
     NOTES,
     REMEMBER_FACT,
@@ -31,6 +29,8 @@ from edgemem.records import (
     Session,
     ToolCall,
 )
+from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
+from edgemem.session.registry import HookRegistry
 from edgemem.store.erase.copies import Erased
 from edgemem.store.rights import readable
 

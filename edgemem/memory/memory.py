@@ -21,13 +21,13 @@ from edgemem.context.messages import with_prompt
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.hooks.loader import OwnHook
-from edgemem.hooks.points import Hook
 from edgemem.memory.opened import OpenHome
 from edgemem.memory.session import budget_of, default_tools, session_hooks
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
+from edgemem.session.points import Hook
 from edgemem.store.validation import checked_number, checked_text, item_count
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from edgemem.errors import (
     ModelError,
     ReadOnlyError,
 )
-from edgemem.hooks.registry import FailureLog
 from edgemem.hooks.turn_log import FigureFile
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder, Reranker
@@ -37,6 +36,7 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import BankSections, notes_stamp
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.recall import Recall
+from edgemem.session.registry import FailureLog
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
 from edgemem.store.db.schema import keeping_apart

@@ -23,13 +23,13 @@ from edgemem.hooks.episode_logger import EpisodeLoggerHook
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
 from edgemem.hooks.persist import PersistSessionHook
-from edgemem.hooks.points import Hook
 from edgemem.hooks.procedures import ProcedureHook
 from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
 from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import BANK_TOOLS, NOTES, Epoch, Kind, Reader, Recalled
+from edgemem.session.points import Hook
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:

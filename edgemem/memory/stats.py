@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.hooks.registry import HookFailure
 from edgemem.hooks.turn_log import TurnFigures
 from edgemem.recall.index.sources import SOURCES
+from edgemem.session.registry import HookFailure
 
 if TYPE_CHECKING:
     from pathlib import Path

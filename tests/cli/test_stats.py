@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.cli.stats import Metric, render, write_textfile
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.registry import HookFailure
 from edgemem.loop.loop import AgentLoop
+from edgemem.session.registry import HookFailure
 from support.cli import run
 from support.models import Listener
 

@@ -27,11 +27,11 @@ from edgemem.context.messages import repair_orphans
 from edgemem.errors import ConfigError, ContextOverflowError
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.points import Hook
 from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message
+from edgemem.session.points import Hook
 from support.models import Model
 from support.tokenizers import WordTokenizer
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from edgemem import AgentLoop
-from edgemem.hooks.points import AgentResult, TurnContext
-from edgemem.hooks.registry import HookRegistry
 from edgemem.memory import Memory
 from edgemem.records import Message, Session
+from edgemem.session.points import AgentResult, TurnContext
+from edgemem.session.registry import HookRegistry
 from support.homes import opened
 from support.models import Model
 from support.tokenizers import WordTokenizer

@@ -11,9 +11,9 @@ import pytest
 
 from edgemem import AgentLoop, Memory
 from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.points import ON_RUN_START
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Reply, ToolCall
+from edgemem.session.points import ON_RUN_START
 from support.homes import opened
 from support.models import Model
 

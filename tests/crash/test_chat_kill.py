@@ -34,7 +34,7 @@ BEFORE_COMMIT, AFTER_COMMIT = 95, 85
 WATCHED = """
 import json, sys, time
 from edgemem.cli import main
-from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_RUN_END
+from edgemem.session.points import AFTER_LLM, BEFORE_LLM, ON_RUN_END
 from edgemem.memory import Memory
 
 log, priority, turn, *arguments = sys.argv[1:]

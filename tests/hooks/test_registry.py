@@ -24,9 +24,9 @@ from edgemem import (
 )
 from edgemem.errors import ConfigError, InvalidInputError
 from edgemem.hooks import TurnContext, available, hook, load
-from edgemem.hooks.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult, SecondPlace
-from edgemem.hooks.registry import HookRegistry
 from edgemem.records import Session
+from edgemem.session.points import BEFORE_LLM, ON_RUN_END, ON_RUN_START, HookResult, SecondPlace
+from edgemem.session.registry import HookRegistry
 
 
 class Doing:

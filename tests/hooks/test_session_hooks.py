@@ -16,11 +16,11 @@ from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
 from edgemem.hooks.notes_injector import NotesInjectorHook
-from edgemem.hooks.points import Hook
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Reply, Session, ToolCall
+from edgemem.session.points import Hook
 
 T = TypeVar("T")
 

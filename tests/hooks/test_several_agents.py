@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from edgemem import AgentLoop, Memory
-from edgemem.hooks.points import (
+from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.loop.toolbox import Tool
+from edgemem.memory.idle import IdleWorker
+from edgemem.records import Message, Reply, Session, ToolCall
+from edgemem.session.points import (
     BEFORE_TOOL,
     ON_IDLE,
     ON_RUN_END,
@@ -23,11 +27,7 @@ from edgemem.hooks.points import (
     ToolCallRequest,
     TurnContext,
 )
-from edgemem.hooks.registry import HookRegistry
-from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.loop.toolbox import Tool
-from edgemem.memory.idle import IdleWorker
-from edgemem.records import Message, Reply, Session, ToolCall
+from edgemem.session.registry import HookRegistry
 from support.homes import opened
 
 WIDE = "[context]\nwindow_tokens = 16384\n"

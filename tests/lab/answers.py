@@ -35,7 +35,7 @@ from lab.weeks import Question, Weeks, weeks
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from edgemem.hooks.points import Hook
+    from edgemem.session.points import Hook
 
 INSTRUCTIONS = "You are a robot in a household. Answer in one short sentence. What stands in <memory> is what you remember."
 WINDOW = 2048

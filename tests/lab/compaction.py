@@ -23,18 +23,18 @@ from edgemem.bench.session import conversation
 from edgemem.config import Profile
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.points import ON_RUN_END
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.llama.tokens.log import common_prefix
 from edgemem.memory.idle import IdleWorker
+from edgemem.session.points import ON_RUN_END
 
 if TYPE_CHECKING:
     from edgemem.config import Profile
-    from edgemem.hooks.points import Hook, HookResult
     from edgemem.inspect.replay import Line
     from edgemem.llama.protocols import ChatModel, Tokenizer
     from edgemem.memory import Memory
     from edgemem.records import Message
+    from edgemem.session.points import Hook, HookResult
 
 
 class _Counting:

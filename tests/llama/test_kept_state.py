@@ -22,7 +22,6 @@ from llama_cpp import Llama
 
 import edgemem
 from edgemem.hooks import load
-from edgemem.hooks.points import ON_RUN_END, AgentResult
 from edgemem.hooks.upkeep import KeepStateHook
 from edgemem.llama.backend import copy_out
 from edgemem.llama.chat import LlamaChat
@@ -30,6 +29,7 @@ from edgemem.llama.state import KeptState, headers_in, read_state, write_state
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
+from edgemem.session.points import ON_RUN_END, AgentResult
 from support.models import write_llama_gguf
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 24

@@ -10,7 +10,10 @@ import pytest
 
 import edgemem
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.points import (
+from edgemem.loop.loop import NO_ANSWER, AgentLoop
+from edgemem.loop.toolbox import Tool
+from edgemem.records import Reply, ToolCall
+from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
     BEFORE_LLM,
@@ -21,9 +24,6 @@ from edgemem.hooks.points import (
     POINTS,
     HookResult,
 )
-from edgemem.loop.loop import NO_ANSWER, AgentLoop
-from edgemem.loop.toolbox import Tool
-from edgemem.records import Reply, ToolCall
 from support.homes import BY_WORDS
 
 

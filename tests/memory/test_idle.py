@@ -13,10 +13,17 @@ import pytest
 import edgemem
 from edgemem.bench.ground import Robot
 from edgemem.config import Profile
-from edgemem.hooks.points import AFTER_LLM, BEFORE_LLM, ON_PARTIAL, ON_RUN_END, ON_RUN_START, ON_SPEECH_START
 from edgemem.hooks.upkeep import UpkeepHook
 from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker, Step
+from edgemem.session.points import (
+    AFTER_LLM,
+    BEFORE_LLM,
+    ON_PARTIAL,
+    ON_RUN_END,
+    ON_RUN_START,
+    ON_SPEECH_START,
+)
 from support.embedders import HashEmbedder
 
 

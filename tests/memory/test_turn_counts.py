@@ -10,10 +10,10 @@ import pytest
 import edgemem
 from edgemem.bench.ground import KEEP_PLAN, Robot, quiet
 from edgemem.config import Profile
-from edgemem.hooks.registry import HookRegistry
 from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+from edgemem.session.registry import HookRegistry
 from edgemem.store.db.threads import Readers
 
 if TYPE_CHECKING:

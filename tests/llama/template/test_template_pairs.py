@@ -10,7 +10,6 @@ import pytest
 
 import edgemem
 from edgemem.hooks import HookResult
-from edgemem.hooks.points import ON_RUN_START
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.replies import opened_thought
 from edgemem.llama.template.append_only import as_generated
@@ -20,6 +19,7 @@ from edgemem.loop.replies import ChatReplies
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Reply, ToolCall
+from edgemem.session.points import ON_RUN_START
 from support.models import write_llama_gguf
 from support.selection import LONG
 

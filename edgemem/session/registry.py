@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.points import ON_RUN_END, POINTS, Hook, HookResult, SecondPlace, unknown_points
 from edgemem.records import as_ours
+from edgemem.session.points import ON_RUN_END, POINTS, Hook, HookResult, SecondPlace, unknown_points
 
 log = logging.getLogger("edgemem.hooks")
 
