@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +19,18 @@ from edgemem.cli.options import (
     open_home,
     speaker_option,
 )
-from edgemem.cli.printing import answer, count, moment, plain, print_json, print_table, shortened
-from edgemem.cli.timeline import beliefs_of, print_histories
+from edgemem.cli.printing import (
+    answer,
+    can_print,
+    console,
+    count,
+    moment,
+    plain,
+    print_json,
+    print_table,
+    shortened,
+)
+from edgemem.cli.timeline import ASCII, LEGEND, UNICODE, beliefs_of, draw, newest, versions
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Reader
 from edgemem.scopes import checked_scope, level_of_scope
@@ -29,6 +40,8 @@ from edgemem.store.spellings import move_scope
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from edgemem.cli.timeline import Belief
+    from edgemem.records import Fact
     from edgemem.store.db.database import Database
 
 # Told with each new fact: who meant `user:alice` and wrote `alice` sees it at once.
@@ -160,7 +173,7 @@ def add(
 @click.option("--ascii", "ascii_only", is_flag=True, help="Draw with plain characters.")
 @home_and_json
 def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: bool) -> None:
-    """Draw the versions of the fact KEY, the newest as far as there is room: when it was true across, when it was learnt down.
+    """Draw the versions of the fact KEY, the newest as far as there is room: valid time across, recorded time down.
 
     Follow a line to see what was believed from that moment on, and a column to see how the belief about that time
     changed. The stretches between two changes are equally wide.
@@ -176,7 +189,33 @@ def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: 
     if as_json:
         print_json([version for versions in histories.values() for version in versions])
         return
-    print_histories(key, histories, beliefs, now=now, ascii_only=ascii_only)
+    glyphs = ASCII if ascii_only or not can_print(UNICODE) else UNICODE
+    for name, rectangles in beliefs.items():
+        click.echo(f"{plain(key)} ({plain(name)}), {count(len(versions(rectangles)), 'version')}\n")
+        click.echo("\n".join(draw(rectangles, now=now, width=console().width, glyphs=glyphs)))
+        _print_versions(rectangles, histories[name])
+    click.echo(click.wrap_text(LEGEND.format(*glyphs), console().width))
+
+
+def _print_versions(beliefs: list[Belief], facts: list[Fact]) -> None:
+    """Print the values of the drawing's numbers, and below them the values that were not believed."""
+    stored = {fact.id: fact for fact in facts}
+    rows = []
+    for number, belief in list(versions(beliefs).items())[-newest(console().width) :]:
+        fact, value, by = stored.get(str(belief.statement)), "(no value)", ""
+        if fact is not None:
+            by = fact.heard.speaker if fact.heard and fact.heard.speaker else fact.source
+            value = shortened(fact.value) + (" (replaced)" if fact.superseded_by else "")
+        until = moment(belief.valid_to) if belief.valid_to < inf else ""
+        rows.append((str(number), value, moment(belief.valid_from), until, by))
+    print_table(("", "value", "true from", "until", "told by"), rows, wide=("value", "told by"))
+    for fact in (fact for fact in facts if fact.doubtful):
+        became = "confirmed" if fact.superseded_by else "refuted" if fact.invalidated_at else "undecided"
+        sure = fact.heard.asr_confidence if fact.heard is not None else None
+        how = "" if sure is None else f", {sure:.0%} sure"
+        why = "" if fact.disbelieved is None else f"; {plain(fact.disbelieved)}"
+        what = "not believed" if why else "perhaps misheard"
+        click.echo(f"{what}: {plain(fact.value)} ({moment(fact.recorded_at)}{how}{why}; {became})")
 
 
 @facts.command(short_help="Erase a fact with its whole history.")

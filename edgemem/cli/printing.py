@@ -132,6 +132,15 @@ def progress(items: Iterable[T], length: int) -> Iterator[Iterable[T]]:
         yield shown
 
 
+def can_print(text: str) -> bool:
+    """Return whether the encoding of stdout has every character of a text."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def moment(seconds: float | None) -> str:
     """Return a time in this machine's zone, to the minute, or an empty text for none."""
     if seconds is None:

@@ -146,8 +146,8 @@ def test_no_line_is_wider_than_the_terminal(
 
 
 def test_a_terminal_without_colours_gets_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NO_COLOR holds for errors and pictures as well."""
-    for args in (("facts", "nope"), ("facts", "wifi"), ("check",), ("models", "verify")):
+    """NO_COLOR holds for errors as well."""
+    for args in (("facts", "nope"), ("check",), ("models", "verify")):
         monkeypatch.delenv("NO_COLOR", raising=False)
         coloured = run(*args, "--home", home, color=True)
         monkeypatch.setenv("NO_COLOR", "1")
