@@ -115,10 +115,10 @@ def _turns(home: OpenHome) -> Check:
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
     if backlog.unkept:
         advice = "Free some space, or let the database go, before the program that has them ends: they are written then."
-        return _warn("turns", str(backlog), advice)
+        return _warn("unwritten turns", str(backlog), advice)
     if backlog.turns:
-        return _warn("turns", str(backlog), "They are tried again by themselves; nothing is lost.")
-    return _ok("turns", "all are written")
+        return _warn("unwritten turns", str(backlog), "They are tried again by themselves; nothing is lost.")
+    return _ok("unwritten turns", "none")
 
 
 def _backups(home: OpenHome) -> Check:
@@ -180,8 +180,8 @@ def _losses(home: OpenHome) -> Check:
         )
     detail = "; ".join(sentences)
     if losses:
-        return _warn("losses", detail, "When you have seen this: edgemem check --acknowledge")
-    return _ok("losses", detail or "none")
+        return _warn("lost data", detail, "When you have seen this: edgemem check --acknowledge")
+    return _ok("lost data", detail or "none")
 
 
 def _more(rows: Sized) -> str:
@@ -198,12 +198,12 @@ def _names(home: OpenHome) -> Check:
     stray, joined = stray_scopes(home.database), joined_names(home.database)
     sentences = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
     if not stray:
-        return _ok("names", "; ".join(sentences) or "every scope has a known form")
+        return _ok("people", "; ".join(sentences) or "every scope has a known form")
     listed = ", ".join(f"{row.scope} ({row.facts + row.preferences})" for row in stray[:_LISTED])
     more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
     first = stray[0].scope
     return _warn(
-        "names",
+        "people",
         "; ".join([f"scopes of unknown forms, which the operator alone reads: {listed}{more}", *sentences]),
         f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
     )
@@ -320,12 +320,14 @@ def _files(home: OpenHome) -> Check:
     watcher, problems = reload.watcher, reload.problems
     if problems:
         problem = next(iter(problems.values()))
-        return _warn("files", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself.")
+        return _warn(
+            "hot reload", f"{problem}{_more(problems)}", "Mend the file; it is read again by itself."
+        )
     if fault := watcher.fault or (fault_of_watching(home.path) if watcher.state == "waiting" else ""):
-        return _warn("files", fault, "Until then files are looked at every few seconds.")
+        return _warn("hot reload", fault, "Until then files are looked at every few seconds.")
     if note := reload.restart_note():
-        return _warn("files", note, "Restart edgemem when it suits.")
-    return _ok("files", "changes of the profile, notes, hooks and models are picked up while running")
+        return _warn("hot reload", note, "Restart edgemem when it suits.")
+    return _ok("hot reload", "changes of the profile, notes and hooks are picked up while running")
 
 
 def _profile(home: OpenHome) -> Check:

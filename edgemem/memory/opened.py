@@ -141,7 +141,7 @@ class OpenHome:
         self.embedder, self.reranker = embedder, reranker
         opened.callback(self._close_models)
         if embedder is None:
-            self.embedder = self.open_embedder(self.profile)
+            self.embedder = self._open_embedder()
         name, llama = self.profile.recall.rerank, self.profile.llama
         if reranker is None and name:
             from edgemem.llama.reranker import open_reranker
@@ -158,9 +158,9 @@ class OpenHome:
             if model is not None:
                 model.close()
 
-    def open_embedder(self, profile: Profile) -> Embedder | None:
-        """Open the model that a profile names; None if it is not here, or damaged, which `embedder_fault` tells then."""
-        llama = profile.llama
+    def _open_embedder(self) -> Embedder | None:
+        """Open the model that the profile names; None if it is not here, or damaged, which `embedder_fault` tells then."""
+        llama = self.profile.llama
         if not llama.embedder or find_model(llama.embedder, home=self.path) is None:
             return None
         from edgemem.llama.embedder import open_embedder
@@ -252,7 +252,7 @@ class OpenHome:
         self.failures = FailureLog(self.path / "db" / "failures.json")
         self.figures = FigureFile(self.path / "db" / "turn.json")
         opened.callback(lambda: self.figures.write(at_once=True))
-        self.upkeep = Upkeep(self, renew=self._renew_all)
+        self.upkeep = Upkeep(self)
         opened.callback(self.upkeep.close)
         self.reload = Reload(
             self.path,
@@ -260,8 +260,6 @@ class OpenHome:
             source=source,
             notes=self.notes.path,
             bank=self.bank.folder.places,
-            embedder=self.embedder,
-            open_embedder=self.open_embedder,
             wake=self.upkeep.wake,
         )
         opened.callback(self.reload.close)
@@ -272,7 +270,6 @@ class OpenHome:
                 notes_stamp(self.notes),
                 self.bank.stamp(),
                 self.profile,
-                self.embedder,
             ),
             late=lambda: self.search.last.late,
             warm=self.preload,
@@ -320,16 +317,6 @@ class OpenHome:
             self.settings.now = changed
         return self.profile
 
-    def _renew_all(self) -> bool:
-        """Take what came or was changed in the home's files; return whether there was any."""
-        before, embedder = self.profile, self.reload.take_embedder()
-        self.renew()
-        if embedder is not None:
-            self.index.adopt(embedder)
-            self.search.adopt(embedder)
-            self.embedder, self.embedder_fault = embedder, ""
-        return embedder is not None or self.profile is not before
-
     def close(self) -> None:
         """Finish what is queued and close everything; a second call does nothing."""
         if self.closed:
@@ -359,11 +346,13 @@ def _remove_states(folder: Path, forgotten: int) -> bool:
 class Upkeep(IdleWorker):
     """The worker with the steps of one memory's upkeep."""
 
-    def __init__(self, home: OpenHome, *, renew: Callable[[], bool]) -> None:
-        """Make the worker; `renew` takes what came or was changed in the home's files, and returns whether there was any."""
+    def __init__(self, home: OpenHome) -> None:
         self._home = home
         self._thorough = False
         settings, search, index, eraser = home.settings, home.search, home.index, home.eraser
+
+        def renew(_stop: Stop) -> bool:
+            return home.profile is not home.renew()
 
         def erase(stop: Stop) -> bool:
             erased = eraser.work(stop)
@@ -381,7 +370,7 @@ class Upkeep(IdleWorker):
             return min(16, max(4, settings.now.idle.batch // 4))
 
         steps: dict[str, Callable[[Stop], bool]] = {
-            "settings": lambda _stop: renew(),
+            "settings": renew,
             "waiting turns": home.sessions.journal.retry,
             "erase": erase,
             "bank": home.bank.retain,

@@ -1,7 +1,7 @@
-"""Reload: what may change in the files of a home while a memory is open, and what was made of it.
+"""Reload: changes of a home's profile and hook files while a memory is open.
 
-The profile, the operator's hooks and the embedder are read here, off the hot path; the memory takes them between two
-turns. An edit that cannot be read changes nothing: what held before stays, and the reason is kept for `check`.
+They are read here, off the hot path; the memory takes them between two turns. An edit that cannot be read changes nothing:
+the old settings stay, and the reason is kept for `check`. Models hold from the next start.
 """
 
 from __future__ import annotations
@@ -15,14 +15,10 @@ import msgspec
 from edgemem.config import Profile, load_profile
 from edgemem.errors import ConfigError, EdgememError
 from edgemem.hooks.loader import HookFile
-from edgemem.llama.models.catalog import find_entry, model_folders
-from edgemem.llama.protocols import model_file
 from edgemem.memory.watch import Stamp, Watcher, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from edgemem.llama.protocols import Embedder
 
 log = logging.getLogger("edgemem.watch")
 
@@ -38,15 +34,13 @@ POLL_S = 10.0
 HELD = frozenset(
     {
         *("store.busy_timeout_s", "store.wal_limit_mb", "recall.rerank", "log.turn"),
+        *("llama.embedder", "llama.embed_threads", "llama.embed_context"),
         *("llama.chat_threads", "llama.chat_gpu_layers"),
         *("hooks.tool_output_chars", "compaction.summarizer"),
         "context.window_tokens",  # the chat model's own window was opened with it
     }
 )
 """What holds from the next start only, because something was opened or made with it."""
-
-EMBEDDER = frozenset({"llama.embedder", "llama.embed_threads", "llama.embed_context"})
-"""The same, once there is an embedder: another one would make every vector anew."""
 
 
 class Reload:
@@ -55,7 +49,6 @@ class Reload:
     Args:
         source: the file that the profile was read from; None: it is no file that could change.
         bank: tells which folders and files of the bank there are.
-        embedder: the one in use; where there is none, `open_embedder` opens that of a profile when its file comes.
         wake: has idle time take what was read.
     """
 
@@ -67,26 +60,21 @@ class Reload:
         source: Path | None,
         notes: Path,
         bank: Callable[[], Iterable[Path]],
-        embedder: Embedder | None,
-        open_embedder: Callable[[Profile], Embedder | None],
         wake: Callable[[], None],
     ) -> None:
         self.problems: dict[Path, str] = {}
         """What is wrong with files as they are now; what held before them stays."""
         self.restart: tuple[str, ...] = ()
         """Keys of the profile whose new value holds from the next start."""
-        self.replaced: Path | None = None
-        """The file of the embedder in use, if it was changed since."""
         self.source = source
         self._home, self._notes, self._bank = home, notes, bank
         self._opened = self._newest = profile
-        self._embedder, self._open_embedder, self._wake = embedder, open_embedder, wake
+        self._wake = wake
         self.hook_files = [HookFile(path) for path in self._hook_paths(profile)]
         self._named = [file.path for file in self.hook_files]
         self._taken: dict[Path, Stamp] = {}
-        """How hooks and models were when they were read: the watcher may tell of them once more."""
+        """The stamps of hooks when they were read: the watcher may tell of them once more."""
         self._profile: Profile | None = None
-        self._adoptable: Embedder | None = None
         self.watcher = Watcher(
             self._files,
             self.take,
@@ -101,25 +89,16 @@ class Reload:
         profile, self._profile = self._profile, None
         return profile
 
-    def take_embedder(self) -> Embedder | None:
-        """Return an embedder that came while the memory was open, once; it belongs to the caller."""
-        embedder, self._adoptable = self._adoptable, None
-        return embedder
-
     def restart_note(self) -> str:
         """Tell what was changed and waits for the next start; empty if nothing does."""
-        waiting = [*self.restart, *([str(self.replaced)] if self.replaced is not None else [])]
-        if not waiting:
+        if not self.restart:
             return ""
-        changed = "were changed and hold" if len(waiting) > 1 else "was changed and holds"
-        return f"{' and '.join(waiting)} {changed} from the next start of edgemem."
+        changed = "were changed and hold" if len(self.restart) > 1 else "was changed and holds"
+        return f"{' and '.join(self.restart)} {changed} from the next start of edgemem."
 
     def close(self) -> None:
         """Stop following; a second call does nothing."""
         self.watcher.close()
-        embedder = self.take_embedder()
-        if embedder is not None:
-            embedder.close()
 
     def _files(self) -> Iterator[Path]:
         yield self._notes
@@ -127,7 +106,6 @@ class Reload:
         if self.source is not None:
             yield self.source
         yield from self._named
-        yield from self._model_places()
 
     def take(self, paths: frozenset[Path]) -> None:
         """Take what stands now in files that were changed; where one is wrong, what held before stays in use."""
@@ -153,8 +131,6 @@ class Reload:
             # A hook that is named and not loaded kept the whole profile from being taken.
             self.problems.pop(self.source, None)
             self._take_settings(self.source, files)
-        elif path in self._model_places():
-            self._take_model(path)
 
     def _take_settings(self, path: Path, files: dict[Path, HookFile]) -> None:
         profile, restart = self._held(path, load_profile(path))
@@ -172,13 +148,10 @@ class Reload:
             log.info("%s: %s changed.", path.name, ", ".join(changed))
         if restart:
             log.warning("%s: %s", path.name, self.restart_note())
-        if self._embedder is None and any(key.startswith("llama.") for key in changed):
-            self._take_model(path)
 
     def _held(self, path: Path, read: Profile) -> tuple[Profile, tuple[str, ...]]:
         """Return a profile with the old values of what cannot change now, and the names of these."""
-        held = HELD if self._embedder is None else HELD | EMBEDDER
-        restart = tuple(sorted(held & _differing(self._opened, read)))
+        restart = tuple(sorted(HELD & _differing(self._opened, read)))
         values, opened = msgspec.to_builtins(read), msgspec.to_builtins(self._opened)
         for section, _, key in (name.partition(".") for name in restart):
             values[section][key] = opened[section][key]
@@ -189,32 +162,8 @@ class Reload:
                 f"{path}: {error}, and {', '.join(restart)} holds from the next start only; restart edgemem."
             ) from error
 
-    def _take_model(self, path: Path) -> None:
-        if self._embedder is not None:
-            self.replaced = path
-            log.warning("%s", self.restart_note())
-            return
-        stamps = {place: stamp(place) for place in self._model_places()}
-        self._embedder = self._adoptable = self._open_embedder(self._newest)
-        self._taken.update(stamps)
-        if self._embedder is not None:
-            self._opened = msgspec.structs.replace(self._opened, llama=self._newest.llama)
-            log.info("The embedder %s is here now; upkeep makes its vectors.", self._newest.llama.embedder)
-
     def _hook_paths(self, profile: Profile) -> list[Path]:
         return [self._home / "hooks" / Path(name).expanduser() for name in profile.hooks.files]
-
-    def _model_places(self) -> list[Path]:
-        """Return where the embedder's file lies, or while there is none where it is looked for, as `find_model` does."""
-        if self._embedder is not None:
-            path = model_file(self._embedder)
-            return [path] if path is not None else []
-        name = self._newest.llama.embedder
-        if not name or "/" in name:
-            return [Path(name).expanduser()] if name else []
-        entry = find_entry(name)
-        files = [entry.file] if entry is not None else [name, f"{name}.gguf"]
-        return [folder / file for folder in model_folders(self._home) for file in files]
 
 
 def _differing(profile: Profile, other: Profile) -> set[str]:

@@ -216,7 +216,7 @@ def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
 
 def _summarizer(home: OpenHome, budget: Budget, model: ChatModel | None) -> Summarizer:
     """Return what makes the summaries in idle time."""
-    extractive = ExtractiveSummarizer(lambda: home.embedder, budget.tokenizer)
+    extractive = ExtractiveSummarizer(home.embedder, budget.tokenizer)
     compaction = home.profile.compaction
     if compaction.summarizer == "extractive" or model is None:
         return extractive

@@ -72,10 +72,6 @@ class Recall:
         self.last = RecallStats()
         """How the newest recall of any thread went."""
 
-    def adopt(self, embedder: Embedder) -> None:
-        """Find by meaning from now on, with an embedder that the index has adopted."""
-        self._embedder = embedder
-
     def embed_new(self, limit: int, *, stop: Callable[[], bool] | None = None) -> int:
         """Make vectors of what was said and done so lately that the index does not know it, the newest first; return of how many."""
         with self._tail_lock:

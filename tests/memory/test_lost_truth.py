@@ -77,7 +77,7 @@ def swap(home: Path) -> None:
 
 def losses(memory: Memory) -> Check:
     """Return what `check` says of losses."""
-    (row,) = [check for check in memory.check() if check.name == "losses"]
+    (row,) = [check for check in memory.check() if check.name == "lost data"]
     return row
 
 
@@ -158,7 +158,7 @@ def test_a_robot_that_nobody_stands_beside_helps_itself(home: Path, lose: Callab
     with opened(home, restore="newest") as memory:
         assert memory.store.get_fact("tea") == "mint"
         assert losses(memory).state == "warn"
-    assert "losses" in run("check", "--home", home, "--acknowledge").stdout
+    assert "lost data" in run("check", "--home", home, "--acknowledge").stdout
     with opened(home) as memory:
         assert losses(memory).state == "ok"
 

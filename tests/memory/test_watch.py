@@ -179,7 +179,7 @@ with edgemem.open(home) as memory:
     for one in taken:
         os.close(one)
     print(memory.diagnostics.reload.watcher.state)
-    print(next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "files"))
+    print(next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "hot reload"))
     file = home / "edgemem.toml"
     file.write_text(file.read_text() + "[recall]\\nk = 7\\n")
     while memory.profile.recall.k != 7:
@@ -231,7 +231,7 @@ def write_profile(memory: Memory, text: str) -> None:
 
 
 def files_line(memory: Memory) -> str:
-    return next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "files")
+    return next(f"{one.state} {one.detail}" for one in memory.check() if one.name == "hot reload")
 
 
 def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tmp_path: Path) -> None:
@@ -396,59 +396,6 @@ def test_a_hook_file_is_loaded_again(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert memory.greeted == ["hello", "hello", "salut"]  # type: ignore[attr-defined]
         assert files_line(memory).startswith("ok ")
         assert not (tmp_path / "hooks" / "__pycache__").exists()
-
-
-def test_a_model_that_comes_later_is_used_without_a_restart(
-    tmp_path: Path, minilm: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A GGUF dropped into models/ makes meaning work, named as `models add` names it; a damaged one is told."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    _saved(tmp_path / "home" / "edgemem.toml", PROFILE.replace("''", "'mine'"))
-    with edgemem.open(tmp_path / "home") as memory:
-        assert memory.diagnostics.embedder is None
-        memory.store.add_fact("alice.allergy", "peanuts")
-        loop = AgentLoop(ScriptedModel(), hooks=memory.hooks(session_id="s"))
-        loop.run("hello")
-        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
-        (memory.home / "models" / "mine.gguf").write_bytes(b"GGUF and then nothing")
-        eventually(lambda: ("embedder", "fail") in [(row.name, row.state) for row in memory.check()])
-        part = memory.home / "models" / "mine.gguf.part"
-        shutil.copyfile(minilm, part)
-        part.replace(memory.home / "models" / "mine.gguf")
-        eventually(lambda: memory.diagnostics.embedder is not None)
-        assert memory.diagnostics.embedder is not None
-        eventually(
-            lambda: (
-                memory.diagnostics.search.pending()["vectors"] == 0
-                and memory.diagnostics.search.pending()["text"] == 0
-            )
-        )
-        memory.diagnostics.embedder.embed_query("what is dangerous for her to eat?")
-        (found, *_) = memory.recall("what is dangerous for her to eat?")
-        assert "peanuts" in found.text
-        assert "meaning" in found.why
-        loop.run("and now?")
-        assert memory.diagnostics.failures.read() == []
-
-
-def test_a_model_that_is_replaced_while_in_use_waits_for_the_next_start(tmp_path: Path, minilm: Path) -> None:
-    """The embedder that was loaded is kept, also when the profile names another one, and `check` says so."""
-    home = tmp_path / "home"
-    profile = PROFILE.replace("''", "'mine.gguf'")
-    _saved(home / "edgemem.toml", profile)
-    (home / "models").mkdir()
-    shutil.copyfile(minilm, home / "models" / "mine.gguf")
-    with edgemem.open(home) as memory:
-        eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
-        embedder = memory.diagnostics.embedder
-        shutil.copyfile(minilm, home / "models" / "new.part")
-        (home / "models" / "new.part").replace(home / "models" / "mine.gguf")
-        eventually(lambda: memory.diagnostics.reload.replaced)
-        assert "mine.gguf was changed and holds from the next start" in files_line(memory)
-        _saved(home / "edgemem.toml", profile.replace("mine.gguf", "other.gguf"))
-        eventually(lambda: memory.diagnostics.reload.restart)
-        assert "llama.embedder and " in files_line(memory)
-        assert memory.diagnostics.embedder is embedder is not None
 
 
 @pytest.mark.parametrize("given", ["file", "object", "name"])

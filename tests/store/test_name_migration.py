@@ -120,7 +120,7 @@ def test_what_became_one_is_named_and_the_home_was_backed_up(home: Path) -> None
     second = CliRunner().invoke(main, ["facts", "--home", str(home), "--speaker", "alice"])
     assert "one person" not in second.output
     with edgemem.open(home, worker=False) as memory:
-        (names,) = (check for check in memory.check() if check.name == "names")
+        (names,) = (check for check in memory.check() if check.name == "people")
     assert names.state == "ok"
     assert "alice and Alice" in names.detail
 
@@ -134,7 +134,7 @@ def test_two_people_are_kept_apart_by_the_profile(home: Path) -> None:
         assert told(memory, "ALICE") == told(memory, "alice") == told(memory, "Alice")
         (turn,) = memory.sessions.journal.read_turns("hall", reader=Reader("alice kurz"))
         assert turn.messages[0].content == "My locker is 4711."
-        (names,) = (check for check in memory.check() if check.name == "names")
+        (names,) = (check for check in memory.check() if check.name == "people")
     assert "alice" not in names.detail
 
 
@@ -179,7 +179,7 @@ def test_scopes_of_unknown_forms_are_closed_listed_and_moved(tmp_path: Path) -> 
         assert not any("39" in item.text for item in found)
         assert {f.value for f in memory.store.facts(scope="User:Mara")} == {"2", "39"}
         assert {f.scope for f in memory.store.facts()} == {"user:Mara", "User:Mara", "env:kitchen"}
-        (names,) = (check for check in memory.check() if check.name == "names")
+        (names,) = (check for check in memory.check() if check.name == "people")
         assert (names.state, "User:Mara (3)" in names.detail) == ("warn", True)
         assert "edgemem facts move User:Mara user:Mara" in names.advice
     for scope, to in (("User:Mara", "Users:Mara"), ("user:Mara", "household"), ("Nobody:x", "global")):
@@ -193,7 +193,7 @@ def test_scopes_of_unknown_forms_are_closed_listed_and_moved(tmp_path: Path) -> 
         assert [p.value for p in memory.store.preferences(reader=Reader("MARA"))] == ["dim"]
         assert told(memory, "Ben") == {"wifi": {"quokka"}}
         assert "39" in memory.recall("size of the shoes", speaker="Mara", kinds={"fact"})[0].text
-        (names,) = (check for check in memory.check() if check.name == "names")
+        (names,) = (check for check in memory.check() if check.name == "people")
         assert names.state == "ok"
 
 

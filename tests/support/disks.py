@@ -228,7 +228,7 @@ def talk(mode: str, folder: Path, left: int, chars: int) -> None:
         _fill(mode, home, left)
         for n in range(TURNS):
             loop.run(f"number {n} " + "x" * chars)
-        (check,) = [each for each in memory.check() if each.name == "turns"]
+        (check,) = [each for each in memory.check() if each.name == "unwritten turns"]
         print(json.dumps([check.state, check.detail, check.advice]), flush=True)  # noqa: T201 - its work
         sys.stdin.readline()
 

@@ -65,13 +65,13 @@ class ExtractiveSummarizer:
     """Picks the sentences that say most; the newest wins over what it corrects, and over what says the same.
 
     Args:
-        embedder: returns what tells which sentences mean the same; without one, their words do.
+        embedder: tells which sentences mean the same; without one, their words do.
         max_chars: how many characters of the turns are read, newest first; None: all.
     """
 
     def __init__(
         self,
-        embedder: Callable[[], Embedder | None] | None,
+        embedder: Embedder | None,
         tokenizer: Tokenizer,
         *,
         max_chars: int | None = None,
@@ -112,7 +112,7 @@ class ExtractiveSummarizer:
         self, sentences: Sequence[Sentence], stopped: Callable[[], bool]
     ) -> Mapping[str, NDArray[np.float32]] | None:
         """Return a unit vector for each text, none where no embedder is loaded; None when told to stop."""
-        embedder = self._embedder() if self._embedder is not None else None
+        embedder = self._embedder
         if embedder is None:
             return {}
         missing = [

@@ -438,11 +438,6 @@ class Index:
         with self._upkeep:
             return self._work(lambda: [warm], 1, 1, stop) > 0
 
-    def adopt(self, embedder: Embedder) -> None:
-        """Begin to use an embedder that came later; vectors that it made before count again."""
-        with self._upkeep:
-            self.embedding = self._embed_with(embedder)
-
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self.database.close()

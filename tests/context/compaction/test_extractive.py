@@ -225,7 +225,7 @@ def test_with_an_embedder_the_same_in_other_words_stands_once(embedder: Embedder
     from edgemem.llama import LlamaTokenizer
 
     tokenizer = LlamaTokenizer(vocabularies / "ggml-vocab-qwen2.gguf")
-    summarizer = ExtractiveSummarizer(lambda: embedder, tokenizer)
+    summarizer = ExtractiveSummarizer(embedder, tokenizer)
     repeated = [
         [utterance("My sister Anna lives in Hamburg with her husband.")],
         *KITCHEN,
