@@ -294,18 +294,18 @@ class VectorMemoryStore(SQLiteMemoryStore):
         self._follow()
         if self.index.damaged:
             self._follow()  # it was found broken on the way, and is made again
-        space = self.index.space()
-        if space is None:
+        vectors = self.index.vectors()
+        if vectors is None:
             return []
         if self._count(scope) > EXACT:
             # The nearest of all, where enough of them are of this scope; they were compared by their bits first.
-            near = dict(space.nearest(vector, max(256, 8 * k)))
+            near = dict(vectors.nearest(vector, max(256, 8 * k)))
             held = self._facts_of(near, scope, reader)
             if len(held) >= k:
                 return _nearest(held, near, k)
         facts = fact_queries.facts_as_of(self.database, self.database.now(), scope=scope, reader=reader)
         numbers = self._numbers_of(facts)
-        near = space.cosines(vector, numbers)
+        near = vectors.cosines(vector, numbers)
         return _nearest({number: numbers[number] for number in near}, near, k)
 
     def _follow(self) -> None:

@@ -94,7 +94,7 @@ def finish(folder: Path, name: str) -> None:
         messages = truth.query("select count(*) from messages")[0][0]
         facts = truth.query("select count(*) from facts where id = origin and value is not null")[0][0]
         assert count_docs(index) == messages + facts
-        vectors = index.space()
+        vectors = index.vectors()
         for source in SOURCES:
             rows = index.database.query(
                 "select id, ref from docs where id % 10 = 0 and kind = ?", (source.kind,)
@@ -111,7 +111,7 @@ def finish(folder: Path, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4 if LONG else 1))
 def test_killed_while_it_builds_embeds_or_changes_models_it_goes_on(tmp_path, seed):
-    """At whatever moment it dies, the file is sound, each model's vectors are its own, and little is made again."""
+    """At whatever moment it dies, the file is sound, and no vector is of another model."""
     fill(tmp_path)
     dice = random.Random(seed)
     for round_ in range(3):
@@ -145,9 +145,8 @@ def test_processes_with_different_models_do_not_mix(tmp_path):
         finish(tmp_path, model)
         with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
             check(index)
-            made = dict(index.database.query("select space, count(distinct doc) from vectors group by space"))
-            assert len(made) == 1
-            assert min(made.values()) > TURNS * 2
+            assert index.database.query("select value from meta where key = 'model'") == [(f"64 {model}:64",)]
+            assert index.database.query("select count(*) from vectors")[0][0] > TURNS * 2
 
 
 @pytest.mark.long
@@ -360,7 +359,7 @@ def test_killed_while_words_are_cut_again_it_goes_on_and_embeds_nothing_twice(tm
     assert builder.wait(60) == 0
     told = (tmp_path / "embedded").read_text().splitlines()
     with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
-        before = index.database.query("select seq, space, doc, vector from vectors order by seq")
+        before = index.database.query("select seq, doc, past, codes from vectors order by seq")
     assert len(before) > 2 * TURNS
     (tmp_path / "embedded").unlink()
     dice = random.Random(seed)
@@ -379,7 +378,7 @@ def test_killed_while_words_are_cut_again_it_goes_on_and_embeds_nothing_twice(tm
             process.wait(10)
     finish(tmp_path, "old")
     with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
-        after = index.database.query("select seq, space, doc, vector from vectors order by seq")
+        after = index.database.query("select seq, doc, past, codes from vectors order by seq")
         assert index.database.query("select count(*) from docs where rules <> ?", (rules_number(),)) == [(0,)]
     assert after == before
     assert len(told) >= len(before)

@@ -18,7 +18,7 @@ from edgemem.bench.ground import in_process, real_embedder, scratch
 from edgemem.bench.report import Bar, at_least, at_most, median, report, say, timed_ms
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.recall.index.file import SCHEMA
-from edgemem.recall.index.vectors import LEAST, ResidentVectors
+from edgemem.recall.index.vectors import LEAST, Vectors, add_vectors
 from edgemem.store.db.database import Database
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from edgemem.store.db.transaction import Transaction
 
-    Vectors = NDArray[np.float32]
+    Matrix = NDArray[np.float32]
     Answer = Sequence[tuple[Any, ...]]
 
 K = 10
@@ -41,7 +41,7 @@ NOISE = 0.5
 SEED = 5
 SIZES = 10_000, 100_000, 1_000_000
 VEC0_UP_TO = 100_000
-"""Vectors beyond which sqlite-vec is not asked: half a second for each question."""
+"""Matrix beyond which sqlite-vec is not asked: half a second for each question."""
 
 RECALL = {100_000: 0.99, 1_000_000: 0.95}
 FIFTEENTH = 1 / 15
@@ -134,7 +134,7 @@ def measure(folder: Path, n: int, questions: int) -> dict[str, float]:
         Database(folder / f"{n}.db", page_size=1024, **settings) as database,
         Database(folder / f"{n}-vec0.db", page_size=_VEC0_PAGE, **settings) as other,
     ):
-        ours = ResidentVectors(database, bases.shape[1])
+        ours = Vectors(database, bases.shape[1])
         for rows, scopes in between(bases, n, seed=SEED):
             ids = np.arange(first, first + len(rows))
             first += len(rows)
@@ -143,15 +143,16 @@ def measure(folder: Path, n: int, questions: int) -> dict[str, float]:
             nearest.see(ids, rows)
             nearest_filtered.see(ids[inside], rows[inside])
             numbered = list(zip(ids.tolist(), rows, strict=True))
-            filling += timed_ms(partial(database.write, partial(ours.add, rows=numbered)))
+            stored = [(id_, False, [row]) for id_, row in numbered]
+            filling += timed_ms(partial(database.write, partial(add_vectors, rows=stored)))
             if vec0:
                 other.write(partial(_add_to_vec0, rows=numbered, scopes=scopes.tolist()))
         database.checkpoint()
         other.checkpoint()
         figures = {"fill_s": filling / 1e3, "build_s": timed_ms(ours.warm) / 1e3}
-        figures["bytes_a_vector"] = ours.packed.nbytes / n
+        figures["bytes_a_vector"] = sum(packed.nbytes for packed in ours.packed) / n
         among = np.array(allowed)
-        ways: dict[str, Callable[[Vectors], Answer]] = {
+        ways: dict[str, Callable[[Matrix], Answer]] = {
             "": lambda query: ours.nearest(query, K),
             "_filtered": lambda query: ours.nearest(query, K, among),
         }
@@ -188,7 +189,7 @@ def peak_rss_mb() -> float:
     raise EdgememError("This system does not tell how much memory a process takes; run on Linux.")
 
 
-def _add_to_vec0(tx: Transaction, rows: list[tuple[int, Vectors]], scopes: list[int]) -> None:
+def _add_to_vec0(tx: Transaction, rows: list[tuple[int, Matrix]], scopes: list[int]) -> None:
     length = len(rows[0][1])
     tx.execute(
         f"create virtual table if not exists v using vec0 (scope integer, embedding float[{length:d}])"
@@ -199,7 +200,7 @@ def _add_to_vec0(tx: Transaction, rows: list[tuple[int, Vectors]], scopes: list[
     )
 
 
-def _ask_vec0(database: Database, query: Vectors, *, scope: int | None = None) -> Answer:
+def _ask_vec0(database: Database, query: Matrix, *, scope: int | None = None) -> Answer:
     if scope is None:
         sql = "select rowid, distance from v where embedding match ? and k = ?"
         return database.query(sql, (query.tobytes(), K))
@@ -207,7 +208,7 @@ def _ask_vec0(database: Database, query: Vectors, *, scope: int | None = None) -
     return database.query(sql, (query.tobytes(), K, scope))
 
 
-def between(bases: Vectors, n: int, *, seed: int) -> Iterator[tuple[Vectors, NDArray[np.int64]]]:
+def between(bases: Matrix, n: int, *, seed: int) -> Iterator[tuple[Matrix, NDArray[np.int64]]]:
     """Yield unit vectors between two of the bases each, with noise, and their scopes, ten thousand at once."""
     import numpy as np
 
@@ -224,14 +225,14 @@ def between(bases: Vectors, n: int, *, seed: int) -> Iterator[tuple[Vectors, NDA
 class Nearest:
     """The true neighbours of some questions among all vectors that were seen."""
 
-    def __init__(self, asked: Vectors) -> None:
+    def __init__(self, asked: Matrix) -> None:
         import numpy as np
 
         self._asked = asked
         self.ids = np.zeros((len(asked), 0), np.int64)
         self._cosines = np.zeros((len(asked), 0), np.float32)
 
-    def see(self, ids: NDArray[np.int64], rows: Vectors) -> None:
+    def see(self, ids: NDArray[np.int64], rows: Matrix) -> None:
         """Compare with more vectors."""
         import numpy as np
 
@@ -241,8 +242,8 @@ class Nearest:
         self.ids, self._cosines = np.take_along_axis(every, best, 1), np.take_along_axis(cosines, best, 1)
 
 
-def _unit(rows: Vectors) -> Vectors:
+def _unit(rows: Matrix) -> Matrix:
     import numpy as np
 
-    unit: Vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Matrix = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit

@@ -131,7 +131,7 @@ def test_forgetting_leaves_no_vector(tmp_path: Path, loads: bool) -> None:
             store.add_fact(f"note{n}", f"word{n} thing{n}")
         store.embed_pending()
     with closing(sqlite3.connect(tmp_path / "x.index.db")) as index:
-        vectors = [row for (row,) in index.execute("select vector from vectors order by doc")]
+        vectors = [row for (row,) in index.execute("select codes from vectors order by doc")]
     assert all(vector in (tmp_path / "x.index.db").read_bytes() for vector in vectors)
     no_library = tmp_path / "broken" / "sqlite_vec"
     no_library.mkdir(parents=True)

@@ -129,24 +129,19 @@ def check(index) -> None:
     assert index.database.query("select 1 from named where doc not in (select id from docs)") == []
     assert index.database.query("select 1 from names where id not in (select name from named)") == []
     assert index.database.query("select 1 from sounds where name not in (select id from names)") == []
-    sides = [{id_ for id_, past in docs if bool(past) is over} for over in (False, True)]
-    check_spaces(index.database, *sides)
+    check_vectors(index.database, {id_: bool(past) for id_, past in docs})
 
 
-def check_spaces(database, holding: set[int], past: set[int] = frozenset()) -> None:
-    """Hold the vectors of the newest model against the docs that hold, and those that do not: each has some, or waits."""
-    ask = database.query
-    for (space,) in ask("select value from meta where key = 'space'"):
-        queued = [(doc, bool(urgent)) for doc, urgent in ask("select doc, urgent from unembedded")]
-        for number, docs, holds in ((space, holding, True), (space + 1, past, False)):
-            vectors = {doc for (doc,) in ask("select doc from vectors where space = ?", (number,))}
-            waiting = [doc for doc, urgent in queued if urgent is holds]
-            assert vectors | set(waiting) == docs
-            assert not vectors & set(waiting)
-            assert len(waiting) == len(set(waiting))
-    known = "(select id from spaces union all select id + 1 from spaces)"
-    assert ask(f"select 1 from vectors where space not in {known}") == []
-    assert len(ask("select 1 from spaces where fingerprint is not null")) <= 2
+def check_vectors(database, docs: dict[int, bool]) -> None:
+    """Hold the vectors against the docs, and whether each is over: each has some, or waits, once there is a model."""
+    vectors = {doc: bool(past) for doc, past in database.query("select doc, past from vectors")}
+    waiting = [(doc, not urgent) for doc, urgent in database.query("select doc, urgent from unembedded")]
+    if database.query("select 1 from meta where key = 'model'"):
+        assert vectors | dict(waiting) == docs
+        assert len(vectors) + len(waiting) == len(docs)
+    else:
+        assert not vectors
+        assert not waiting
 
 
 def work(index: Index) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,15 +25,8 @@ from edgemem.errors import ModelError
 from edgemem.languages.words import comes_up_with
 from edgemem.preload import Pattern
 from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, digest_of
-from edgemem.recall.index.state import get_meta, sound
-from edgemem.recall.index.vectors import (
-    ResidentVectors,
-    begin_space,
-    current_space,
-    dequeue,
-    drop_others,
-    find_space,
-)
+from edgemem.recall.index.state import sound
+from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name
 from edgemem.recall.text.analyse import terms
 from edgemem.records import BlockLine
 
@@ -140,14 +132,6 @@ class _Row(NamedTuple):
     past: bool
 
 
-class Vectors(NamedTuple):
-    """The vectors of one model."""
-
-    now: ResidentVectors
-    past: ResidentVectors
-    """Of facts that do not hold any more."""
-
-
 class Embedding:
     """The vectors of one model in one index file; used by one upkeep at a time, and by any number of questions."""
 
@@ -165,10 +149,8 @@ class Embedding:
         self.embedder = embedder
         self._originals = originals
         self._settings = settings
-        self._opening = threading.Lock()
-        self._space: int | None = None
-        """The number of the space that `_vectors` are of."""
-        self._vectors: Vectors | None = None
+        self._model = model_name(embedder)
+        self.vectors = Vectors(database, embedder.dimensions, self._model)
         self._began = False
         """Whether this was the newest model once: it is not made so again."""
         self._begun: dict[str, Vector | None] = {}
@@ -177,56 +159,23 @@ class Embedding:
         """The vectors of docs that are not in the file yet, by the text; none of one that the model cannot embed whole."""
         self._aside: dict[int, int] = {}
         """Docs that cannot be embedded as they are, by the digest of their text; the next process tries them again."""
-        self.open()
-
-    def open(self) -> Vectors | None:
-        """Return the vectors of this model in the file; None while it has none there."""
-        space = find_space(self._database.query, self.embedder)
-        if space is None:
-            return None
-        with self._opening:
-            if self._vectors is None or self._space != space:
-                sides = (
-                    ResidentVectors(self._database, self.embedder.dimensions, n) for n in (space, space + 1)
-                )
-                self._space, self._vectors = space, Vectors(*sides)
-            return self._vectors
-
-    def warm(self, stop: Stop | None) -> None:
-        """Bring into memory what is kept there of vectors."""
-        for side in self.open() or ():
-            side.warm(stop)
 
     def follow_removals(self) -> None:
         """Leave nothing in memory of what was taken out of the file."""
         self._begun, self._new = {}, {}
-        for side in self._vectors or ():
-            side.follow_removals()
+        self.vectors.follow_removals()
 
     def waiting(self) -> int:
         """Return how many docs have no vector of this model."""
-        newest = current_space(self._database)
-        if newest == 0 or find_space(self._database.query, self.embedder) != newest:
-            return int(self._database.query("select count(*) from docs")[0][0])
-        return int(
-            self._database.query("select count(*) from unembedded u join docs d on d.id = u.doc")[0][0]
-        )
-
-    def drop_others(self, _limit: int) -> int:
-        """Take out a slice of the vectors of models that are used no more; return how many rows."""
-        space = self._begin()
-        others = self._database.query("select 1 from spaces where id is not ? limit 1", (space,))
-        if space is None or not others:
-            return 0
-        return self._database.write(lambda tx: drop_others(tx, space))
+        table = "unembedded u join docs d on d.id = u.doc" if self.vectors.is_current() else "docs"
+        return int(self._database.query(f"select count(*) from {table}")[0][0])  # noqa: S608 - our own text
 
     def embed_docs(self, stop: Stop | None, limit: int) -> int:
         """Make vectors of docs; return of how many, or how many needed none.
 
         Those whose vectors are in memory go along, beside `limit`: each commit writes the last pages of the same tables.
         """
-        space = self._begin()
-        if space is None:
+        if not self._begin():
             return 0
         rows = self._queued(limit + min(len(self._new), _TOGETHER))
         texts = self._originals.read([(row.kind, row.ref) for row in rows])
@@ -249,18 +198,11 @@ class Embedding:
         self._aside.update((row.doc, row.digest) for row in done if row.doc in aside)
 
         def store(tx: Transaction) -> None:
-            if self._vectors is None or get_meta(tx, "space") != space:
+            if not tx.execute("select 1 from meta where key = 'model' and value = ?", (self._model,)):
                 return  # another model came meanwhile
             # A doc may have been taken out, or have got another text; then its vector is not kept either.
             waiting = [row for row in done if row.doc not in aside and _waits(tx, row)]
-            for side, index in zip((False, True), self._vectors, strict=True):
-                new = [
-                    (row.doc, vector)
-                    for row in waiting
-                    if row.past == side
-                    for vector in by_doc.get(row.doc, ())
-                ]
-                index.add(tx, new)
+            add_vectors(tx, [(row.doc, row.past, by_doc.get(row.doc, ())) for row in waiting])
             dequeue(tx, [row.doc for row in waiting])
 
         self._database.write(store)
@@ -298,17 +240,15 @@ class Embedding:
                 nearness[number] = max(cosine, nearness.get(number, -1.0))
         return nearness
 
-    def _begin(self) -> int | None:
-        """Return the number of the model's space, beginning it where it is not the newest; None: another model came later."""
-        space = find_space(self._database.query, self.embedder)
-        if space is None or space != current_space(self._database):
+    def _begin(self) -> bool:
+        """Begin with the model where the file has another one's vectors; tell whether it is the file's, and none came later."""
+        if not self.vectors.is_current():
             if self._began:
-                return None
+                return False
             urgent = self._numbers(_most_shown(self._truth, _USED))
-            space = self._database.write(lambda tx: begin_space(tx, self.embedder, urgent))
+            self._database.write(lambda tx: begin_model(tx, self.embedder, urgent))
         self._began = True
-        self.open()
-        return space
+        return True
 
     def _numbers(self, items: Sequence[tuple[int, int]]) -> list[int]:
         sql = "select id from docs where kind = ? and ref = ?"

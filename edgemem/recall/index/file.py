@@ -98,28 +98,19 @@ _TABLES = (
       delete from named where doc = old.id;
     end
     """,
-    # The models that made vectors: see `vectors`. fingerprint null: what is left of it is being taken out.
-    """
-    create table spaces (
-      id integer primary key check (id % 2 = 1),
-      fingerprint text,
-      dimensions integer not null
-    )
-    """,
-    "create unique index spaces_by_model on spaces (fingerprint, dimensions) where fingerprint is not null",
-    # seq: the tick at which a vector was written, so that a process finds what others have added. vector: float16. A long
-    # text has several.
+    # seq: the tick at which the row was written, by which a process finds what others have added. past: as of its doc, so
+    # that the many versions of one thing crowd out nothing. codes: a signed byte for each dimension of each vector of the doc.
     """
     create table vectors (
       seq integer primary key,
-      space integer not null,
       doc integer not null,
-      vector blob not null
+      past integer not null,
+      codes blob not null
     )
     """,
-    "create index vectors_by_space on vectors (space)",
-    "create index vectors_by_doc on vectors (doc, space)",
-    # The docs that wait for a vector of the newest model; the highest number of `urgent` goes first.
+    "create unique index vectors_by_doc on vectors (doc)",
+    "create index past_vectors on vectors (past) where past <> 0",
+    # The docs that wait for a vector; the highest number of `urgent` goes first.
     """
     create table unembedded (
       urgent integer not null,
@@ -127,8 +118,8 @@ _TABLES = (
       primary key (urgent, doc)
     ) without rowid
     """,
-    # What was taken out, for those who hold a part of the index in memory. space: null where all of a doc went.
-    "create table removals (seq integer primary key, doc integer not null, space integer)",
+    # The docs that were taken out, or lost their vectors, for those who hold a part of the index in memory.
+    "create table removals (seq integer primary key, doc integer not null)",
     "create table people (name text primary key) without rowid",
 )
 SCHEMA = (Migration("i001_index", _TABLES),)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from edgemem.errors import EdgememError
     from edgemem.llama.protocols import Embedder
-    from edgemem.recall.index.vectors import ExactVectors, Vector
+    from edgemem.recall.index.vectors import Vector, Vectors
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
@@ -269,17 +269,11 @@ class Index:
         except msgspec.ValidationError as error:
             raise CorruptError(f"{self.path} is damaged ({error}); it is made again by itself.") from error
 
-    def space(self, *, past: bool = False) -> ExactVectors | None:
-        """Return the vectors that the model in use has made; None while it has made none.
-
-        Args:
-            past: those of facts that do not hold any more.
-        """
+    def vectors(self) -> Vectors | None:
+        """Return the vectors that the model in use has made; None while the file has none of it."""
         self._check_file()
-        vectors = None if self.embedding is None else self.embedding.open()
-        if vectors is None:
-            return None
-        return vectors.past if past else vectors.now
+        vectors = None if self.embedding is None else self.embedding.vectors
+        return vectors if vectors is not None and vectors.is_current() else None
 
     def pending(self) -> dict[str, int]:
         """Return how many rows of the truth wait for full text, changes to be seen, and docs for a vector."""
@@ -393,14 +387,10 @@ class Index:
         return True
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
-        """Make vectors of up to `limit` docs, what is newest and of most use first; return of how many.
-
-        Once all are made, the vectors of other models go, in steps that count like vectors.
-        """
+        """Make vectors of up to `limit` docs, what is newest and of most use first; return of how many."""
 
         def steps() -> list[Step]:
-            embedding = self.embedding
-            return [] if embedding is None else [partial(embedding.embed_docs, stop), embedding.drop_others]
+            return [] if self.embedding is None else [partial(self.embedding.embed_docs, stop)]
 
         with self._upkeep:
             return self._work(steps, limit, limit, stop)
@@ -432,7 +422,7 @@ class Index:
 
         def warm(_limit: int) -> int:
             if self.embedding is not None:
-                self.embedding.warm(stop)
+                self.embedding.vectors.warm(stop)
             return int(self.postings.warm(self.state(), stop))
 
         with self._upkeep:

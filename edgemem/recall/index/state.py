@@ -85,11 +85,9 @@ def set_meta(tx: Transaction, key: str, value: int | str) -> None:
     tx.execute("insert or replace into meta (key, value) values (?, ?)", (key, value))
 
 
-def note_removals(tx: Transaction, docs: Iterable[int], *, space: int | None = None) -> None:
-    """Log docs that are taken out or replaced, or whose vectors of one space are."""
-    tx.executemany(
-        "insert into removals (seq, doc, space) values (?, ?, ?)", [(tx.tick(), doc, space) for doc in docs]
-    )
+def note_removals(tx: Transaction, docs: Iterable[int]) -> None:
+    """Log docs that are taken out or replaced, or whose vectors are."""
+    tx.executemany("insert into removals (seq, doc) values (?, ?)", [(tx.tick(), doc) for doc in docs])
 
 
 def trim_removals(tx: Transaction) -> None:
@@ -108,17 +106,12 @@ def remove_all(tx: Transaction) -> None:
 
 
 class Removals:
-    """What was taken out of an index file since whoever holds a part of it in memory last looked.
+    """Follows the removals of an index file for one reader that holds a part of it in memory."""
 
-    Args:
-        space: also what lost its vectors of this space only.
-    """
-
-    def __init__(self, database: Database, space: int | None = None) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._space = space
         self.tick = self._newest()
-        """That of the newest removal that was followed."""
+        """The tick of the last removal that this reader has applied."""
 
     def skip(self) -> None:
         """Take all that was removed until now for followed: memory begins anew."""
@@ -130,8 +123,7 @@ class Removals:
         if newest == self.tick:
             return []
         rows = self._database.query(
-            "select seq, doc from removals where seq > ? and (space is null or space = ?) order by seq limit ?",
-            (self.tick, self._space, limit + 1),
+            "select seq, doc from removals where seq > ? order by seq limit ?", (self.tick, limit + 1)
         )
         since = self._database.query("select value from meta where key = 'removals_from'")
         if len(rows) > limit or (since and since[0][0] > self.tick):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.index import Index
-    from edgemem.recall.index.vectors import ExactVectors, Vector
+    from edgemem.recall.index.vectors import Vector, Vectors
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.search.query_view import Filter
     from edgemem.recall.search.unindexed import UnindexedDocs
@@ -169,7 +169,7 @@ class Search:
 
     def _look_up_meaning(self, question: ParsedQuery, view: QueryView) -> None:
         """Embed the question and find the docs near to it."""
-        vectors = self._index.space() if self._state is not None else None
+        vectors = self._index.vectors() if self._state is not None else None
         if vectors is None or self._embedder is None or not question.terms or not self._weight:
             return
         vector = self._embed(self._embedder, question.meaning)
@@ -185,11 +185,9 @@ class Search:
                 and (self._only.kinds is None or "fact" in self._only.kinds)
                 and self._state is not None
             ):
-                past = self._index.space(past=True)
-                if past is not None:
-                    rows, n = view.table.rows, view.n
-                    held = rows["id"][:n][view.may[:n] & rows["past"][:n]].tolist()
-                    find_past(view, past, vector, None if self._only.held is None else held, most=most)
+                rows, n = view.table.rows, view.n
+                held = rows["id"][:n][view.may[:n] & rows["past"][:n]].tolist()
+                find_past(view, vectors, vector, None if self._only.held is None else held, most=most)
             self._meaning = self._weight
 
     def _words_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
@@ -250,7 +248,7 @@ _FEWEST = 8  # candidates by meaning that a reader must be left with, before mor
 
 def find_near(
     view: QueryView,
-    vectors: ExactVectors,
+    vectors: Vectors,
     vector: Vector,
     question: ParsedQuery,
     *,
@@ -266,17 +264,17 @@ def find_near(
     import numpy as np
 
     _note(view, new.items())
-    near = sorted([*vectors.nearest(vector, most, about=True), *new.items()], key=lambda hit: -hit[1])[:most]
+    near = sorted([*vectors.nearest(vector, most, rough=True), *new.items()], key=lambda hit: -hit[1])[:most]
     first = near[:_FIRST]
     # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
     readable = _take_up(view, near)
     if len(near) == most and readable < _FEWEST:
         # Most of what is near is somebody else's, or in the prompt already.
-        _take_up(view, vectors.nearest(vector, 4 * most, about=True))
+        _take_up(view, vectors.nearest(vector, 4 * most, rough=True))
     about = _about_people(view, question)
     if len(about):
         docs = view.table.rows["id"][about]
-        theirs = vectors.nearest(vector, 2 * most, docs, about=True)
+        theirs = vectors.nearest(vector, 2 * most, docs, rough=True)
         first += theirs[:_FIRST]
         _take_up(view, theirs)
     slots = view.slots_of([doc for doc, _ in first])
@@ -285,20 +283,19 @@ def find_near(
 
 
 def find_past(
-    view: QueryView, vectors: ExactVectors, vector: Vector, among: Sequence[int] | None, *, most: int
+    view: QueryView, vectors: Vectors, vector: Vector, among: Sequence[int] | None, *, most: int
 ) -> None:
     """Find the nearest facts that no longer hold.
 
     Args:
-        vectors: theirs.
         among: the only docs that may be found; None: all.
         most: the number of candidates.
     """
     import numpy as np
 
     # Of a few that are named, memory is up to date only if they need not be estimates.
-    _take_up(view, vectors.nearest(vector, most, among, about=among is None))
-    _estimate(view, vectors, vector, np.flatnonzero(view.chosen))
+    _take_up(view, vectors.nearest(vector, most, among, rough=among is None, past=True))
+    _estimate(view, vectors, vector, np.flatnonzero(view.chosen), past=True)
 
 
 def _about_people(view: QueryView, question: ParsedQuery) -> Slots:
@@ -331,7 +328,7 @@ def _note(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
     return slots
 
 
-def _estimate(view: QueryView, vectors: ExactVectors, vector: Vector, slots: Slots) -> None:
+def _estimate(view: QueryView, vectors: Vectors, vector: Vector, slots: Slots, *, past: bool = False) -> None:
     """Note the cosines of some slots that have none yet."""
     import numpy as np
 
@@ -339,7 +336,7 @@ def _estimate(view: QueryView, vectors: ExactVectors, vector: Vector, slots: Slo
     docs = view.table.rows["id"][slots]
     order = np.argsort(docs, kind="stable")  # most of them stand in it already
     slots, docs = slots[order], docs[order]
-    ids, cosines = vectors.estimates(vector, docs)
+    ids, cosines = vectors.estimates(vector, docs, past=past)
     slots = slots[docs.searchsorted(ids)]
     view.cosines[slots] = cosines
     view.near[slots] = True

@@ -55,7 +55,7 @@ def made_by_others(tmp_path, truth, embedder, notes=None) -> None:
 
 def vectors_of(index: Index) -> list[tuple[object, ...]]:
     """Return all vectors with the ticks at which they were written."""
-    return index.database.query("select seq, space, doc, vector from vectors order by seq")
+    return index.database.query("select seq, doc, past, codes from vectors order by seq")
 
 
 def docs_of(index: Index) -> list[tuple[object, ...]]:

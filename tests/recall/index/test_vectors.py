@@ -1,4 +1,4 @@
-"""Spaces: another model never mixes with the one before, and never fails."""
+"""Vectors of docs: what comes first, what is interrupted, and another model, which never mixes with the one before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import edgemem
 from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall.index import embedding, vectors
+from edgemem.recall.index import embedding
 from edgemem.recall.index.docs import replace_doc
 from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import FACTS, read_docs
@@ -34,6 +34,12 @@ def embedder_line(memory) -> str:
 
 def _refs(index) -> list[int]:
     return [ref for (ref,) in index.database.query("select ref from docs")]
+
+
+def pieces_of(index: Index, doc: int) -> int:
+    """Return how many vectors a doc has."""
+    sql = "select coalesce(sum(length(codes)), 0) / 64 from vectors where doc = ?"
+    return int(index.database.query(sql, (doc,))[0][0])
 
 
 @pytest.fixture
@@ -79,7 +85,7 @@ def test_another_model_of_the_same_length_finds_by_words_until_its_vectors_are_m
         work(index)
     new = HashEmbedder(64, name="new", means={"mug": "cup"})
     with opened(new) as index:
-        assert index.space() is None
+        assert index.vectors() is None
         assert index.pending()["vectors"] == 6
         assert found(index, "drawer 3")[0][0] == "cup 3: stands in drawer 3"
         assert by_meaning(index, "drawer 3") == by_meaning(index, "mug") == set()
@@ -92,25 +98,20 @@ def test_another_model_of_the_same_length_finds_by_words_until_its_vectors_are_m
         assert len(by_meaning(index, "mug")) == 6
 
 
-def test_what_is_replaced_stays_until_the_new_vectors_are_whole(truth, store, opened):
-    """Then it goes, and leaves no row; its number is never used again."""
+def test_the_vectors_of_the_model_before_are_erased(truth, store, opened):
+    """They go as the new model begins, also where it is one of an earlier day."""
     for n in range(3):
         store.add_fact(f"cup {n}", f"drawer {n}")
-    for name in ("a", "b", "c"):
+    for name in ("a", "b", "a"):
         with opened(HashEmbedder(64, name=name)) as index:
-            before = index.database.query("select fingerprint from spaces order by id")
+            before = {codes for (codes,) in index.database.query("select codes from vectors")}
             index.catch_up()
             index.embed_pending(2)
-            now = index.database.query("select fingerprint from spaces order by id")
-            assert now == [*before, (f"{name}:64",)]
+            assert count(index, "vectors") == 2
+            assert not before & {codes for (codes,) in index.database.query("select codes from vectors")}
             work(index)
             check(index)
-            assert index.database.query("select fingerprint from spaces") == [(f"{name}:64",)]
             assert count(index, "vectors") == 3
-    with opened(HashEmbedder(64, name="a")) as index:
-        work(index)
-        assert index.database.query("select id, fingerprint from spaces") == [(7, "a:64")]
-        check(index)
 
 
 def test_a_process_whose_model_was_replaced_finds_by_words(truth, store, opened):
@@ -129,8 +130,8 @@ def test_a_process_whose_model_was_replaced_finds_by_words(truth, store, opened)
     mine.close()
 
 
-def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(truth, store, opened):
-    """What a process made for a space that is gone is thrown away, not kept under a number that is nobody's."""
+def test_what_was_embedded_while_another_model_came_is_not_kept(truth, store, opened):
+    """What a process made with the model before is thrown away."""
 
     class Overslept(HashEmbedder):
         calls = 0
@@ -140,7 +141,6 @@ def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(trut
             if self.calls == 2:
                 with opened(HashEmbedder(64, name="theirs")) as theirs:
                     work(theirs)
-                    assert count(theirs, "spaces") == 1
             return super().embed_texts(texts)
 
     for n in range(12):
@@ -151,50 +151,24 @@ def test_a_space_that_is_dropped_while_a_text_is_embedded_gets_nothing_more(trut
         check(mine)
         work(mine)
         check(mine)
-        assert mine.database.query("select fingerprint from spaces") == [("theirs:64",)]
+        assert mine.vectors() is None
 
 
-def test_dropping_yields_and_goes_on_after_a_crash(truth, opened, monkeypatch):
-    """It is done in slices; a process that died in the midst left a space that nobody finds, and the next one ends it."""
-    monkeypatch.setattr(vectors, "DROPPED", 7)
-    for n in range(30):
-        say(truth, n, f"word{n}", f"answer{n}")
-    with opened(HashEmbedder(64, name="old")) as index:
-        work(index)
-    with opened(HashEmbedder(64, name="new")) as index:
-        index.embed_pending(60)
-        assert count(index, "vectors where space = 1") == 60
-        looks = iter(range(1000))
-        index.embed_pending(stop=lambda: next(looks) >= 4)  # the first look finds nothing to embed
-        assert count(index, "vectors where space = 1") == 60 - 3 * 7
-    with opened(HashEmbedder(64, name="old")) as index:
-        assert index.space() is None
-        assert index.pending()["vectors"] == 60
-        work(index)
-        assert count(index, "vectors where space in (1, 3)") == 0
-        assert count(index, "spaces") == 1
-        check(index)
-
-
-def test_forgetting_reaches_every_space_and_piece(truth, store, opened):
-    """What was erased leaves no vector, bit or queue of any model, in use or not."""
+def test_forgetting_reaches_every_piece(truth, store, opened):
+    """What was erased leaves no vector and nothing in the queue."""
     long = " ".join(f"The zeppelin number {n} carries xylophones to the harbour." for n in range(60))
     store.add_fact("door.zigzag", long)
     store.add_fact("umbrella.colour", "red")
-    for name in ("a", "b"):
-        with opened(HashEmbedder(64, name=name)) as index:
-            work(index)
-            assert count(index, "vectors") > 2
-    with opened(HashEmbedder(64, name="c")) as index:
-        index.embed_pending(1)
+    with opened(HashEmbedder(64)) as index:
+        work(index)
         store.add_fact("kite", "zeppelin")
         index.catch_up()
-        assert count(index, "unembedded") == 2
+        assert count(index, "unembedded") == 1
         store.forget_fact("kite")
         store.forget_fact("door.zigzag")
         index.erase()
         check(index)
-        assert index.database.query("select space from vectors order by space") == [(3,), (5,)]
+        assert count(index, "vectors") == 1
         assert index.database.query("select doc from unembedded") == []
         assert b"zeppelin" not in bytes_of(index)
         assert b"zigzag" not in bytes_of(index)
@@ -249,7 +223,7 @@ def test_a_long_text_gets_on_although_it_is_always_interrupted(truth, opened):
         while index.pending()["vectors"]:
             rounds += 1
             index.embed_pending(stop=lambda: False)
-            assert count(index, "vectors where doc = 1") in (0, 8)
+            assert pieces_of(index, 1) in (0, 8)
             assert rounds < 20
         assert len(embedder.embedded) == len(set(embedder.embedded)) == 9
         check(index)
@@ -326,7 +300,7 @@ def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatc
         hand.advance(60)
     with opened(embedder) as index:
         work(index)
-        near = index.space().nearest(embedder.embed_query("mara brew"), 9)
+        near = index.vectors().nearest(embedder.embed_query("mara brew"), 9)
         assert len(near) == 2
         assert "mara drink: coffee" in by_meaning(index, "mara brew")
         asked = found(index, "which drink was mara's brew before", k=99)
@@ -334,13 +308,13 @@ def test_past_values_crowd_out_nothing(store, opened, hand, resident, monkeypatc
 
 
 def test_a_fingerprint_that_lies_about_the_length_is_another_model(truth, store, opened):
-    """A function of the user's own says what it likes; vectors of two lengths never stand in one space."""
+    """A function of the user's own says what it likes; vectors of two lengths never mix."""
     store.add_fact("milk", "empty")
     for dimensions in (64, 128):
         embedder = HashEmbedder(dimensions)
         embedder.fingerprint = "mine"
         with opened(embedder) as index:
-            assert index.space() is None
+            assert index.vectors() is None
             work(index)
             assert "meaning" in found(index, "milk")[0][1]
             check(index)
@@ -357,10 +331,7 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
         work(index)
         assert embedder.embedded == ["milk kind: empty zeppelin", "kind", "milk kind: full", "kind"]
         query = embedder.embed_query("milk kind")
-        assert [len(index.space(past=side).nearest(query, 9)) for side in (False, True)] == [
-            1,
-            1,
-        ]
+        assert [len(index.vectors().nearest(query, 9, past=past)) for past in (False, True)] == [1, 1]
         check(index)
         (doc,) = [
             doc for doc in read_docs(index.truth, FACTS[0], _refs(index), hand.wall).values() if doc.past
@@ -369,7 +340,7 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
             index.database.write(lambda tx, past=past: replace_doc(tx, doc._replace(past=past)))
             check(index)
             assert count(index, "unembedded") == 0
-            assert len(index.space(past=True).nearest(query, 9)) == int(past)
+            assert len(index.vectors().nearest(query, 9, past=True)) == int(past)
         assert len(embedder.embedded) == 4
 
 
@@ -422,23 +393,23 @@ def test_a_long_text_is_found_by_its_end(truth, opened):
     embedder = HashEmbedder(64)
     with opened(embedder) as index:
         work(index)
-        assert count(index, "vectors where doc = 1") > 2
+        assert pieces_of(index, 1) > 2
         query = embedder.embed_query("spare keys behind the boiler")
         pieces = [text for text in embedder.embedded if text != "I see."]
         assert pieces[-1].endswith("behind the boiler.")
         near = max(float(embedder.vector_of(piece) @ query) for piece in pieces)
-        assert index.space().cosines(query, [1]) == {1: pytest.approx(near, abs=2e-3)}
-        assert len(index.space().nearest(query, 5)) == 2
+        assert index.vectors().cosines(query, [1]) == {1: pytest.approx(near, abs=2e-3)}
+        assert len(index.vectors().nearest(query, 5)) == 2
         truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text=""))
         work(index)
         check(index)
     with opened(HashEmbedder(64, name="few"), pieces=2) as index:
         work(index)
-        assert count(index, "vectors where doc = 1 and space = 3") == 2
+        assert pieces_of(index, 1) == 2
 
 
-def test_a_reader_finds_in_a_new_space_only_what_is_theirs(truth, store, opened):
-    """Private is private while vectors are made again, too."""
+def test_a_reader_finds_while_vectors_are_made_again_only_what_is_theirs(truth, store, opened):
+    """Private is private with another model, too."""
     store.add_fact("pin", "zeppelin", scope="user:bob")
     store.add_fact("door", "umbrella")
     with opened(HashEmbedder(64, name="old")) as index:
@@ -461,13 +432,13 @@ def test_what_is_over_and_forgotten_leaves_no_vector(store, opened, hand):
         work(index)
         index.warm()
         query = index.embedder.embed_query("empty zeppelin")
-        past = index.space(past=True)
-        assert past.nearest(query, 9)
-        assert len(past.packed) == 1
+        vectors = index.vectors()
+        assert vectors.nearest(query, 9, past=True)
+        assert [len(packed) for packed in vectors.packed] == [1, 1]
         store.forget_fact("milk.kind")
         index.erase()
-        assert len(past.packed) == 0
+        assert [len(packed) for packed in vectors.packed] == [0, 0]
         assert count(index, "vectors") == 0
-        assert index.space(past=True).nearest(query, 9) == []
+        assert vectors.nearest(query, 9, past=True) == []
         assert b"zeppelin" not in bytes_of(index)
         check(index)
