@@ -87,7 +87,7 @@ _HOMES = {
     "edgemem.store.sessions": "SQLiteSessionStore",
 }
 
-# Not `open`: a star import would take the built-in one away from whoever wrote it.
+# Not `open`: a star import would hide the built-in one.
 __all__ = [
     "AgentLoop",
     "Clock",

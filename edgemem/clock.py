@@ -6,7 +6,7 @@ the robot runs, and somebody may type the wrong year. Three kinds of wall-clock 
 - *plausible*: not before this software was released, not before the newest tick. It is believed; a tick is
   the reading in microseconds.
 - *behind*: plausible by itself, but before the newest tick: the wall was set back, or had jumped ahead and
-  returned. Ticks go on by single microseconds, and `now` stands at the newest tick, until the wall has caught
+  returned. Ticks go on by single microseconds, and `now` rests at the newest tick, until the wall has caught
   up. Running on by elapsed time instead would keep the clock ahead for ever.
 - *ignored*: before the release, or more than ten years after everything known. Such a reading says nothing
   at all about the time, so the clock goes on from its newest tick by monotonic time. One bad reading thereby
@@ -16,7 +16,7 @@ A board that is really switched off for more than ten years needs a software upd
 that moves the release date. The order of ticks is right in all of these cases; only their distance from true
 time differs, and `trust` tells.
 
-The clock keeps no file of its own: the database holds ticks anyway. Whoever opens one lets the clock `witness` its newest,
+The clock keeps no file of its own: the database holds ticks anyway. The code that opens one lets the clock `witness` its newest,
 and again when another process may have written.
 """
 

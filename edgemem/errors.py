@@ -31,7 +31,7 @@ class ClosedError(EdgememError):
 
 
 class StoreError(EdgememError):
-    """The database cannot do what was asked; base of the errors below."""
+    """The database cannot do its work; base of the errors below."""
 
 
 class BusyError(StoreError):
@@ -43,7 +43,7 @@ class ReadOnlyError(StoreError):
 
 
 class DiskFullError(StoreError):
-    """No space is left; free some and try again. What was stored before is intact."""
+    """No space is left; free some and try again. All that was stored before is intact."""
 
 
 class DiskError(StoreError):

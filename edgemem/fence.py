@@ -74,7 +74,7 @@ _BRACED = Pattern("[{｛﹛︷]")
 _ROUND = Pattern("[(（﹙⁽₍︵]")
 
 _PLAIN = Pattern(r"[ !\"$-9;=-Z\\^-~]*")
-"""Text without any character that a rule below looks at; most of what is said aloud."""
+"""Text without any character that a rule below looks at; most utterances."""
 _WITH_COLONS = re.compile(r"[ !\"$-;=-Z\\^-~]*")
 """The same, or with colons, at which only one rule looks; most lines of a block."""
 
@@ -93,7 +93,7 @@ def clean(text: str, *, max_chars: int) -> str:
     """
     if max_chars < 1:
         return ""
-    # What is cut anyway need not be looked at: a megabyte of text costs no more than a long line.
+    # The part that is cut need not be looked at: a megabyte of text costs no more than a long line.
     head = text[: 16 * max_chars + 256]
     line = _defang(head)
     if len(line) <= max_chars and len(head) == len(text):
@@ -108,8 +108,8 @@ def clean(text: str, *, max_chars: int) -> str:
 def fence(lines: Sequence[str], *, header: str = "") -> str:
     """Return the block that goes before an utterance; empty if there are no lines.
 
-    The same lines give the same bytes. Lines and header are made safe here once more, whoever wrote them. A single
-    line stands between the tags without a bullet and lines of its own, which takes 3 or 4 tokens less.
+    The same lines give the same bytes. Lines and header are made safe here once more, regardless of their author. A single
+    line goes between the tags without a bullet and lines of its own, which takes 3 or 4 tokens less.
     """
     body = [line for line in map(_defang, lines) if line]
     if not body:
@@ -126,7 +126,7 @@ def is_fenced(text: str) -> bool:
 
 
 def is_alone(block: str) -> bool:
-    """Tell whether a block has a single line, which stands between the tags as it is."""
+    """Tell whether a block has a single line, between the tags as it is."""
     return block.startswith(OPEN) and not block.startswith(f"{OPEN}\n")
 
 

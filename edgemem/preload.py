@@ -1,7 +1,7 @@
 """Preloading: patterns and tables that are made once, when they are first needed, or ahead of that while nobody waits.
 
 Those that every question is read with take 80 ms to make (one x86-64 core): too long to open a memory, and too long for a
-turn. So modules only say how they are made; `preload` makes what is still missing, in idle time and as soon as somebody begins
+turn. So modules only say how they are made; `preload` makes the missing ones, in idle time and as soon as somebody begins
 to speak. Where neither comes first, the first question makes what it needs. Short patterns stay with `re.compile`.
 """
 
@@ -47,7 +47,7 @@ def preload_later(make: Callable[[], object]) -> None:
 
 
 def preload(stop: Callable[[], bool] | None = None) -> bool:
-    """Make what is missing, one after another, until `stop()` is true; return whether anything was."""
+    """Make the missing values, one after another, until `stop()` is true; return whether anything was."""
     worked = False
     while not (stop and stop()):
         try:
@@ -93,7 +93,7 @@ class Pattern:
 
     @cached_property
     def findall(self) -> Callable[[str], list[str]]:
-        """Return what stands in all places; of a pattern with groups ask `finditer`."""
+        """Return all matches; of a pattern with groups ask `finditer`."""
         return self.compiled.findall
 
     @cached_property
@@ -108,5 +108,5 @@ class Pattern:
 
     @cached_property
     def split(self) -> Callable[..., list[str]]:
-        """Return what stands between all places."""
+        """Return the text between the matches."""
         return self.compiled.split

@@ -1,7 +1,7 @@
 """Every record that is stored or sent.
 
 Field order and defaults of `Fact`, `Preference`, `Episode` and `Session` follow the EdgeVox memory module, so
-that its users change only an import; what edgemem adds stands behind. One thing differs: a `Fact` that no store has
+that its users change only an import; fields of edgemem follow them. One thing differs: a `Fact` that no store has
 kept has no `id` and no `valid_from` (there: made up, and `updated_at`); every fact that a store returns has both. All times are seconds since the epoch,
 UTC, as float; `recorded_at` comes from the robot's hybrid logical clock and never runs backwards.
 """
@@ -83,9 +83,9 @@ class Heard(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Reader(msgspec.Struct, frozen=True, dict=True):
-    """Who is going to hear what is read: closed by default.
+    """The people who will hear a text: closed by default.
 
-    `speaker` None, or a name of spaces, is a voice that nobody recognised: it reads only what is shared. A private
+    `speaker` None, or a name of spaces, is a voice that nobody recognised: it reads only shared text. A private
     record is read by its owner, and only while everybody in `audience` is the owner too. Names are spelled as they come,
     and compared by their keys.
     """
@@ -149,12 +149,12 @@ class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: str | None = None
     heard: Heard | None = None
     doubtful: bool = False
-    """Whether this contradicts what was heard well, or said by somebody of more trust, and so is not believed."""
+    """Whether this contradicts a well heard value, or one of a more trusted speaker, and so is not believed."""
     perhaps_misheard: bool = False
-    """Whether it was heard badly: a doubt, or what is believed although it contradicts what was heard well, since it was
+    """Whether it was heard badly: a doubt, or what is believed although it contradicts a well heard value, since it was
     heard twice."""
     trust: int = 3
-    """3: of a recognised speaker about themselves or what is theirs, or of the operator; 2: of another recognised speaker;
+    """3: of a recognised speaker about themselves or their things, or of the operator; 2: of another recognised speaker;
     1: inferred; 0: of a tool or an unknown voice."""
     json: str | None = None
     """The value as JSON, where it was given as anything but text; `value` says it in words."""
@@ -230,7 +230,7 @@ class Procedure(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     description: str
     trigger: str
-    """What is asked for when it fits."""
+    """The words to ask for when it fits."""
     steps: tuple[ProcedureStep, ...] = ()
     success_count: int = 0
     failure_count: int = 0
@@ -265,7 +265,7 @@ class Procedure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Session(msgspec.Struct):
-    """A whole conversation: what was said, and the loop's own state."""
+    """A whole conversation: its messages, and the loop's own state."""
 
     messages: list[Message] = msgspec.field(default_factory=list)
     state: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -276,7 +276,7 @@ TurnState = Literal["open", "complete", "interrupted", "unfinished"]
 
 
 class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message as the truth keeps it: what was said apart from what the model was shown or generated."""
+    """A message as the truth keeps it: the spoken text apart from the text that the model was shown or generated."""
 
     role: str
     content: str | None = None
@@ -379,7 +379,7 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
 
     session: str
     first_turn: int
-    """The first turn that stands in the prompt word for word; earlier ones live in `summary`."""
+    """The first turn that the prompt holds word for word; earlier ones live in `summary`."""
     summary: str = ""
     reason: str = ""
     started_at: float = 0.0
@@ -418,7 +418,7 @@ class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):
     """A fact's key as it was stored; `text` says it in words."""
     value: str | None = None
     doubt: str | None = None
-    """What is perhaps misheard: another value that was heard since, but badly; or this one, if it was heard badly twice."""
+    """A perhaps misheard value: another one that was heard since, but badly; or this one, if it was heard badly twice."""
     disbelieved: str | None = None
     """Why that other value is not believed although it was heard well, such as `an unknown voice said so`; None: it was not."""
     safety: bool = False

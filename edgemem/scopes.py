@@ -25,7 +25,7 @@ _BLANK = {"user": "NAME", "env": "PLACE"}
 _HEADS = tuple(_BLANK)
 _FORMS = "global, household, user:NAME or env:PLACE"
 _NEAR = (
-    0.8  # how alike a word and what was meant must be; `users` and `user` are .89, `session` and `user` .55
+    0.8  # how alike a word and the meant form must be; `users` and `user` are .89, `session` and `user` .55
 )
 
 
@@ -61,7 +61,7 @@ def is_known_form(scope: str) -> bool:
 def level_of_scope(scope: str) -> tuple[Level, str | None]:
     """Return the level and owner that a scope means: `user:<name>` is private, `global`, `user`, `env:…` are shared.
 
-    A scope of an unknown form is private to nobody: only the operator reads what stands there.
+    A scope of an unknown form is private to nobody: only the operator reads it.
     """
     if scope == "household":
         return "household", None
@@ -98,7 +98,7 @@ def not_mistyped(scope: str) -> str:
 
 
 def meant_by(scope: str) -> str | None:
-    """Return the known form that a mistyped one stands for, such as user:Mara for Users:Mara; None if it is like none."""
+    """Return the known form that a mistyped one means, such as user:Mara for Users:Mara; None if it is like none."""
     text = scope.strip()
     plain = look_alike(text)
     head, colon, _ = plain.partition(":")

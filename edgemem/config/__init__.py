@@ -1,6 +1,6 @@
-"""The settings of a robot: every bound and budget in one profile, what is wrong with one, and the settings that hold now.
+"""The settings of a robot: every bound and budget in one profile, its faults, and the settings that hold now.
 
-`profile` says which keys there are and holds what is in force, `faults` checks what an operator wrote. Change a
+`profile` says which keys there are and holds the values in force, `faults` checks what an operator wrote. Change a
 default in `profile` together with `configs/default.toml`. A key that is taken away belongs into `removed.toml`.
 """
 

@@ -1,4 +1,4 @@
-"""What is wrong with a profile: one sentence that names the file, the key, and what was meant or expected."""
+"""The faults of a profile: one sentence each, with the file, the key, and the value that was meant or expected."""
 
 from __future__ import annotations
 

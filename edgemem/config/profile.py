@@ -37,7 +37,7 @@ class MemorySettings(_Section, frozen=True):
     """`[memory]`: what holds for all that is remembered."""
 
     default_level: Level = "household"
-    """Who may read what is said aloud, unless it says otherwise: a family's robot, closed to strangers."""
+    """Who may read an utterance, unless its turn says otherwise: a family's robot, closed to strangers."""
     doubtful_below: Share = 0.5
     """Confidence of the speech recogniser below which a fact replaces none that was heard well, until heard again."""
 
@@ -106,7 +106,7 @@ class RecallSettings(_Section, frozen=True):
     name in the catalogue or a GGUF file; empty: none. It holds from the next start. Threads and tokens are those of
     `embed_threads` and `embed_context`."""
     rerank_ms: Amount = 60.0
-    """Milliseconds of the deadline that it may take; what is not read by then keeps its place."""
+    """Milliseconds of the deadline that it may take; a text that was not read by then keeps its place."""
 
 
 class ContextSettings(_Section, frozen=True):
@@ -121,7 +121,7 @@ class ContextSettings(_Section, frozen=True):
     notes_tokens: CountOrZero = 200
     """Tokens of the end of NOTES.md, once an epoch: what `inject_chars` lets through, in scripts of few letters a token too."""
     summary_tokens: Count = 300
-    """Tokens of what stands for compacted turns: the summary, and up to half of it values that memory told in them."""
+    """Tokens that replace compacted turns: the summary, and up to half of it values that memory told in them."""
     keep_last_turns: Count = 4
     """Turns that a compaction never touches: what `it` and `there` refer to."""
     speech_chars_s: Amount = 15.0
@@ -165,7 +165,7 @@ class InjectionSettings(_Section, frozen=True):
     """Characters that are considered before tokens are counted."""
     min_score: Share = 0.2
     """How likely it must be that something remembered helps, or nothing is put before an utterance: a wrong memory costs
-    attention and silence, a missing one the answer. The best of what is found scores this chance."""
+    attention and silence, a missing one the answer. The best item has at least this chance."""
 
 
 class LlamaSettings(_Section, frozen=True):
@@ -188,14 +188,14 @@ class ChatSettings(_Section, frozen=True):
 
     keep_state: Literal["off", "prefix", "whole"] = "prefix"
     """What a model in this process has evaluated and need not evaluate again after a restart. `prefix`: instructions and
-    tools, the same for everybody. `whole`: the conversation too, a second copy of what was said, closed to nobody who
+    tools, the same for everybody. `whole`: the conversation too, a second copy of all messages, closed to nobody who
     can read the file; so nobody has it without asking for it."""
     keep_state_mb: Amount = 128.0
     """Megabytes that it may take: 1,500 tokens of a 1.5 B model are 43, of Llama-3.2-3B 172, which needs more."""
     server: str = ""
     """Where a llama-server listens, such as http://127.0.0.1:8080 or unix:///run/llama.sock; empty: the model is loaded here."""
     server_hosts: tuple[str, ...] = ()
-    """Hosts beside this machine that `server` may name; what is said leaves the robot for them."""
+    """Hosts beside this machine that `server` may name; all messages leave the robot for them."""
     slot: Annotated[int, msgspec.Meta(ge=-1)] = -1
     """The server's slot for the conversation, from 0; -1: one that no other in this process has."""
     summary_slot: Annotated[int, msgspec.Meta(ge=-1)] = -1
@@ -231,17 +231,17 @@ class BackupSettings(_Section, frozen=True):
 
 
 class LogSettings(_Section, frozen=True):
-    """`[log]`: what is written to Python's logging."""
+    """`[log]`: the lines for Python's logging."""
 
     turn: bool = True
-    """One line of figures a turn on the logger `edgemem.turn`, without a word of what was said; costs microseconds."""
+    """One line of figures a turn on the logger `edgemem.turn`, without a word of any message; costs microseconds."""
 
 
 class HookSettings(_Section, frozen=True):
     """`[hooks]`: what the operator adds."""
 
     files: tuple[str, ...] = ()
-    """Files with a hook of your own, by path or by name in the home's `hooks/`; only what is named here is run."""
+    """Files with a hook of your own, by path or by name in the home's `hooks/`; no other file is run."""
     tool_output_chars: CountOrZero = 4000
     """Characters of a tool's result that the model is shown, and is told how many it is not; 0: all of them. On a
     small board this many take the model a minute to read."""

@@ -1,7 +1,7 @@
 """Barge-in: what of a turn's speech was heard when somebody cut it off.
 
 A voice reports the text that it has played, the time that it has played for, or both and when each word was played. What
-it played is rarely what was written: numbers become words, signs vanish. So the words are matched, and the reply is cut
+it played is rarely the written text: numbers become words, signs vanish. So the words are matched, and the reply is cut
 where they end; history keeps the reply's own text. Who speaks before a tool runs and again behind it has said two things.
 """
 
@@ -60,17 +60,17 @@ def heard_part(
 ) -> str:
     """Return the beginning of a reply that was heard; all of it if nothing tells how much.
 
-    The reply's own beginning is taken as it is; everything else ends at a word. What is told exactly goes before what is
-    estimated: the text, then the times of the words, then the time alone.
+    The reply's own beginning is taken as it is; everything else ends at a word. An exact report goes before
+    an estimate: the text, then the times of the words, then the time alone.
 
     Args:
-        heard_text: what was played, as written or as the voice spelled it; "" is nothing.
+        heard_text: the text that was played, as written or as the voice spelled it; "" is nothing.
         heard_ms: milliseconds that the voice had spoken the reply for.
         words: when each word was played, in their order; without `heard_ms`, all of them were heard.
         chars_per_s: how fast the voice speaks, for `heard_ms` alone.
 
     Raises:
-        InvalidInputError: what was handed over is no text, no number, or no word with its times.
+        InvalidInputError: an argument is no text, no number, or no word with its times.
     """
     if heard_text is not None:
         if not isinstance(heard_text, str):
@@ -98,7 +98,7 @@ def heard_speeches(
     words: Sequence[Timed] | None = None,
     chars_per_s: float = CHARS_A_SECOND,
 ) -> list[str]:
-    """Return what was heard of each thing that was said in one turn, before a tool ran and behind it.
+    """Return the heard part of each speech of one turn, before a tool ran and after it.
 
     A voice may tell of all of them, or of the one that it was cut off in: then those before it were heard.
 
@@ -135,7 +135,7 @@ def tells_of_earlier(
 ) -> bool:
     """Tell whether what a voice played is of the speeches of a turn, and not of those of the next one, prepared meanwhile.
 
-    The earlier one goes first, since of what is prepared nothing has been spoken yet. A time alone tells neither.
+    The earlier one goes first, since nothing of a prepared reply has been spoken yet. A time alone tells neither.
 
     Args:
         prepared: as far as they are known; where none is, all that was played must be of the earlier ones.
@@ -147,7 +147,7 @@ def tells_of_earlier(
 
 
 def _played_of(speeches: Sequence[str], played: str) -> int:
-    """Return how many characters of what was played are of these speeches, from where one of them begins."""
+    """Return how many played characters are of these speeches, from where one of them begins."""
     parts = (heard_part(" ".join(speeches[n:]), heard_text=played) for n in range(len(speeches)))
     # A number may be spelt in any way, but one that is written in digits is no other one.
     numbers = _numbers_in(played)
@@ -160,7 +160,7 @@ def _numbers_in(text: str) -> frozenset[str]:
 
 
 def keep_heard(messages: list[Message], heard: Sequence[str]) -> int | None:
-    """Put what was heard in the place of what was spoken; return the number of the newest message that was cut, if any.
+    """Replace each speech by its heard part; return the number of the newest message that was cut, if any.
 
     Args:
         heard: of each spoken message, the newest last.
@@ -209,7 +209,7 @@ def _ends(reply: str, heard: Sequence[_Word]) -> list[int]:
         if step is None:
             break
         mine, theirs = step
-        # What was heard of several words that stand for one another ends with the last of them.
+        # The heard part of several words with one meaning ends with the last of them.
         ends += [end] * (spoken[n + mine - 1][0] - len(ends))
         n, at = n + mine, at + theirs
         end = len(reply) if at == len(written) else written[at - 1].end

@@ -1,10 +1,10 @@
 """The budget: how the window of the loaded model is divided, and which messages fit their share.
 
 Every part has a floor and a ceiling. Instructions and tools take what they take; the others get their floors first. A
-third of what is left then is the conversation's; the rest goes, each up to its ceiling, to memory, summary and notes in
-this order, and what these do not need to the conversation too. What is above its ceiling is the answer's. So the parts
+third of the rest then is the conversation's; the rest goes, each up to its ceiling, to memory, summary and notes in
+this order, and what these do not need to the conversation too. Tokens above its ceiling are the answer's. So the parts
 together are always the window, and a larger window makes no part smaller. Everything that bounds a prompt reads its bound
-here: the epochs, the block of memory, the notes, what tools may answer, and the last word on what is sent.
+here: the epochs, the block of memory, the notes, what tools may answer, and the last word on the prompt.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def divide(window_tokens: int, bounds: Mapping[str, Bounds]) -> Plan:
     """Divide a window; where it is too small even for the floors, each is lowered in proportion.
 
     Args:
-        bounds: for each of `PARTS`; the answer has no ceiling, whatever stands there: it may take what is left.
+        bounds: for each of `PARTS`; the answer has no ceiling, whatever the profile says: it may take the rest.
     """
     least = sum(bounds[part].floor for part in PARTS)
     tokens = {part: bounds[part].floor for part in PARTS}
@@ -159,7 +159,7 @@ class Budget:
         Args:
             instructions: the tokens that the loop's instructions take.
             tools: those of its tools' schemas.
-            used: tokens of parts of a prompt that stands in the window; no part gets less than it takes.
+            used: tokens of parts of a prompt in the window; no part gets less than it takes.
         """
         context, window = self.context, self.window_tokens
         bounds = {
@@ -253,7 +253,7 @@ def fit(
     def size(stays: Sequence[Sequence[Message]]) -> int:
         return tokenizer.count(prompt(stays), tools=tools)
 
-    # A greeting in front of the first user message is legal only where nothing stands behind it.
+    # A greeting in front of the first user message is legal only where nothing follows it.
     greeting = int(len(turns) > 1 and turns[0][0].get("role") != "user")
     newest = max(0, len(turns) - 1)
     first = min(max(dropped_turns, greeting), newest)

@@ -13,17 +13,17 @@ from edgemem.fence import storable
 from edgemem.records import Message, text_of
 
 NO_RESULT = "no result: interrupted"
-"""What stands in for the result of a tool that never answered; templates want one for each call."""
+"""Replaces the result of a tool that never answered; templates want one for each call."""
 
 INSTRUCTIONS = ("system", "developer")
-"""Roles of whoever runs the robot."""
+"""Roles of the operator."""
 
 
 def split_turns(messages: Sequence[Message]) -> tuple[list[Message], list[list[Message]]]:
     """Return the instructions and the turns, as the same message objects.
 
     A turn starts at a user message and holds everything up to the next one, so tool calls and their results stay
-    together. Whatever else stands before the first user message (a greeting) is a turn of its own, the only one that may
+    together. Any other message before the first user message (a greeting) is a turn of its own, the only one that may
     lack a user message; a system message behind it counts as instructions.
     """
     head: list[Message] = []
@@ -75,7 +75,7 @@ def call_name(call: dict[str, Any]) -> str:
 
 
 def call_arguments(call: dict[str, Any]) -> Any:
-    """Return the arguments of a call as the model wrote them: text, or what was read of it."""
+    """Return the arguments of a call as the model wrote them: text, or the object read from it."""
     function = call.get("function")
     return (function if isinstance(function, dict) else call).get("arguments")
 
@@ -116,7 +116,7 @@ CUT = "… (cut here)"
 """Ends an utterance that was longer."""
 
 UNANSWERED: Message = {"role": "assistant", "content": "…"}
-"""Stands in the prompt where a turn never got its answer."""
+"""Fills the prompt where a turn never got its answer."""
 
 
 def newest_user(messages: Sequence[Message]) -> int | None:
@@ -125,7 +125,7 @@ def newest_user(messages: Sequence[Message]) -> int | None:
 
 
 def split_instructions(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the system messages that a list begins with, and what stands behind them."""
+    """Return the system messages that a list begins with, and the messages after them."""
     system = list(takewhile(lambda message: message.get("role") == "system", messages))
     return system, list(messages[len(system) :])
 
@@ -140,7 +140,7 @@ def with_prompt(system: list[Message], prompt: str) -> list[Message]:
 
 
 def heard_in(messages: Sequence[Message]) -> str:
-    """Return what was said in a turn, before tools ran and behind them."""
+    """Return the replies of a turn, before tools ran and after them."""
     return " ".join(text for n in speeches_of(messages) if (text := text_of(messages[n])).strip())
 
 
@@ -170,7 +170,7 @@ def bounded(message: Message, most_bytes: int) -> Message:
     """Return a message with at most so many bytes of text, the mark of the cut among them.
 
     Args:
-        message: one whose text fits is returned itself; of a content list, what is no text stays.
+        message: one whose text fits is returned itself; of a content list, parts that are no text stay.
     """
     content = message.get("content")
     if isinstance(content, str):

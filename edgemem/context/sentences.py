@@ -1,4 +1,4 @@
-"""Sentences: what was said, cut into pieces that can stand in a summary, and what each one tells.
+"""Sentences: messages cut into pieces for a summary, and the content of each piece.
 
 The cues (first person, decisions, corrections, days) are those of `en.toml`; numbers, names and places in the
 conversation count in every language.
@@ -51,7 +51,7 @@ class Sentence(msgspec.Struct, frozen=True):
     speaker: str
     teller: Teller
     source: int
-    """Number of the message or summary line it stands in."""
+    """Number of its message or summary line."""
     words: frozenset[str]
     """Words that carry meaning, lower case, without its values."""
     values: Values
@@ -75,7 +75,7 @@ def gather(
     previous: str,
     stop: Callable[[], bool] | None = None,
 ) -> list[Sentence]:
-    """Return what was told in an earlier summary and in the turns, oldest first, without empty phrases.
+    """Return the sentences of an earlier summary and of the turns, oldest first, without empty phrases.
 
     Args:
         previous: lines of an earlier summary, such as `Alice: I moved to Bonn.`
@@ -111,7 +111,7 @@ def spoken_lines(turns: Iterable[Sequence[Message]], *, previous: str) -> list[s
 
 
 def _told(turns: Iterable[Sequence[Message]]) -> Iterator[tuple[str, str, Teller]]:
-    """Yield text, speaker and teller of each message, without what was injected; the outcome alone of a tool."""
+    """Yield text, speaker and teller of each message, without injected text; the outcome alone of a tool."""
     for turn in turns:
         repaired = repair_orphans(turn)
         tools = iter(tool_lines(repaired))
@@ -126,7 +126,7 @@ def _told(turns: Iterable[Sequence[Message]]) -> Iterator[tuple[str, str, Teller
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a text, each as it stands there; over-long ones in pieces."""
+    """Return the sentences of a text, unchanged; over-long ones in pieces."""
     out: list[str] = []
     for line in text.splitlines():
         start = 0

@@ -58,7 +58,7 @@ class TokenCache:
         return self.of(text)
 
     def upper_bound(self, text: str) -> int:
-        """Return what a text does not exceed, and tokenise nothing: bytes stand for what was never counted."""
+        """Return an upper bound of a text's tokens, and tokenise nothing: bytes bound a text that was never counted."""
         size = self.known(text)
         return len(text.encode(errors="replace")) if size is None else size
 
@@ -134,7 +134,7 @@ class PromptSize:
         """The same of instructions with a stand-in for a question."""
         self._markers: Markers | None = None
         self._bounds: list[tuple[Message, int]] = []
-        """Messages behind what is known of the newest prompt, each with the bound that its bytes give: a turn measures its own
+        """Messages after the counted part of the newest prompt, each with the bound that its bytes give: a turn measures its own
         messages alone."""
         self.exact = False
         """Whether the newest figure was counted."""
@@ -171,7 +171,7 @@ class PromptSize:
         if self._head is None or self._head[:2] != (system, tools):
             self._head = system, tools, self._tokenizer.count([*system, _USER], tools=tools)
         tokens, new = self._known(messages, tools) or (0, messages)
-        # The size of each text is needed later, whatever stands before it then.
+        # The size of each text is needed later, whatever precedes it then.
         bound = self._with(tokens, new)
         self._bounds.clear()
         near = bound > _FAR * limit or bound - tokens > _UNCOUNTED * limit
@@ -192,7 +192,7 @@ class PromptSize:
         return tokens
 
     def _known(self, messages: Sequence[Message], tools: Tools) -> tuple[int, Sequence[Message]] | None:
-        """Return what is known of how a prompt begins, and the messages behind that."""
+        """Return the counted beginning of a prompt, and the messages after it."""
         if self._extends(messages, tools):
             return self._counted[2], messages[len(self._counted[0]) :]
         system, rest = split_instructions(messages)

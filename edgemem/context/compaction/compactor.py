@@ -1,4 +1,4 @@
-"""The compactor: old turns leave a message list as a whole, and a summary stands in for them."""
+"""The compactor: old turns leave a message list as a whole, and a summary replaces them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SUMMARY_SHARE = 0.25
 
 _TRACE_LINES = 40
 _SUMMARY = "summary"
-"""Key of a message that carries a summary at its head: its text, so that it can be told from what was said."""
+"""Key of a message that carries a summary at its head: its text, so that it can be told from an utterance."""
 
 
 class Compactor:
@@ -84,7 +84,7 @@ class Compactor:
     ) -> list[Message]:
         """Return a new list: instructions, then the newest turns, the summary fenced in front of the first.
 
-        The summary stands inside a user message because templates that demand strict alternation refuse it
+        The summary goes into a user message because templates that demand strict alternation refuse it
         anywhere else. The list comes back as it was below the trigger, when there is nothing to cut or nothing would be
         won by it, and when `stop_event` is set.
         """
@@ -118,7 +118,7 @@ class Compactor:
         while trace and tokens > low_water:
             del trace[0]
             out, tokens = compacted(first, [*lines, *trace])
-        # A summary that is longer than what it stands for helps nobody.
+        # A summary that is longer than its turns helps nobody.
         return out if tokens < self._count(messages, llm) else list(messages)
 
     def _count(self, messages: Sequence[Message], llm: Any) -> int:

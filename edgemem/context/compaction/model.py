@@ -2,8 +2,8 @@
 
 A conversation that leaves the prompt is larger than the second context, so it is written piece by piece, and the pieces'
 summaries are summarised again. Each result must pass the check; else the whole summary is made of sentences that were said,
-which costs little. Whoever begins to speak stops the model at once; the next call goes on behind the pieces that were done by
-then. How many summaries were refused, and why, stands in the reasons of epochs and is counted here.
+which costs little. Speech stops the model at once; the next call goes on behind the pieces that were done by
+then. How many summaries were refused, and why, is kept in the reasons of epochs and counted here.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class ModelSummarizer:
         """How the newest summary was made: `model`, or `extractive` and why."""
 
         self._done: dict[tuple[tuple[str, ...], int], str | Refusal] = {}
-        """What was written of each piece, and a budget."""
+        """The text written of each piece, and a budget."""
 
     def summarize(
         self,

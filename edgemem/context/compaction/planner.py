@@ -39,7 +39,7 @@ LOW_WATER = 0.5
 """Share of a prompt's room that a compaction leaves filled, so that the next one is far away."""
 
 _NEAR = 0.8
-"""Share of the room from which a turn's end prepares for a next prompt that does not fit: what is left holds any question
+"""Share of the room from which a turn's end prepares for a next prompt that does not fit: the rest holds any question
 but a pasted page, and that only makes the next epoch begin a few milliseconds later."""
 
 
@@ -50,7 +50,7 @@ def first_kept(costs: Sequence[int], *, fixed: int, room: int, most_turns: int) 
     larger than that.
 
     Args:
-        costs: tokens of each turn that stands in the prompt now, oldest first.
+        costs: tokens of each turn in the prompt now, oldest first.
         fixed: tokens of everything else: instructions, tool schemas, and room for the summary and a memory block.
         room: tokens that a prompt may have.
         most_turns: how many turns stay at most; the fewer, the less the model must read again.
@@ -175,10 +175,10 @@ class EpochPlanner:
                 self.measured(turns[-1].n, counted, answered=True)
 
     def size(self) -> int:
-        """Return how large the prompt has grown: as last counted, and what was said since."""
+        """Return how large the prompt has grown: as last counted, and the messages since."""
         turns = self._turns()
         n, tokens, answered, first_turn = self._newest
-        # What was measured before the epoch began says nothing of it.
+        # A size measured before the epoch began says nothing of it.
         if not turns or first_turn != self.log.epoch.first_turn:
             return self._fixed() + sum(self._cost(turn) for turn in turns)
         since = [message for turn in turns if turn.n == n and not answered for message in turn.messages[1:]]
