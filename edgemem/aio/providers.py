@@ -41,6 +41,7 @@ from edgemem.store.episodes import as_seed_fields, find_episodes
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.procedures import Procedures
+from edgemem.store.schema import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class FileMemory:
 
     def _open(self, files: ExitStack) -> None:
         path = files.enter_context(scratch_folder()) / "memory.db" if self._path is None else self._path
-        self.database = files.enter_context(Database(path))
+        self.database = files.enter_context(open_truth(path))
         self.store = SQLiteMemoryStore(self.database, max_episodes=0)
         sessions = files.enter_context(SQLiteSessionStore(self.database))
         self.index = Index(index_path(self.database.path), self.database)

@@ -45,8 +45,8 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.llama.models.catalog import file_of
 from edgemem.memory.home import PROFILE_FILE
 from edgemem.records import Episode
-from edgemem.store.db.database import Database
 from edgemem.store.episodes import append_episode
+from edgemem.store.schema import open_truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -175,7 +175,7 @@ def _fsync(folder: Path, times: int) -> dict[str, float]:
 
 
 def _commits(folder: Path, times: int) -> dict[str, float]:
-    with Database(folder / "commits.db") as db:
+    with open_truth(folder / "commits.db") as db:
         payload = {"name": "set_light", "args": {"room": "hall"}, "result": "on", "error": None}
         episode = Episode("tool_call", payload, "ok", level="shared")
 
@@ -347,12 +347,12 @@ def _rotates(folder: Path) -> bool:
 
 
 def _sqlite_version(folder: Path) -> str:
-    with Database(folder / "versions.db") as db:
+    with open_truth(folder / "versions.db") as db:
         return str(db.query("select sqlite_version()")[0][0])
 
 
 def _vec_version(folder: Path) -> str:
-    with Database(folder / "versions.db", load_vec=True) as db:
+    with open_truth(folder / "versions.db", load_vec=True) as db:
         if db.vec_version is None:
             raise LookupError("this Python's SQLite cannot load it")
         return db.vec_version

@@ -20,7 +20,7 @@ def backup(to: Path | None, home: Path, as_json: bool) -> None:
     The copy is one file, checked, and there whole or not at all. While a robot has the home open it makes its own; stop it
     first. NOTES.md and the profile are files of yours, and not in it.
     """
-    from edgemem.store.db.connection import origin_of
+    from edgemem.store.schema import origin_of
 
     target = to.expanduser().absolute() if to is not None else None
     with truth_alone(home) as truth:

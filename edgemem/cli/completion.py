@@ -50,12 +50,12 @@ def _names_of(column: str, table: str) -> Callable[[click.Context, click.Paramet
     sql = f"select distinct {column} from {table} where {column} >= ? order by {column} limit ?"  # noqa: S608 - our own constants
 
     def names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-        from edgemem.store.db.database import Database
+        from edgemem.store.schema import open_truth
 
         home = Path(ctx.params.get("home") or "~/.edgemem").expanduser()
         truth, backups = home / "db" / "memory.db", home / "backups"
         try:  # the truth alone: opening the whole memory takes longer than a finger waits
-            with Database(truth, busy_timeout_s=0.2, backups=backups, create=False) as database:
+            with open_truth(truth, busy_timeout_s=0.2, backups=backups, create=False) as database:
                 rows = database.query(sql, (incomplete, MOST))
         except EdgememError:
             return []  # whoever presses the key again is told by the command itself

@@ -35,7 +35,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Reader
 from edgemem.scopes import checked_scope, level_of_scope
 from edgemem.store.rights import written_scope
-from edgemem.store.spellings import move_scope
+from edgemem.store.stray_scopes import move_scope
 
 if TYPE_CHECKING:
     from pathlib import Path

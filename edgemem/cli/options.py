@@ -217,20 +217,10 @@ def truth_alone(home: Path) -> Iterator[TruthFile]:
 
 
 def open_home(home: Path, **settings: Any) -> Memory:
-    """Open a home, making it if there is none; tell which names became one person's by it."""
+    """Open a home, making it if there is none."""
     import edgemem
-    from edgemem.store.db.schema import NAMES_STEP
-    from edgemem.store.spellings import joined_names
 
     memory: Memory = edgemem.open(home, **settings)
-    database = memory.diagnostics.database
-    for pair in joined_names(database) if NAMES_STEP in database.migrated else ():
-        kept = plain(pair.kept)
-        click.echo(
-            f"{plain(pair.other)} and {kept} are one person now, written {kept}. The memory as it was is kept in"
-            f" {memory.home / 'backups'}; two people can be kept apart by [speakers], see docs/privacy.md.",
-            err=True,
-        )
-    if database.read_only:
+    if memory.diagnostics.database.read_only:
         click.echo(f"edgemem: {plain(str(memory.home))} is read-only; nothing can be stored.", err=True)
     return memory

@@ -34,7 +34,7 @@ from edgemem.scopes import meant_by
 from edgemem.store.backups import backup_paths
 from edgemem.store.db.wal import stamp_of
 from edgemem.store.epochs import count_reasons
-from edgemem.store.spellings import joined_names, stray_scopes
+from edgemem.store.stray_scopes import stray_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Sized
@@ -194,17 +194,16 @@ def _moment(at: float) -> str:
 
 
 def _names(home: OpenHome) -> Check:
-    """Tell which scopes nobody but the operator reads, and which names became one person's."""
-    stray, joined = stray_scopes(home.database), joined_names(home.database)
-    sentences = [f"{pair.other} and {pair.kept} were written as two people, and are one" for pair in joined]
+    """Tell which scopes the operator alone reads."""
+    stray = stray_scopes(home.database)
     if not stray:
-        return _ok("people", "; ".join(sentences) or "every scope has a known form")
+        return _ok("people", "every scope has a known form")
     listed = ", ".join(f"{row.scope} ({row.facts + row.preferences})" for row in stray[:_LISTED])
     more = f" and {len(stray) - _LISTED} more" if len(stray) > _LISTED else ""
     first = stray[0].scope
     return _warn(
         "people",
-        "; ".join([f"scopes of unknown forms, which the operator alone reads: {listed}{more}", *sentences]),
+        f"scopes of unknown forms, which the operator alone reads: {listed}{more}",
         f"Move what stands there: edgemem facts move {shlex.quote(first)} {shlex.quote(meant_by(first) or 'user:NAME')}",
     )
 

@@ -24,18 +24,15 @@ from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, Read
 from edgemem.fence import clean
 from edgemem.recall.index.file import truth_of
 from edgemem.store.backups import Loss, Mark, backup_paths, newest_good, read_mark, write_mark
-from edgemem.store.db.connection import copy_database, origin_of
+from edgemem.store.db.connection import copy_database
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import HomeLock, meaning_of, sync
-from edgemem.store.db.schema import TRUTH
+from edgemem.store.schema import open_truth, origin_of
 from edgemem.store.spool import spool_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from edgemem.clock import Clock
     from edgemem.config import StoreSettings
-    from edgemem.store.db.schema import Migration
 
 _LOCK = "home.lock"
 _ASIDE = ".aside-%Y%m%dT%H%M%SZ"
@@ -57,17 +54,14 @@ class TruthFile:
 
     Args:
         timeout_s: how long to wait for others who have the home open, or replace its files.
-        migrations: the schema; steps that the file has not seen are run.
     """
 
-    def __init__(
-        self, home: Path, *, clock: Clock, timeout_s: float, migrations: Sequence[Migration] = TRUTH
-    ) -> None:
+    def __init__(self, home: Path, *, clock: Clock, timeout_s: float) -> None:
         self.home = home
         self.folder = home / "db"
         self.path = self.folder / "memory.db"
         self.backups = home / "backups"
-        self._clock, self._migrations = clock, migrations
+        self._clock = clock
         try:
             self.lock = HomeLock(self.folder / _LOCK, timeout_s=timeout_s)
         except OSError as error:
@@ -189,7 +183,7 @@ class TruthFile:
         self.lock.close()
 
     def _database(self, path: Path, **settings: Any) -> Database:
-        return Database(path, clock=self._clock, migrations=self._migrations, **settings)
+        return open_truth(path, clock=self._clock, **settings)
 
     def _open(self, settings: StoreSettings, *, thorough: bool = False) -> Database:
         mark = read_mark(self.folder)

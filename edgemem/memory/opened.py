@@ -39,7 +39,6 @@ from edgemem.recall.recall import Recall
 from edgemem.session.registry import FailureLog
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
-from edgemem.store.db.schema import keeping_apart
 from edgemem.store.db.wal import copied, scratch_folder
 from edgemem.store.erase.eraser import Eraser, Place
 from edgemem.store.memory_store import SQLiteMemoryStore
@@ -180,7 +179,6 @@ class OpenHome:
             self.path,
             clock=self.clock,
             timeout_s=store.busy_timeout_s,
-            migrations=keeping_apart(self.profile.called()),
         )
         opened.callback(self.truth.close)
         self.database = self.truth.open(store, restore=restore)

@@ -17,15 +17,16 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.errors import DiskFullError, InvalidInputError, StoreError
-from edgemem.store.db.connection import Origin, origin_of
 from edgemem.store.db.files import sync, write_private
 from edgemem.store.db.wal import copy_name, stamp_of
 from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.schema import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from edgemem.store.db.connection import Origin
     from edgemem.store.db.database import Database
 
 _SPARE_MB = 50.0

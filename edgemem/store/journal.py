@@ -35,6 +35,7 @@ from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import meaning_of
+from edgemem.store.db.migrations import MARK
 from edgemem.store.spool import LATER, REFUSED, Record, Spool, Spools, look_into
 from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, Line, Step, line_of
 
@@ -49,7 +50,7 @@ _LATER = (*LATER, CorruptError)
 
 _LOOK_S = 0.02  # how soon somebody who begins to speak is served
 
-_MARK = "spool:"
+_MARK = f"{MARK}spool:"
 """With the name of a file, the key under which the truth says up to which record of it all is done."""
 
 _log = logging.getLogger(__name__)
@@ -564,7 +565,7 @@ def _entries_in(spool: Spool) -> list[Entry]:
     steps: list[Entry] = []
     opened: dict[int, OpenTurn] = {}
     for line, record in sorted(lines, key=lambda pair: pair[0].id):
-        if not isinstance(line.step, Accept) or line.step.tick is None:
+        if not isinstance(line.step, Accept):
             steps.append(Entry(line.step, line.also, id=line.id, record=record))
             continue
         turn = OpenTurn(line.step.turn, line.step.tick, record, ended=True)

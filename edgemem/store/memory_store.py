@@ -18,6 +18,7 @@ from edgemem.store.db.files import Closing
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.erase.records import erase_episode, erase_fact, erase_in_truth, erase_preference
 from edgemem.store.rights import level_of_episode
+from edgemem.store.schema import open_truth
 from edgemem.store.validation import checked_count, checked_heard, lookup
 
 if TYPE_CHECKING:
@@ -391,7 +392,7 @@ class SQLiteMemoryStore(TableMemoryStore):
         settings: Settings | None = None,
     ) -> None:
         self._owned = not isinstance(path, Database)
-        self.database = path if isinstance(path, Database) else Database(path, clock=clock)
+        self.database = path if isinstance(path, Database) else open_truth(path, clock=clock)
         self._settings = settings or settings_of(max_episodes, doubtful_below)
         self._any_scope = any_scope
         if self._owned:  # a forgetting that was cut off

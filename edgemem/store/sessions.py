@@ -21,6 +21,7 @@ from edgemem.store.db.transaction import Tables, Transaction
 from edgemem.store.erase.records import erase_in_truth, erase_said, erase_session
 from edgemem.store.journal import TurnJournal
 from edgemem.store.rights import LEVELS
+from edgemem.store.schema import open_truth
 from edgemem.store.turns import LIVE, STATES, ensure_session
 from edgemem.store.validation import check_session, checked_tick
 
@@ -84,7 +85,7 @@ class SQLiteSessionStore(Closing):
         self, path: str | Path | Database, *, clock: Clock | None = None, level: Level = "household"
     ) -> None:
         self._owned = not isinstance(path, Database)
-        self.database = path if isinstance(path, Database) else Database(path, clock=clock)
+        self.database = path if isinstance(path, Database) else open_truth(path, clock=clock)
         if self._owned:  # a forgetting that was cut off
             erase_in_truth(self.database, alone=True, wait_s=0.0)
         self.journal = TurnJournal(self.database)

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 ROOM = 65_536
 """Bytes that are reserved for what waits; more is taken where the disk has it."""
 
-_MARK, _OPEN, _PENDING = ".spool-", ".open-", ".pending-"
-"""What stands between the names of the database and of the file; the last two are those of earlier versions."""
+_MARK = ".spool-"
+"""The text between the name of the database and the number of the file."""
 
 _HEAD = b"%08d turns only in memory\n\0"
-_HEAD_BYTES = len(_HEAD % 0)
+HEAD_BYTES = len(_HEAD % 0)
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Spool:
 
     @classmethod
     def left(cls, database: Path) -> list[Spool]:
-        """Take over the files of processes that are gone, those of earlier versions too; raise OSError."""
+        """Take over the files of processes that are gone; raise OSError."""
         return [spool for path in spool_paths(database) if (spool := cls._held(path)) is not None]
 
     @classmethod
@@ -120,7 +120,7 @@ class Spool:
     @property
     def reusable(self) -> bool:
         """Tell whether new records may be put into it."""
-        return not self.damaged and _MARK in self.path.name
+        return not self.damaged
 
     @property
     def empty(self) -> bool:
@@ -134,13 +134,13 @@ class Spool:
                 os.posix_fallocate(self._fd, 0, ROOM)
         except OSError as error:
             _log.info("No room can be kept for turns that have to wait, in %s: %s", self.path, error)
-        if os.pread(self._fd, _HEAD_BYTES, 0) != _HEAD % self._unkept:
+        if os.pread(self._fd, HEAD_BYTES, 0) != _HEAD % self._unkept:
             self._write(_HEAD % self._unkept, 0)
 
     def put(self, text: bytes) -> Record:
         """Write a record into the first gap that takes it; raise OSError where the disk refuses."""
         data = b"%08x %s\n\0" % (crc32(text), text)
-        begin = _HEAD_BYTES
+        begin = HEAD_BYTES
         for place, end in sorted(self._places.items()):
             if place - begin >= len(data):
                 break
@@ -158,8 +158,6 @@ class Spool:
     def erase(self, record: Record) -> None:
         """Zero a record; where the disk refuses, the next opening finds it again, and knows what is written."""
         end = self._places.pop(record.begin, record.begin)
-        if _PENDING in self.path.name:
-            return
         try:
             self._write(bytes(end - record.begin), record.begin)
             if self.empty and os.fstat(self._fd).st_size > ROOM:
@@ -175,7 +173,7 @@ class Spool:
         records = []
         data = os.pread(self._fd, os.fstat(self._fd).st_size, 0)
         self._unkept = _unkept_of(data)
-        for begin, end, text in _records(self.path, data):
+        for begin, end, text in _records(data):
             if text is None:
                 self.damaged = True
                 continue
@@ -292,9 +290,8 @@ class Spools:
 
 
 def spool_paths(database: Path) -> list[Path]:
-    """Return the spools beside a database, those of earlier versions first."""
-    marks = (_OPEN, _PENDING, _MARK)
-    return [path for mark in marks for path in sorted(database.parent.glob(f"{database.name}{mark}*"))]
+    """Return the spools beside a database."""
+    return sorted(database.parent.glob(f"{database.name}{_MARK}*"))
 
 
 def look_into(path: Path) -> tuple[list[bytes], int]:
@@ -303,7 +300,7 @@ def look_into(path: Path) -> tuple[list[bytes], int]:
         data = path.read_bytes()
     except FileNotFoundError:
         return [], 0
-    return [text for _, _, text in _records(path, data) if text], _unkept_of(data)
+    return [text for _, _, text in _records(data) if text], _unkept_of(data)
 
 
 def _unkept_of(data: bytes) -> int:
@@ -311,14 +308,9 @@ def _unkept_of(data: bytes) -> int:
     return int(head[1]) if head else 0
 
 
-def _records(path: Path, data: bytes) -> Iterator[tuple[int, int, bytes | None]]:
+def _records(data: bytes) -> Iterator[tuple[int, int, bytes | None]]:
     """Yield where each record begins and ends, and its JSON; empty: it was cut; None: it is damaged."""
-    if _PENDING in path.name:  # of an earlier version: lines without a checksum
-        for line in re.finditer(rb"([^\n]*)\n", data):
-            yield line.start(), line.end(), line[1]
-        return
-    begin = _HEAD_BYTES if data[8:_HEAD_BYTES] == _HEAD[4:] else 0
-    for record in re.compile(rb"[^\0]+").finditer(data, begin):
+    for record in re.compile(rb"[^\0]+").finditer(data, HEAD_BYTES):
         checksum, text = record[0][:8], record[0][9:-1]
         whole = checksum == b"%08x" % crc32(text)
         cut = not record[0].endswith(b"\n")

@@ -37,8 +37,8 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     """Keep an open turn."""
 
     turn: Turn
-    tick: int | None = None
-    """When it was accepted, which tells it from all others; None: nobody knows (an earlier version kept it)."""
+    tick: int
+    """When it was accepted, which tells it from all others."""
     n: int | None = None
     """The number under which it is known to be written as an open one."""
 
@@ -48,7 +48,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
         Nothing is written if the turn has ended, or if something was forgotten since and nobody knows what stands in the turn.
         """
         number = self.n
-        if number is None and self.tick is not None:
+        if number is None:
             tx.clock.witness(self.tick)
             written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
             number = None if written is None else written[0]
@@ -70,8 +70,8 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
     """Write a whole turn."""
 
     turn: Turn
-    tick: int | None = None
-    """When it was accepted, or given; None: an earlier version kept it."""
+    tick: int
+    """When it was accepted, or given."""
 
     def run(self, tx: Transaction) -> int:
         """Write the turn in place of its open record, if there is one; return its number."""
@@ -105,7 +105,7 @@ class Discard(msgspec.Struct, frozen=True, tag="discard"):
     """Erase an accepted turn."""
 
     session: str
-    tick: int | None = None
+    tick: int
     """When it was accepted."""
 
     def run(self, tx: Transaction) -> bool:
@@ -268,16 +268,13 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
             return to_json(self, what="A turn").encode()
 
 
-_line, _accept = msgspec.json.Decoder(Line).decode, msgspec.json.Decoder(Accept).decode
+_line = msgspec.json.Decoder(Line).decode
 
 
 def line_of(text: bytes) -> Line | None:
-    """Return what a record says; an earlier version kept open turns without a line around them. None: it is damaged."""
+    """Return the line that a record holds; None: it is damaged."""
     with suppress(msgspec.DecodeError):
         return _line(text)
-    with suppress(msgspec.DecodeError):
-        accept = _accept(text)
-        return Line(accept.tick or 0, accept)
     return None
 
 

@@ -39,7 +39,7 @@ def import_edgevox(
     """Take over what was read of EdgeVox's memory."""
     known = ImportReport()
     fresh = [session for session in old.sessions if _is_new(session, sessions, known, old)]
-    with scratch_truth(db, migrations=TABLES) as (scratch, then):
+    with scratch_truth(db, schema=TABLES) as (scratch, then):
         facts = [entry for rows in old.facts for entry in from_edgevox(rows, then, old.remarks)]
         file = MemoryFile(facts=facts, preferences=old.preferences, episodes=old.episodes)
         old.remarks += scratch.write(lambda tx: fill(tx, file, then, doubtful_below=0.0))

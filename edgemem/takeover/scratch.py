@@ -18,14 +18,12 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.store.db.database import Database
-from edgemem.store.db.schema import TRUTH
+from edgemem.store.schema import TRUTH
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from edgemem.store.db.schema import Migration
+    from edgemem.store.db.migrations import Schema
 
 MAX_BYTES = 256 * 1024 * 1024
 """A larger file of text is none of theirs."""
@@ -74,15 +72,11 @@ class ThenClock(Clock):
 
 
 @contextmanager
-def scratch_truth(
-    db: Database, *, migrations: Sequence[Migration] = TRUTH
-) -> Iterator[tuple[Database, ThenClock]]:
+def scratch_truth(db: Database, *, schema: Schema = TRUTH) -> Iterator[tuple[Database, ThenClock]]:
     """Lend an empty truth beside another one, and the clock that it goes by; it is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix=".takeover-", dir=db.path.parent) as folder:
         then = ThenClock(db.clock.now())
-        with Database(
-            Path(folder) / "scratch.db", clock=then, durable=False, migrations=migrations
-        ) as scratch:
+        with Database(Path(folder) / "scratch.db", clock=then, durable=False, schema=schema) as scratch:
             yield scratch, then
 
 

@@ -148,7 +148,7 @@ def test_an_export_of_one_person_has_only_theirs(home):
     nobody = run("export", "--speaker", "Nobdy", "--home", home)
     assert len(nobody.stdout.splitlines()) == 2
     assert "Nothing here was said by Nobdy" in nobody.stderr
-    assert lines[0] == {"record": "edgemem", "format": 4, "speaker": "Ann"}
+    assert lines[0] == {"record": "edgemem", "format": 5, "speaker": "Ann"}
 
 
 def test_edgevox_moves_in(tmp_path):

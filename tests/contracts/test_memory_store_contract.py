@@ -16,7 +16,7 @@ from edgemem.clock import Clock
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Heard, Held, Reader
-from edgemem.store import Database, MemoryStore, SQLiteMemoryStore
+from edgemem.store import MemoryStore, SQLiteMemoryStore, open_truth
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.validation import NULL
 from support.embedders import HashEmbedder
@@ -514,7 +514,7 @@ def test_an_odd_payload_that_is_stored_is_rendered_as_text(make, kind, tmp_path)
     if kind == "json":
         path.write_text(path.read_text().replace('{\n        "a": 1\n      }', '["x", 1]'))
     else:
-        with Database(path) as db:
+        with open_truth(path) as db:
             db.write(lambda tx: tx.execute("update episodes set payload = '[\"x\",1]'"))
     with make() as store:
         assert store.recent_episodes()[0].payload == {"text": '["x",1]'}
@@ -731,7 +731,7 @@ class Example:
         self._kind, self._path = kind, folder / "memory"
         self._database = None
         if kind != "json":
-            self._database = Database(self._path, clock=self.clock, durable=False)
+            self._database = open_truth(self._path, clock=self.clock, durable=False)
         self.store = self._open()
 
     def reopen(self):

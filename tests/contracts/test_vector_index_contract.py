@@ -17,7 +17,7 @@ DIMENSIONS = 64
 @pytest.fixture
 def database(tmp_path):
     """Return an empty index file."""
-    with Database(tmp_path / "index.db", migrations=SCHEMA, durable=False) as db:
+    with Database(tmp_path / "index.db", schema=SCHEMA, durable=False) as db:
         yield db
 
 
@@ -210,7 +210,7 @@ def test_memory_follows_what_other_processes_write(database, monkeypatch):
     mine = Vectors(database, DIMENSIONS)
     fill(database, rows[:20])
     assert mine.nearest(rows[3], 1)[0][0] == 4
-    with Database(database.path, migrations=SCHEMA, durable=False) as other:
+    with Database(database.path, schema=SCHEMA, durable=False) as other:
         add(other, [(21, rows[20])])
         assert mine.nearest(rows[20], 1)[0][0] == 21
         add(other, [(4, rows[30])])

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from edgemem.errors import StoreError
 from edgemem.records import StoredMessage, Turn
-from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
+from edgemem.store.schema import open_truth
 from edgemem.store.spool import ROOM
 
 HEARD = "answer"
@@ -41,7 +41,7 @@ def tell(*words: object) -> None:
 def main(path: Path, seed: int, first: int) -> None:
     """Talk for ever."""
     chance = random.Random(seed)
-    with Database(path, busy_timeout_s=0.02) as database:
+    with open_truth(path, busy_timeout_s=0.02) as database:
         journal = TurnJournal(database)
         journal.reserve()
 

@@ -21,8 +21,8 @@ from edgemem.recall.index.sources import SOURCES, read_docs
 from edgemem.recall.recall import Recall
 from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.store import turns
-from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import check, count_docs
 from support.selection import LONG
@@ -42,9 +42,10 @@ WORKER = """
     from support.embedders import HashEmbedder
     from edgemem.recall.index.index import Index
     from edgemem.store.db.database import Database
+    from edgemem.store.schema import open_truth
 
     folder, *names = sys.argv[1:]
-    with Database(folder + "/memory.db") as truth:
+    with open_truth(folder + "/memory.db") as truth:
         for name in itertools.cycle(names):
             embedder = HashEmbedder(64, name=name)
             with Index(folder + "/index.db", truth, embedder=embedder) as index:
@@ -68,7 +69,7 @@ def start(code: str, *arguments: object) -> subprocess.Popen[str]:
 
 def fill(folder: Path, first: int = 0, count: int = TURNS) -> None:
     """Let turns be said and facts be learnt."""
-    with Database(folder / "memory.db") as truth, SQLiteMemoryStore(truth) as store:
+    with open_truth(folder / "memory.db") as truth, SQLiteMemoryStore(truth) as store:
         for n in range(first, first + count):
             said = (
                 StoredMessage("user", f"question {n} about boat {n % 7}"),
@@ -84,7 +85,7 @@ def finish(folder: Path, name: str) -> None:
     """Do all upkeep with a model and hold the index against the truth."""
     embedder = HashEmbedder(64, name=name)
     with (
-        Database(folder / "memory.db") as truth,
+        open_truth(folder / "memory.db") as truth,
         Index(folder / "index.db", truth, embedder=embedder) as index,
     ):
         while index.catch_up() + index.embed_pending():
@@ -139,11 +140,11 @@ def test_processes_with_different_models_do_not_mix(tmp_path):
     for process in processes:
         assert process.wait(60) == 0
         process.stdout.close()
-    with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+    with open_truth(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
         check(index)
     for model in ("old", "new"):
         finish(tmp_path, model)
-        with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+        with open_truth(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
             check(index)
             assert index.database.query("select value from meta where key = 'model'") == [(f"64 {model}:64",)]
             assert index.database.query("select count(*) from vectors")[0][0] > TURNS * 2
@@ -159,7 +160,7 @@ def test_many_questions_from_eight_threads_while_two_processes_write(tmp_path):
     answered: list[bool] = []
     embedder = HashEmbedder(64, name="old")
     with (
-        Database(tmp_path / "memory.db") as truth,
+        open_truth(tmp_path / "memory.db") as truth,
         Index(tmp_path / "index.db", truth, embedder=embedder) as index,
     ):
         recall = Recall(truth, index, embedder=embedder)
@@ -198,10 +199,11 @@ TALKER = """
     from edgemem.records import StoredMessage, Turn
     from edgemem.store import turns
     from edgemem.store.db.database import Database
+    from edgemem.store.schema import open_truth
 
     folder, name = sys.argv[1:]
     embedder = HashEmbedder(64, name="old")
-    with Database(folder + "/memory.db") as truth, Index(folder + "/index.db", truth, embedder=embedder) as index:
+    with open_truth(folder + "/memory.db") as truth, Index(folder + "/index.db", truth, embedder=embedder) as index:
         for n in range(10_000):
             said = StoredMessage("user", f"harbour {name} {n}"), StoredMessage("assistant", f"reply {name} {n}")
             truth.write(lambda tx: turns.commit_turn(tx, Turn(name, n, said)))
@@ -215,7 +217,7 @@ def test_an_index_that_another_process_made_again_is_opened_again(tmp_path):
     """Two processes find the same damage: one makes the file anew, the other takes that, and neither deletes the other's."""
     fill(tmp_path, count=10)
     finish(tmp_path, "old")
-    with Database(tmp_path / "memory.db") as truth:
+    with open_truth(tmp_path / "memory.db") as truth:
         embedder = HashEmbedder(64, name="old")
         first = Index(tmp_path / "index.db", truth, embedder=embedder)
         second = Index(tmp_path / "index.db", truth, embedder=embedder)
@@ -256,7 +258,7 @@ def test_a_damaged_index_costs_no_answer(tmp_path, kind, live):
     finish(tmp_path, "old")
     path = tmp_path / "index.db"
     good = path.read_bytes()
-    with Database(tmp_path / "memory.db") as truth:
+    with open_truth(tmp_path / "memory.db") as truth:
         for seed in range(8 if LONG else 2):
             dice = random.Random(seed)
             for suffix in ("-wal", "-shm", ""):
@@ -312,7 +314,7 @@ def test_a_file_that_was_suspected_wrongly_stays(tmp_path):
     """Something came out of it that cannot be; upkeep looks at the file, finds it sound, and leaves it as it is."""
     fill(tmp_path, count=10)
     finish(tmp_path, "old")
-    with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+    with open_truth(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
         file = index.path.stat().st_ino
         index.suspect(KeyError(7))
         index.catch_up()
@@ -329,6 +331,7 @@ RENEWER = """
     from support.homes import other_rules
     from edgemem.recall.index.index import Index
     from edgemem.store.db.database import Database
+    from edgemem.store.schema import open_truth
 
     class Noting(HashEmbedder):
         def embed_texts(self, texts):
@@ -339,7 +342,7 @@ RENEWER = """
     folder, rules = sys.argv[1:]
     with (
         other_rules() if rules == "other" else nullcontext(),
-        Database(folder + "/memory.db") as truth,
+        open_truth(folder + "/memory.db") as truth,
         Index(folder + "/index.db", truth, embedder=Noting(64, name="old")) as index,
     ):
         print("begun", flush=True)
@@ -358,7 +361,7 @@ def test_killed_while_words_are_cut_again_it_goes_on_and_embeds_nothing_twice(tm
     builder.stdout.close()
     assert builder.wait(60) == 0
     told = (tmp_path / "embedded").read_text().splitlines()
-    with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+    with open_truth(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
         before = index.database.query("select seq, doc, past, codes from vectors order by seq")
     assert len(before) > 2 * TURNS
     (tmp_path / "embedded").unlink()
@@ -377,7 +380,7 @@ def test_killed_while_words_are_cut_again_it_goes_on_and_embeds_nothing_twice(tm
             process.stdout.close()
             process.wait(10)
     finish(tmp_path, "old")
-    with Database(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
+    with open_truth(tmp_path / "memory.db") as truth, Index(tmp_path / "index.db", truth) as index:
         after = index.database.query("select seq, doc, past, codes from vectors order by seq")
         assert index.database.query("select count(*) from docs where rules <> ?", (rules_number(),)) == [(0,)]
     assert after == before

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 
 from edgemem.records import Turn
-from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
+from edgemem.store.schema import open_truth
 from edgemem.store.spool import look_into, spool_paths
 from support.selection import cases
 
@@ -110,7 +110,7 @@ def test_no_kill_loses_repeats_or_reorders_a_turn(tmp_path: Path) -> None:
         chance = random.Random(kill)
         if kill % LIVES == 0:
             path = tmp_path / f"{kill}" / "x.db"
-            Database(path).close()
+            open_truth(path).close()
             told, order = {}, []
         robot = subprocess.Popen(
             [
@@ -142,7 +142,7 @@ def test_no_kill_loses_repeats_or_reorders_a_turn(tmp_path: Path) -> None:
         # The kill may have cut the last line off.
         read_told([line.strip() for line in lines if line.endswith("\n")], told, order)
         for _ in range(2):
-            with Database(path) as database:
+            with open_truth(path) as database:
                 assert database.quick_check() == []
                 journal = TurnJournal(database)
                 kept = set()

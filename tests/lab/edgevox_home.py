@@ -16,6 +16,7 @@ import msgspec
 from edgemem.bench.corpus import known, sentences
 from edgemem.bench.session import conversation
 from edgemem.store.db.database import Database
+from edgemem.store.db.migrations import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,9 +84,9 @@ class EdgevoxHome(msgspec.Struct, frozen=True):
         folder.mkdir(parents=True)
         # Without migrations of ours a database is an empty file with a log: what EdgeVox makes of it, too.
         for agent in AGENTS:
-            with Database(folder / f"{agent}.db", migrations=(), durable=False, page_size=4096) as db:
+            with Database(folder / f"{agent}.db", schema=Schema((), {}), durable=False, page_size=4096) as db:
                 db.write(lambda tx, agent=agent: self._insert_memory(tx, agent))  # type: ignore[misc]
-        with Database(folder / "sessions.db", migrations=(), durable=False, page_size=4096) as db:
+        with Database(folder / "sessions.db", schema=Schema((), {}), durable=False, page_size=4096) as db:
             db.write(self._insert_sessions)
         self._write_notes(folder)
 

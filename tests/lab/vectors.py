@@ -129,7 +129,7 @@ def measure(folder: Path, n: int, questions: int) -> dict[str, float]:
     filling, first = 0.0, 1
     vec0 = n <= VEC0_UP_TO
     # As `recall.index.file` opens an index.
-    settings: dict[str, Any] = {"migrations": SCHEMA, "durable": False, "load_vec": True}
+    settings: dict[str, Any] = {"schema": SCHEMA, "durable": False, "load_vec": True}
     with (
         Database(folder / f"{n}.db", page_size=1024, **settings) as database,
         Database(folder / f"{n}-vec0.db", page_size=_VEC0_PAGE, **settings) as other,

@@ -262,7 +262,7 @@ def overwrite(path: Path, start: int, data: bytes | None = None) -> None:
 def newer(path: Path) -> None:
     connection = sqlite3.connect(path)
     with connection:
-        connection.execute("insert into migrations values ('m999_tomorrow', 1)")
+        connection.execute("insert into migrations values ('v999_tomorrow', 1)")
     connection.close()
 
 

@@ -20,7 +20,8 @@ from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Heard
 from edgemem.store.db.database import Database
-from edgemem.store.db.schema import TRUTH, Migration
+from edgemem.store.db.migrations import Migration
+from edgemem.store.schema import TRUTH
 from support.embedders import HashEmbedder
 from support.homes import BY_WORDS
 
@@ -171,9 +172,9 @@ def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) ->
 
 def test_a_home_that_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> None:
     """A database from a newer edgemem is refused, and the embedder that was opened before it is closed again."""
-    later = (*TRUTH, Migration("m999_later", ("create table later (x)",)))
+    later = TRUTH._replace(steps=(*TRUTH.steps, Migration("v999_later", ("create table later (x)",))))
     (tmp_path / "db").mkdir()
-    Database(tmp_path / "db" / "memory.db", migrations=later).close()
+    Database(tmp_path / "db" / "memory.db", schema=later).close()
     embedder = HashEmbedder(64)
     with pytest.raises(NewerSchemaError):
         Memory(tmp_path, embedder=embedder, worker=False)

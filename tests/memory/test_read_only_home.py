@@ -116,14 +116,6 @@ def carried(home: Path) -> None:
         path.unlink()
 
 
-def older(home: Path) -> None:
-    """Leave it as an edgemem of before did, with a step that was not run and without an index."""
-    without_index(home)
-    with closing(sqlite3.connect(home / "db" / "memory.db")) as connection, connection:
-        connection.execute("delete from migrations where name = 'm009_erasing'")
-        connection.execute("drop table erasings")
-
-
 def without_index(home: Path) -> None:
     """Leave it without an index."""
     for path in (home / "db").glob("index.db*"):
@@ -158,7 +150,7 @@ READERS = {
 @pytest.mark.parametrize(
     ("mode", "leave"),
     [
-        *(("rights", leave) for leave in (closed, killed, older)),
+        *(("rights", leave) for leave in (closed, killed, without_index)),
         (MODES[-1], carried),
     ],
 )

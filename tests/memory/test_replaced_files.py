@@ -20,8 +20,8 @@ from edgemem.errors import ReplacedError
 from edgemem.memory import Memory
 from edgemem.records import Check
 from edgemem.store.backups import backup_paths
-from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.schema import open_truth
 from support.cli import refused, run
 from support.selection import cases
 
@@ -127,7 +127,7 @@ def test_what_is_opened_again_is_another_memory(memory: Memory, tmp_path: Path) 
 def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> None:
     """Two databases on one file empty the log in turn, and write on; so do those that come and go."""
     path = tmp_path / "x.db"
-    with Database(path) as one, Database(path) as other:
+    with open_truth(path) as one, open_truth(path) as other:
         for n in range(20):
             for database in (one, other):
                 database.write(
@@ -135,7 +135,7 @@ def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> Non
                 )
                 database.checkpoint()
                 os.utime(tmp_path / "x.db-shm")
-            with Database(path) as third:
+            with open_truth(path) as third:
                 third.write(lambda tx: tx.execute("insert or replace into meta values ('third', 1)"))
             one.check_files()
             other.check_files()
@@ -145,8 +145,9 @@ def test_others_who_write_and_checkpoint_are_not_mistaken(tmp_path: Path) -> Non
 _WRITES_AND_EMPTIES = """
 import sys
 from edgemem.store.db.database import Database
+from edgemem.store.schema import open_truth
 
-with Database(sys.argv[1]) as database:
+with open_truth(sys.argv[1]) as database:
     print("open", flush=True)
     for n in range(100_000):
         database.write(lambda tx: tx.execute("insert or replace into meta values ('child', ?)", (n,)))
@@ -159,7 +160,7 @@ def test_a_process_that_dies_while_it_empties_the_log_stops_nobody_else(tmp_path
     """Whoever has the same file open writes on, wherever the other was killed."""
     path = tmp_path / "x.db"
     rng = random.Random(14)
-    with Database(path) as database:
+    with open_truth(path) as database:
         for n in range(cases(200)):
             child = subprocess.Popen(
                 [sys.executable, "-c", _WRITES_AND_EMPTIES, str(path)], stdout=subprocess.PIPE

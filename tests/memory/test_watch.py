@@ -21,7 +21,7 @@ from edgemem.inspect.replay import ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.memory.watch import Watcher
-from edgemem.store.db.database import Database
+from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.models import Model
 
@@ -146,7 +146,7 @@ def test_writing_the_database_wakes_nobody(tmp_path: Path) -> None:
         memory.recall("value 7")
         memory.forget("fact 3")
         memory.diagnostics.database.checkpoint()
-        with Database(tmp_path / "db" / "other.db") as other:  # files that are made, not only written
+        with open_truth(tmp_path / "db" / "other.db") as other:  # files that are made, not only written
             other.write(lambda tx: tx.execute("create table t (a)"))
         with edgemem.open(tmp_path, worker=False) as second:
             second.store.add_fact("from", "another connection")

@@ -17,11 +17,11 @@ from edgemem.config import BackupSettings, LlamaSettings, Profile, Settings
 from edgemem.errors import EdgememError, StoreError
 from edgemem.memory import Memory
 from edgemem.store.backups import Backups, backup_paths, newest_good
-from edgemem.store.db.connection import origin_of
 from edgemem.store.db.database import Database
-from edgemem.store.db.schema import TRUTH, Migration
+from edgemem.store.db.migrations import Migration
 from edgemem.store.db.wal import stamp_of
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.schema import TRUTH, open_truth, origin_of
 from support.loops import python
 
 DAY = 86_400.0
@@ -149,7 +149,7 @@ def test_a_truth_begun_anew_never_pushes_out_the_backup_of_the_one_before(
     memory: Memory, wall: Wall, tmp_path: Path
 ) -> None:
     """Its backups are counted apart: after many days the newest of the other truth is still there."""
-    with Database(tmp_path / "other.db", clock=wall.clock()) as other:
+    with open_truth(tmp_path / "other.db", clock=wall.clock()) as other:
         SQLiteMemoryStore(other).add_fact("years", "of talk")
         years = Backups(memory.home / "backups", other).make()
     wall.ahead = -DAY
@@ -167,19 +167,23 @@ def test_a_truth_begun_anew_never_pushes_out_the_backup_of_the_one_before(
 def test_a_backup_is_made_before_the_schema_changes(memory: Memory, wall: Wall, tmp_path: Path) -> None:
     """A file of before is copied as it was; where that is impossible nothing is changed, in one sentence."""
     truth, folder = tmp_path / "x.db", memory.home / "backups"
-    more = Migration("m999_more", ("delete from facts", "create table more (x)"))
-    with Database(truth, clock=wall.clock()) as database:
+    more = Migration("v999_more", ("delete from facts", "create table more (x)"))
+    with open_truth(truth, clock=wall.clock()) as database:
         SQLiteMemoryStore(database).add_fact("tea", "green")
     nowhere = tmp_path / "file"
     nowhere.touch()
-    with pytest.raises(EdgememError, match=r"brought up to date \(m999_more\)"):
-        Database(truth, migrations=(*TRUTH, more), backups=nowhere)
+    with pytest.raises(EdgememError, match=r"brought up to date \(v999_more\)"):
+        Database(truth, schema=TRUTH._replace(steps=(*TRUTH.steps, more)), backups=nowhere)
     with SQLiteMemoryStore(truth) as store:
         assert store.get_fact("tea") == "green"
-    Database(truth, migrations=(*TRUTH, more), backups=folder, clock=wall.clock()).close()
+    Database(
+        truth, schema=TRUTH._replace(steps=(*TRUTH.steps, more)), backups=folder, clock=wall.clock()
+    ).close()
     (copy,) = backup_paths(folder)
     assert value_in(copy, "tea", tmp_path) == "green"
-    Database(truth, migrations=(*TRUTH, more), backups=folder, clock=wall.clock()).close()
+    Database(
+        truth, schema=TRUTH._replace(steps=(*TRUTH.steps, more)), backups=folder, clock=wall.clock()
+    ).close()
     assert backup_paths(folder) == [copy]
 
 
@@ -203,7 +207,7 @@ def test_whoever_speaks_stops_a_backup_without_a_trace(memory: Memory) -> None:
 
 def test_a_database_that_is_too_large_is_told_once_an_hour(tmp_path: Path, wall: Wall) -> None:
     """The cap is kept; not every turn tries again."""
-    with Database(tmp_path / "x.db", clock=wall.clock()) as database:
+    with open_truth(tmp_path / "x.db", clock=wall.clock()) as database:
         SQLiteMemoryStore(database).add_fact("tea", "green")
         database.checkpoint()
         backups = Backups(tmp_path, database, Settings(Profile(backup=BackupSettings(max_mb=0.001))))

@@ -77,7 +77,7 @@ def test_files_move_from_one_home_into_another(tmp_path, source):
 def test_a_file_of_an_export_that_the_bank_does_not_take_is_refused(tmp_path, bank, path):
     """A path that would lead out of the bank, and a name that is no person's, is refused with a sentence."""
     file = {"record": "file", "bank": bank, "path": path, "content": "x", "modified": 1.0}
-    lines = ({"record": "edgemem", "format": 4}, file, {"record": "end", "lines": 1})
+    lines = ({"record": "edgemem", "format": 5}, file, {"record": "end", "lines": 1})
     with opened(tmp_path / "home") as memory:
         report = memory.import_lines([json.dumps(line).encode() for line in lines])
     assert (report.added, len(report.refused)) == ({}, 1)

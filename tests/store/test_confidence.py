@@ -16,8 +16,8 @@ from edgemem.clock import Clock
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import VisibleLines
 from edgemem.records import Heard
-from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.schema import open_truth
 from support.homes import BY_WORDS
 
 WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)
@@ -26,7 +26,7 @@ WELL, BADLY = Heard("mai", asr_confidence=0.9), Heard("mai", asr_confidence=0.3)
 @pytest.fixture
 def store(tmp_path, clock):
     """Return a store that doubts what was heard with less than half confidence."""
-    with Database(tmp_path / "memory.db", clock=clock) as db, SQLiteMemoryStore(db) as store:
+    with open_truth(tmp_path / "memory.db", clock=clock) as db, SQLiteMemoryStore(db) as store:
         yield store
 
 
@@ -94,7 +94,7 @@ def test_the_command_line_shows_doubts(tmp_path):
 def shared(tmp_path_factory):
     """Return one store for all examples: opening a file for each takes too long."""
     clock = Clock(wall=lambda: 1_770_000_000.0, monotonic=lambda: 0.0)
-    with Database(tmp_path_factory.mktemp("doubts") / "m.db", clock=clock, durable=False) as db:
+    with open_truth(tmp_path_factory.mktemp("doubts") / "m.db", clock=clock, durable=False) as db:
         yield SQLiteMemoryStore(db), itertools.count()
 
 

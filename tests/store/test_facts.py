@@ -14,7 +14,7 @@ from edgemem.clock import Clock
 from edgemem.errors import StoreError
 from edgemem.records import Heard, Reader
 from edgemem.store import fact_queries, facts
-from edgemem.store.db.database import Database
+from edgemem.store.schema import open_truth
 from support.oracles import Assertion, NaiveFacts
 
 KEYS, SCOPES, VALUES = ("a", "b"), ("global", "user:alice"), ("red", "42", 42, {"a": [1.5, None, "x"]})
@@ -24,7 +24,7 @@ START = 1_770_000_000.0
 @pytest.fixture
 def db(tmp_path, clock):
     """Return an open truth."""
-    with Database(tmp_path / "memory.db", clock=clock) as database:
+    with open_truth(tmp_path / "memory.db", clock=clock) as database:
         yield database
 
 
@@ -123,7 +123,7 @@ def shared(tmp_path_factory):
     """Return one file and one hand-moved wall for all examples: opening a file for each takes too long."""
     wall = [START]
     clock = Clock(wall=lambda: wall[0], monotonic=lambda: 0.0)
-    with Database(tmp_path_factory.mktemp("facts") / "memory.db", clock=clock, durable=False) as database:
+    with open_truth(tmp_path_factory.mktemp("facts") / "memory.db", clock=clock, durable=False) as database:
         yield database, wall, itertools.count()
 
 

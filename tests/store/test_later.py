@@ -13,9 +13,9 @@ from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, ToolCall
-from edgemem.store.db.database import Database
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.schema import open_truth
 from edgemem.store.spool import Later
 from support.disks import LOCK, SQLITE, held
 from support.models import Listener
@@ -32,7 +32,7 @@ def _light() -> Tool:
 
 def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) -> None:
     """A lock that lasts longer than the database waits costs no episode either, also if nothing more happens."""
-    with Database(tmp_path / "m.db", busy_timeout_s=0.05) as database:
+    with open_truth(tmp_path / "m.db", busy_timeout_s=0.05) as database:
         later = Later(store := SQLiteMemoryStore(database))
         with held(SQLITE, tmp_path / "m.db"):
             written = [later.write(lambda n=n: store.add_episode("x", {"n": n}, "ok")) for n in range(3)]

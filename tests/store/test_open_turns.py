@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import struct
 import subprocess
@@ -10,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from zlib import crc32
 
-import msgspec
 import pytest
 
 import edgemem
@@ -20,8 +18,8 @@ from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
-from edgemem.store.spool import look_into, spool_paths
-from edgemem.store.turn_steps import Accept
+from edgemem.store.schema import open_truth
+from edgemem.store.spool import HEAD_BYTES, look_into, spool_paths
 from support.disks import ordinary_user
 from support.homes import home_with, told, turns_of
 from support.loops import loop_of, python, robot
@@ -51,7 +49,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def database(path: Path) -> Iterator[Database]:
     """Return an empty truth."""
-    with Database(path) as opened:
+    with open_truth(path) as opened:
         yield opened
 
 
@@ -100,7 +98,7 @@ def whole(text: str, *, session: str = "kitchen", n: int = 0) -> Turn:
 
 def heard(path: Path, session: str = "kitchen") -> list[tuple[str, str | None]]:
     """Open a truth once more, and return the state and the utterance of each turn."""
-    with Database(path) as database:
+    with open_truth(path) as database:
         journal = TurnJournal(database)
         turns = journal.read_turns(session)
         numbers = [each.n for each in turns]
@@ -152,7 +150,7 @@ def test_closing_puts_an_open_turn_into_the_database(database: Database, path: P
     journal.close()
     assert waiting(path) == []
     assert heard(path) == [("complete", "zero"), ("open", "one")]
-    with Database(path) as again:
+    with open_truth(path) as again:
         assert TurnJournal(again).mark_unfinished("kitchen") == 1
     assert heard(path)[1] == ("unfinished", "one")
 
@@ -160,7 +158,7 @@ def test_closing_puts_an_open_turn_into_the_database(database: Database, path: P
 @pytest.mark.parametrize("stored", [False, True])
 def test_a_turn_that_is_written_does_not_come_again(path: Path, stored: bool) -> None:
     """A kill, or a pulled plug, between the commit and the blank leaves the turn in the file too."""
-    with Database(path) as database:
+    with open_truth(path) as database:
         journal = TurnJournal(database)
         accepted = journal.accept(turn("one"))
         accepted.result(30)
@@ -191,7 +189,7 @@ def damaged(record: bytes) -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", damaged(b""))
 def test_a_torn_or_damaged_record_costs_no_other(path: Path, kind: str) -> None:
     """What is whole in the same file is kept; what was cut was promised to nobody; the rest is put aside for a person."""
-    with Database(path) as database:
+    with open_truth(path) as database:
         journal = TurnJournal(database)
         journal.commit(whole("zero"))
         for text in ("one", "two"):
@@ -307,50 +305,9 @@ def test_where_no_file_can_be_made_the_turn_is_committed_all_the_same(database: 
     assert heard(path) == [("complete", "one")]
 
 
-def test_what_earlier_versions_left_is_taken_over(path: Path) -> None:
-    """An open row in the database, and an accepted turn in a pending file, are open turns as before."""
-    with Database(path) as database:
-        TurnJournal(database).commit(whole("zero")).result(30)
-    line = {
-        "id": 1,
-        "step": {
-            "type": "accept",
-            "turn": {
-                "session": "kitchen",
-                "n": 1,
-                "state": "open",
-                "messages": [{"role": "user", "content": "one"}],
-            },
-        },
-    }
-    pending = path.with_name(f"{path.name}.pending-{1:020d}")
-    pending.write_text(json.dumps(line) + "\n")
-    for _ in range(2):
-        assert heard(path) == [("complete", "zero"), ("open", "one")]
-    with Database(path) as database:
-        journal = TurnJournal(database)
-        assert journal.mark_unfinished("kitchen") == 1
-        journal.commit(whole("two", n=2)).result(30)
-        journal.close()
-    assert [state for state, _ in heard(path)] == ["complete", "unfinished", "complete"]
-
-
-def test_what_was_open_in_an_earlier_version_is_taken_over(path: Path) -> None:
-    """Its open file has the same records, and goes once they are written."""
-    with Database(path) as database:
-        TurnJournal(database).commit(whole("zero")).result(30)
-        tick = database.clock.tick()
-    text = msgspec.json.encode(Accept(turn("one", n=1), tick))
-    file = path.with_name(f"{path.name}.open-{tick:020d}")
-    file.write_bytes(bytes(50) + b"%08x %s\n\0" % (crc32(text), text))
-    for _ in range(2):
-        assert heard(path) == [("complete", "zero"), ("open", "one")]
-    assert not file.exists()
-
-
 def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> None:
     """The newer record is written before the older one goes, so both may be found."""
-    with Database(path) as database:
+    with open_truth(path) as database:
         journal = TurnJournal(database)
         first = journal.accept(turn("what can I"))
         first.result(30)
@@ -361,9 +318,11 @@ def test_a_kill_between_two_records_of_one_turn_brings_the_newer(path: Path) -> 
         journal.close()
         database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
     for texts in ((older, newer), (newer, older)):
-        file.write_bytes(b"".join(b"%08x %s\n\0" % (crc32(text), text) for text in texts) + bytes(500))
+        file.write_bytes(
+            bytes(HEAD_BYTES) + b"".join(b"%08x %s\n\0" % (crc32(text), text) for text in texts) + bytes(500)
+        )
         assert heard(path) == [("open", "what can I cook?")]
-        with Database(path) as database:
+        with open_truth(path) as database:
             database.write(lambda tx: [tx.execute(f"delete from {table}") for table in ("messages", "turns")])
 
 
@@ -386,7 +345,7 @@ def test_what_replaces_a_turn_that_another_loop_has_taken_up_stands_there_too(
 def test_two_processes_at_one_tick_keep_their_turns_apart(path: Path) -> None:
     """Whose wall clocks stand may count from the same tick; neither takes the other's turn for its own, after a crash too."""
     clocks = [Clock(wall=lambda: 0.0, monotonic=lambda: 0.0) for _ in range(2)]
-    with Database(path, clock=clocks[0]) as one, Database(path, clock=clocks[1]) as other:
+    with open_truth(path, clock=clocks[0]) as one, open_truth(path, clock=clocks[1]) as other:
         journals = [TurnJournal(database) for database in (one, other)]
         for clock in clocks:
             clock.witness(max(clock.high_water() for clock in clocks))

@@ -13,7 +13,7 @@ from edgemem.errors import BusyError, DiskFullError, StoreError
 from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
-from edgemem.store.db.database import Database
+from edgemem.store.schema import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.spool import look_into, spool_paths
 from support.disks import SQLITE, held, ordinary_user
@@ -165,7 +165,7 @@ def test_the_bound_is_kept_and_told(tmp_path: Path) -> None:
 def test_without_a_file_turns_wait_in_memory_and_closing_says_that_they_are_lost(tmp_path: Path) -> None:
     """Where neither the database nor a file can be written, close() raises, and everything is closed all the same."""
     folder = tmp_path / "db"
-    with Database(folder / "x.db") as database:
+    with open_truth(folder / "x.db") as database:
         store = SQLiteSessionStore(database)
         pages = database.query("pragma page_count")[0][0]
         database.write(lambda tx: tx.execute(f"pragma max_page_count = {pages}"))
@@ -182,22 +182,6 @@ def test_without_a_file_turns_wait_in_memory_and_closing_says_that_they_are_lost
         finally:
             folder.chmod(0o700)
         assert spool_paths(database.path) == []
-
-
-def test_half_a_line_and_a_damaged_file_do_not_stop_the_opening(tmp_path: Path, caplog: Any) -> None:
-    """Half a line was promised to nobody; a file that is no JSON is set aside under a name of its own."""
-    home = home_in(tmp_path)
-    edgemem.open(home, worker=False).close()
-    torn, broken = (home / "db" / f"memory.db.pending-{n:020d}" for n in (1, 2))
-    torn.write_bytes(b'{"id":1,"step":{"type":"com')
-    broken.write_bytes(b"\x00\xff garbage\n")
-    with edgemem.open(home, worker=False) as memory:
-        assert pending(memory) == []
-        assert memory.diagnostics.database.quick_check() == []
-    assert not torn.exists()
-    (aside,) = (home / "db").glob("memory.db.damaged-*")
-    assert aside.read_bytes() == b"\x00\xff garbage\n"
-    assert any("is damaged" in record.message for record in caplog.records)
 
 
 def test_two_processes_that_wait_leave_each_its_own(tmp_path: Path) -> None:

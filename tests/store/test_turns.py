@@ -16,6 +16,7 @@ from edgemem.scopes import Level
 from edgemem.store.db.database import Database
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.epochs import append_epoch, latest_epoch
+from edgemem.store.schema import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.turns import (
     amend_turn,
@@ -34,7 +35,7 @@ CALL = [{"id": "1", "type": "function", "function": {"name": "timer", "arguments
 @pytest.fixture
 def db(tmp_path: Path, clock: Clock) -> Iterator[Database]:
     """Return an empty truth."""
-    with Database(tmp_path / "memory.db", clock=clock) as database:
+    with open_truth(tmp_path / "memory.db", clock=clock) as database:
         yield database
 
 

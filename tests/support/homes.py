@@ -15,9 +15,9 @@ from edgemem.recall.recall import Recall
 from edgemem.recall.text import analyse as words
 from edgemem.records import Heard, Reader, StoredMessage, Turn
 from edgemem.store import turns
-from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from edgemem.store.schema import open_truth
 
 BY_WORDS = Profile(llama=LlamaSettings(embedder=""))
 PROFILE = '[store]\ncommit_wait_s = {wait}\n[llama]\nembedder = ""\n'
@@ -61,7 +61,7 @@ class Robot:
     """A truth, its index and recall, with short names for what tests do."""
 
     def __init__(self, folder, clock, embedder=None) -> None:
-        self.truth = Database(folder / "memory.db", clock=clock)
+        self.truth = open_truth(folder / "memory.db", clock=clock)
         self.store = SQLiteMemoryStore(self.truth)
         self.notes = NotesFile(folder / "NOTES.md", clock=clock, level="household")
         self.index = Index(folder / "index.db", self.truth, embedder=embedder, notes=self.notes)

@@ -24,7 +24,7 @@ from edgemem.recall.index.state import set_meta
 from edgemem.store.db.connection import read_value
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import FileLock
-from edgemem.store.db.schema import Migration
+from edgemem.store.db.migrations import Migration, Schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,6 @@ NOT_BROKEN = (BusyError, DiskFullError, ReadOnlyError, ForeignError)
 """What can go wrong with a file that is sound, or not ours."""
 
 _TABLES = (
-    "create table meta (key text primary key, value) without rowid",
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past:
     # a fact that does not hold any more. terms: the stems of the text. flags, called, times: see `annotations`. length: how many
@@ -122,7 +121,7 @@ _TABLES = (
     "create table removals (seq integer primary key, doc integer not null)",
     "create table people (name text primary key) without rowid",
 )
-SCHEMA = (Migration("i001_index", _TABLES),)
+SCHEMA = Schema((Migration("i001_index", _TABLES),), {"vectors": "seq", "removals": "seq"})
 """The tables of the file. They are not migrated: where they change, the file is made again."""
 _SCHEMA_STAMP = str(crc32(repr(SCHEMA).encode()))
 
@@ -179,7 +178,7 @@ def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
 
 def _open(path: Path, truth: Database) -> Database:
     database = Database(
-        path, migrations=SCHEMA, clock=truth.clock, durable=False, page_size=1024, load_vec=True, derived=True
+        path, schema=SCHEMA, clock=truth.clock, durable=False, page_size=1024, load_vec=True, derived=True
     )
     try:
         if _is_of(database, truth):

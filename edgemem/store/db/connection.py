@@ -20,7 +20,7 @@ from urllib.parse import quote
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, StoreError
 from edgemem.store.db.files import meaning_of
-from edgemem.store.db.schema import TRUTH, Migration, Ticks, check_schema, migrate
+from edgemem.store.db.migrations import Schema, Ticks, check_schema, migrate
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.db.wal import copied, write_copy
 
@@ -57,8 +57,8 @@ class Origin(NamedTuple):
     """Its highest tick."""
 
 
-def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
-    """Return what a file holds; None if this edgemem cannot read it. One without a log is looked at without a trace.
+def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin | None:
+    """Return which truth a file holds; None if this edgemem cannot read it. One without a log is looked at without a trace.
 
     Args:
         thorough: look at the whole file for damage; some 5 ms a megabyte.
@@ -69,12 +69,12 @@ def origin_of(path: Path, *, thorough: bool = False) -> Origin | None:
         log = path.with_name(path.name + "-wal")
         mode: Mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
         with closing(connect(path, mode, 0.0, False)) as connection:
-            if check_schema(connection, TRUTH):
+            if check_schema(connection, schema):
                 return None
             if thorough and connection.execute("pragma quick_check").fetchone() != ("ok",):
                 return None
             born = int(connection.execute("select min(recorded) from migrations").fetchone()[0])
-            return Origin(born, Ticks(connection, Clock(), path).newest(connection))
+            return Origin(born, Ticks(connection, schema, Clock(), path).newest(connection))
     except (sqlite3.Error, StoreError, OSError, TypeError, ValueError):
         return None
 
@@ -146,11 +146,11 @@ class MemoryTables:
 
     Args:
         path: the file that errors name.
-        migrations: the schema.
+        schema: the tables that it has.
         clock: tells when a transaction happens.
     """
 
-    def __init__(self, path: Path, *, migrations: Sequence[Migration], clock: Clock) -> None:
+    def __init__(self, path: Path, *, schema: Schema, clock: Clock) -> None:
         self.path = path
         self.clock = clock
         self.closed = False
@@ -160,7 +160,7 @@ class MemoryTables:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._connection.execute("pragma temp_store = memory")
         self._connection.execute("pragma foreign_keys = on")
-        migrate(self._connection, migrations, clock=self._ids)
+        migrate(self._connection, schema.steps, clock=self._ids)
 
     @property
     def changes(self) -> int:

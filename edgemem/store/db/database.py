@@ -32,7 +32,7 @@ from edgemem.errors import (
 )
 from edgemem.store.db.connection import FOREIGN, connect, meaningful, plain_connection, vec0_version
 from edgemem.store.db.files import Closing, FileLock, OpenedFiles, create_private, meaning_of
-from edgemem.store.db.schema import TRUTH, Migration, Ticks, check_schema, migrate, missing_steps
+from edgemem.store.db.migrations import Schema, Ticks, check_schema, migrate, missing_steps
 from edgemem.store.db.threads import Readers, Writer
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.db.wal import RawFile, WriteAheadLog, copied, copy_name, write_copy
@@ -53,7 +53,7 @@ class Database(Closing):
 
     Args:
         path: created with its folder (0700) and readable by its owner only (0600) if it does not exist.
-        migrations: the schema; steps that the file has not seen are run.
+        schema: its tables; steps that the file has not seen are run.
         clock: where ticks come from; share one between the files of a home.
         durable: fsync each commit (truth), or none at all (an index that can be made again).
         derived: it is made from another file with the same clock, which was opened before.
@@ -72,7 +72,7 @@ class Database(Closing):
         self,
         path: str | Path,
         *,
-        migrations: Sequence[Migration] = TRUTH,
+        schema: Schema,
         clock: Clock | None = None,
         durable: bool = True,
         busy_timeout_s: float = 5.0,
@@ -122,7 +122,7 @@ class Database(Closing):
             # Not methods of ours: what refers back to us would keep a forgotten database from being collected.
             self._exclusively = partial(_exclusive, self.path, lock, files)
             self._readers = Readers(partial(_reader, self._file, busy_timeout_s, load_vec, files))
-            self._connection = self._open_writer(migrations, page_size, load_vec)
+            self._connection = self._open_writer(schema, page_size, load_vec)
             self._raw = RawFile(self._file)
             self._lock, self._opened = lock, opened.pop_all()
         self._log = WriteAheadLog(
@@ -340,13 +340,13 @@ class Database(Closing):
 
     # Opening
 
-    def _open_writer(self, migrations: Sequence[Migration], page_size: int, load_vec: bool) -> Any:
+    def _open_writer(self, schema: Schema, page_size: int, load_vec: bool) -> Any:
         with self._exclusively():
             connection = connect(self._file, "rw", self._busy_timeout_s, load_vec)
             try:
                 if load_vec:
                     self.vec_version = vec0_version(connection)
-                new = check_schema(connection, migrations)
+                new = check_schema(connection, schema)
                 if new and not self._create:
                     raise LostTruthError(f"{self.path} is empty.")
                 if new:
@@ -360,22 +360,22 @@ class Database(Closing):
                 connection.execute(f"pragma synchronous = {self._synchronous}")
                 connection.execute("pragma foreign_keys = on")
                 connection.execute(f"pragma secure_delete = {'on' if self._durable else 'fast'}")
-                if not new and (missing := missing_steps(connection, migrations)):
-                    self._back_up(connection, missing[0])
+                if not new and (missing := missing_steps(connection, schema)):
+                    self._back_up(connection, schema, missing[0])
                     self.migrated = tuple(missing)
-                migrate(connection, migrations, clock=self.clock)
-                self._ticks = Ticks(connection, self.clock, self.path, derived=self._derived)
+                migrate(connection, schema.steps, clock=self.clock)
+                self._ticks = Ticks(connection, schema, self.clock, self.path, derived=self._derived)
                 self._version = self._ticks.look(connection, -1)
             except BaseException:
                 connection.close()
                 raise
             return connection
 
-    def _back_up(self, connection: Any, step: str) -> None:
+    def _back_up(self, connection: Any, schema: Schema, step: str) -> None:
         """Copy a file as it is before a step changes it; raise StoreError where that is impossible."""
         if self._backups is None or self.read_only:
             return
-        Ticks(connection, self.clock, self.path).look(connection, -1)
+        Ticks(connection, schema, self.clock, self.path).look(connection, -1)
         target = self._backups / copy_name(self.clock.tick())
         try:
             with (

@@ -59,7 +59,7 @@ class JSONMemoryStore(TableMemoryStore):
         self._file = JsonFile(path, MemoryFile)
         self._clock = clock or Clock()
         self._flush_after_s = flush_after_s
-        self._tables = MemoryTables(self._file.path, migrations=TABLES, clock=self._clock)
+        self._tables = MemoryTables(self._file.path, schema=TABLES, clock=self._clock)
         self._known = False
         """Whether the tables ever held anything."""
         self._unsaved: list[tuple[int, Callable[[Transaction], object]]] = []

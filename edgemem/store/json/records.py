@@ -21,10 +21,11 @@ from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
 from edgemem.records import Episode, Heard
 from edgemem.scopes import Level, level_of_scope
 from edgemem.store import facts
-from edgemem.store.db.schema import TRUTH, Migration
+from edgemem.store.db.migrations import Migration
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
 from edgemem.store.preferences import put_preference, read_preferences
 from edgemem.store.rights import LEVELS, spell_both
+from edgemem.store.schema import TRUTH
 from edgemem.store.validation import NULL, heard_columns, heard_of
 
 if TYPE_CHECKING:
@@ -38,19 +39,14 @@ ABOUT = (
     "The memory of a robot, kept by edgemem. Facts stand in the order in which they were learnt; a later one"
     " overrules an earlier one of the same key and scope. You may change, add or remove entries."
 )
-TABLES = (
-    *TRUTH,
-    Migration(
-        "statements",
-        (
-            # id: the tick at which it was statement. badly: whether it was heard badly, as decided then: another threshold
-            # later must not change what was believed.
-            "create table statements (id integer primary key, key_id integer, badly integer, entry text)",
-            "create index statements_by_key on statements (key_id, id)",
-            "create trigger forgotten after delete on fact_keys begin delete from statements where key_id = old.id; end",
-        ),
-    ),
+_STATEMENTS = (
+    # id: the tick at which it was stated. badly: whether it was heard badly, as decided then: another threshold later must
+    # not change what was believed.
+    "create table statements (id integer primary key, key_id integer, badly integer, entry text)",
+    "create index statements_by_key on statements (key_id, id)",
+    "create trigger forgotten after delete on fact_keys begin delete from statements where key_id = old.id; end",
 )
+TABLES = TRUTH._replace(steps=(*TRUTH.steps, Migration("v002_statements", _STATEMENTS)))
 _FILLED = (
     "statements",
     "doubts",

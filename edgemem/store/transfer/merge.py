@@ -19,12 +19,12 @@ import msgspec
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.scopes import is_known_form, without_spaces
 from edgemem.store.db.files import create_private, write_private
+from edgemem.store.db.migrations import note_tick
 from edgemem.store.episodes import keep_tags
 from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
 from edgemem.store.preferences import erase_preferences
 from edgemem.store.rights import spell, spell_heard, spell_owner, spell_scope
-from edgemem.store.spellings import join_keys
 from edgemem.store.transfer import records
 from edgemem.store.validation import as_text
 
@@ -151,7 +151,6 @@ class _Merge:
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _QUEUED_AS
         }
-        self._taken_facts: set[tuple[str, str]] = set()
         self._parted_facts: set[tuple[str, str]] = set()
         self._sessions: dict[str, records.Session] = {}
         """The conversations that came."""
@@ -203,11 +202,7 @@ class _Merge:
                 self._refuse(f"With that, {count} more records of conversation {name!r} were left out.")
         # Ticks after the next start shall follow those that came in, even where none of them is an id.
         self.tx.clock.witness(newest)
-        self.tx.execute(
-            "insert into meta values ('clock', ?)"
-            " on conflict (key) do update set value = max(value, excluded.value)",
-            (newest,),
-        )
+        note_tick(self.tx, newest)
 
     # Rows
 
@@ -319,24 +314,13 @@ class _Merge:
     # Facts and preferences
 
     def take_fact(self, versions: Iterator[records.Fact]) -> None:
-        """Take in all rectangles of a fact, or none of them.
-
-        An early export may hold a fact twice, of one person under two spellings; both histories become one.
-        """
+        """Take in all rectangles of a fact, or none of them."""
         first = next(versions)
         place = first.scope, first.key
-        again = place in self._taken_facts
-        self._taken_facts.add(place)
         try:
             with self.tx.atomic():
                 key_id = ensure_key(self.tx, *place, first.topic)
-                if again:
-                    sql = "insert into fact_keys (scope, key) values ('', ?) returning id"  # for now: no scope is empty
-                    other = int(self.tx.execute(sql, (first.key,))[0][0])
-                    changed = self._take_history(other, chain([first], versions))
-                    join_keys(self.tx, key_id, other)
-                else:
-                    changed = self._take_history(key_id, chain([first], versions))
+                changed = self._take_history(key_id, chain([first], versions))
         except _PartedError as parted:
             self._parted_facts.add(place)
             self._refuse(

@@ -19,7 +19,7 @@ from edgemem.fence import check_key, check_session_id
 from edgemem.records import LATEST, Heard, ProcedureStep, TurnState
 from edgemem.scopes import Level
 from edgemem.store.episodes import Details, details_column, read_details
-from edgemem.store.facts import storable_value, trust_of
+from edgemem.store.facts import storable_value
 from edgemem.store.procedures import read_steps
 from edgemem.store.rights import LEVELS
 from edgemem.store.turns import STATES
@@ -28,10 +28,8 @@ from edgemem.store.validation import NULL, as_text, checked_json, heard_columns,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-FORMAT = 4
-"""1 had no outputs of tools; 3 no trust, topics and values of JSON."""
-
-_BEFORE_TRUST = 3
+FORMAT = 5
+"""An export of an earlier one is refused: none was released."""
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -462,7 +460,7 @@ class Reading:
 
     def __iter__(self) -> Iterator[Line]:
         end: End | None = None
-        count, form = 0, FORMAT
+        count = 0
         for data in self._lines:
             self.line += 1
             if not data.strip():
@@ -480,10 +478,12 @@ class Reading:
                 end = record
             elif not isinstance(record, Edgemem):
                 count += 1
-                yield record if form > _BEFORE_TRUST else _with_trust(record)
-            elif (form := record.format) > FORMAT:
+                yield record
+            elif record.format != FORMAT:
                 raise InvalidInputError(
                     f"A newer edgemem wrote this export (format {record.format}); update edgemem to read it."
+                    if record.format > FORMAT
+                    else f"An edgemem of before the first release wrote this export (format {record.format}); begin anew."
                 )
         if self.line == 0:
             raise InvalidInputError("There is nothing to take in: not one line came.")
@@ -513,14 +513,6 @@ class Reading:
                 self._fail("was written in another age by its ids; set this robot's clock, or mend the line.")
             self.newest = max(self.newest, tick)
         return record
-
-
-def _with_trust(record: Line) -> Line:
-    """Return a line of an export that knew no trust with the one of whoever said it."""
-    if not isinstance(record, (Fact, Doubt)):
-        return record
-    heard = record.heard or (Heard() if record.source == "llm" else None)
-    return msgspec.structs.replace(record, trust=trust_of(heard, record.scope, record.owner))
 
 
 def _check(record: Line) -> None:

@@ -9,9 +9,10 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import NOTE
 from edgemem.store import facts
 from edgemem.store.db.database import Database
-from edgemem.store.db.schema import Migration
+from edgemem.store.db.migrations import Migration
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import bytes_of, check, count_docs, say, words_of
 
@@ -19,7 +20,7 @@ from support.homes import bytes_of, check, count_docs, say, words_of
 @pytest.fixture
 def truth(tmp_path, clock):
     """Return an open truth."""
-    with Database(tmp_path / "memory.db", clock=clock) as db:
+    with open_truth(tmp_path / "memory.db", clock=clock) as db:
         yield db
 
 
@@ -167,7 +168,10 @@ def test_the_index_of_another_truth_is_not_used(tmp_path, truth, store, clock):
     with Index(tmp_path / "index.db", truth) as index:
         index.catch_up()
     clock.tick()
-    with Database(tmp_path / "other.db", clock=clock) as other, Index(tmp_path / "index.db", other) as index:
+    with (
+        open_truth(tmp_path / "other.db", clock=clock) as other,
+        Index(tmp_path / "index.db", other) as index,
+    ):
         assert words(index) == set()
 
 
@@ -179,8 +183,8 @@ def test_an_index_with_another_schema_is_not_used(tmp_path, truth, store):
         index.database.write(lambda tx: tx.execute("update meta set value = '0' where key = 'schema'"))
     with Index(tmp_path / "index.db", truth) as index:
         assert words(index) == set()
-    newer = (*SCHEMA, Migration("m999_later", ("create table later (x)",)))
-    Database(tmp_path / "index.db", migrations=newer, durable=False).close()
+    newer = SCHEMA._replace(steps=(*SCHEMA.steps, Migration("m999_later", ("create table later (x)",))))
+    Database(tmp_path / "index.db", schema=newer, durable=False).close()
     with Index(tmp_path / "index.db", truth) as index:
         assert index.catch_up() == 1
 

@@ -15,6 +15,7 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import count_docs, say
 
@@ -67,7 +68,7 @@ def home(tmp_path_factory) -> Home:
 
 def opened(folder: Path) -> Database:
     """Open the truth with a clock that stands still."""
-    return Database(folder / "memory.db", clock=Clock(wall=lambda: WALL, monotonic=lambda: 1.0))
+    return open_truth(folder / "memory.db", clock=Clock(wall=lambda: WALL, monotonic=lambda: 1.0))
 
 
 def work(index: Index) -> None:

@@ -13,6 +13,7 @@ from edgemem.store import turns
 from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.notes import NotesFile
+from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import bytes_of, check, count, other_rules, say, words_of, work
 
@@ -22,7 +23,7 @@ DOCS = 700
 @pytest.fixture
 def truth(tmp_path, clock):
     """Return an open truth in which much was said."""
-    with Database(tmp_path / "memory.db", clock=clock) as db:
+    with open_truth(tmp_path / "memory.db", clock=clock) as db:
         fill(db)
         yield db
 

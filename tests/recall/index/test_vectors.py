@@ -19,8 +19,8 @@ from edgemem.recall.index.sources import FACTS, read_docs
 from edgemem.recall.recall import Recall
 from edgemem.records import Reader
 from edgemem.store import turns
-from edgemem.store.db.database import Database
 from edgemem.store.memory_store import SQLiteMemoryStore
+from edgemem.store.schema import open_truth
 from support.embedders import HashEmbedder
 from support.homes import bytes_of, check, count, say, work
 
@@ -45,7 +45,7 @@ def pieces_of(index: Index, doc: int) -> int:
 @pytest.fixture
 def truth(tmp_path, clock):
     """Return an open truth."""
-    with Database(tmp_path / "memory.db", clock=clock) as db:
+    with open_truth(tmp_path / "memory.db", clock=clock) as db:
         yield db
 
 

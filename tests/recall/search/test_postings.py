@@ -30,7 +30,7 @@ WORDS = ("cup", "kettle", "peanut", "doctor", "friday", "garden")
 
 def opened(folder):
     """Return the file of an index."""
-    return Database(folder / "index.db", migrations=SCHEMA, durable=False)
+    return Database(folder / "index.db", schema=SCHEMA, durable=False)
 
 
 def state_of(database):

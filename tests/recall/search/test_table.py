@@ -180,9 +180,7 @@ def test_who_may_find_what_is_what_the_rule_says(
             and (held is None or doc.kind != FACT or doc.ref in held)
         )
 
-    with Database(
-        tmp_path_factory.mktemp("table") / "index.db", migrations=SCHEMA, durable=False
-    ) as database:
+    with Database(tmp_path_factory.mktemp("table") / "index.db", schema=SCHEMA, durable=False) as database:
         database.write(lambda tx: add_docs(tx, docs))
         known = dict(database.query("select key, value from meta"))
         memory = ResidentPostings(database)

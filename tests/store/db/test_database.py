@@ -19,17 +19,16 @@ from edgemem.errors import (
 )
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import FileLock
-from edgemem.store.db.schema import Migration
+from edgemem.store.db.migrations import Migration, Schema
+from edgemem.store.schema import open_truth
 
-NOTES = (
-    Migration("m001_notes", ("create table meta (key text primary key, value)", "create table notes (text)")),
-)
+NOTES = Schema((Migration("m001_notes", ("create table notes (text)",)),), {})
 
 
 @pytest.fixture
 def db(tmp_path):
     """Return a database with one table."""
-    with Database(tmp_path / "x.db", migrations=NOTES, busy_timeout_s=0.2) as database:
+    with Database(tmp_path / "x.db", schema=NOTES, busy_timeout_s=0.2) as database:
         yield database
 
 
@@ -140,7 +139,7 @@ def test_every_thread_reads_what_is_committed(db):
 
 def test_a_closed_database_says_so(tmp_path):
     """close() runs what was submitted, may be called twice, and leaves one complete file."""
-    db = Database(tmp_path / "x.db", migrations=NOTES)
+    db = Database(tmp_path / "x.db", schema=NOTES)
     last = [db.submit(note(str(n)), durable=False) for n in range(20)]
     db.close()
     db.close()
@@ -156,16 +155,16 @@ def test_a_closed_database_says_so(tmp_path):
 
 def test_a_forgotten_close_is_a_warning(tmp_path):
     """A database that is dropped while open says so, and closes itself."""
-    kept = [Database(tmp_path / "x.db")]
+    kept = [open_truth(tmp_path / "x.db")]
     with pytest.warns(ResourceWarning, match="was not closed"):
         kept.clear()
-    with Database(tmp_path / "x.db") as db:
+    with open_truth(tmp_path / "x.db") as db:
         assert db.quick_check() == []
 
 
 def test_the_log_is_emptied_when_it_is_large_and_nobody_waits(tmp_path):
     """The log stays near its limit however much is written, and checkpoint() empties it at once."""
-    with Database(tmp_path / "x.db", migrations=NOTES, wal_limit_mb=0.1) as db:
+    with Database(tmp_path / "x.db", schema=NOTES, wal_limit_mb=0.1) as db:
         for _ in range(50):
             db.write(note("x" * 5000))
         db.flush()
@@ -194,12 +193,12 @@ def test_another_program_that_holds_the_lock_or_the_file_is_named(db):
 
 def test_a_damaged_file_is_found_out(tmp_path):
     """quick_check tells about pages that were overwritten."""
-    with Database(tmp_path / "x.db", migrations=NOTES) as db:
+    with Database(tmp_path / "x.db", schema=NOTES) as db:
         db.write(lambda tx: tx.executemany("insert into notes values (?)", [("x" * 900,)] * 100))
     with (tmp_path / "x.db").open("r+b") as file:
         file.seek(20 * 1024)
         file.write(b"\xff" * 20 * 1024)
-    with Database(tmp_path / "x.db", migrations=NOTES) as db:
+    with Database(tmp_path / "x.db", schema=NOTES) as db:
         assert db.quick_check() != []
 
 
@@ -209,7 +208,7 @@ def test_an_impossible_path_is_one_sentence(tmp_path, path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInputError):
-        Database(path if path == ":memory:" else tmp_path / path)
+        open_truth(path if path == ":memory:" else tmp_path / path)
 
 
 @pytest.mark.parametrize("value", ["half \ud800", 2**70])
@@ -256,7 +255,7 @@ def test_recorded_order_survives_reboots_and_jumps(tmp_path, hand, jump):
     for wall in (hand.wall, hand.wall + jump, hand.wall):
         hand.wall = wall
         clock = Clock(wall=lambda: hand.wall, monotonic=lambda: hand.monotonic)
-        with Database(tmp_path / "x.db", clock=clock) as db:
+        with open_truth(tmp_path / "x.db", clock=clock) as db:
             ticks += [db.write(remember) for _ in range(3)]
             assert db.now() * 1e6 >= ticks[-1]
     assert ticks == sorted(set(ticks))
@@ -265,7 +264,10 @@ def test_recorded_order_survives_reboots_and_jumps(tmp_path, hand, jump):
 def test_ticks_of_other_processes_are_respected(tmp_path):
     """A second opener whose wall runs behind writes later ticks, and its now is not before the other's rows."""
     ahead, behind = Clock(wall=lambda: 1.8e9), Clock(wall=lambda: 1.79e9)
-    with Database(tmp_path / "x.db", clock=behind) as one, Database(tmp_path / "x.db", clock=ahead) as two:
+    with (
+        open_truth(tmp_path / "x.db", clock=behind) as one,
+        open_truth(tmp_path / "x.db", clock=ahead) as two,
+    ):
         assert one.now() == 1.79e9
         first = two.write(remember)
         assert one.now() * 1e6 >= first
@@ -275,12 +277,12 @@ def test_ticks_of_other_processes_are_respected(tmp_path):
 
 def test_an_erased_newest_row_does_not_take_its_tick_along(tmp_path, hand):
     """The file keeps its newest tick even when the row that bore it is erased."""
-    with Database(tmp_path / "x.db", clock=hand.clock) as db:
+    with open_truth(tmp_path / "x.db", clock=hand.clock) as db:
         tick = db.write(remember)
         db.write(lambda tx: tx.execute("delete from episodes"))
     hand.wall -= 3600
     clock = Clock(wall=lambda: hand.wall, monotonic=lambda: hand.monotonic)
-    with Database(tmp_path / "x.db", clock=clock) as db:
+    with open_truth(tmp_path / "x.db", clock=clock) as db:
         assert db.high_water() > tick
         assert db.write(remember) > tick
 

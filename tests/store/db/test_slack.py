@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import edgemem
-from edgemem.store.db.database import Database
+from edgemem.store.schema import open_truth
 from support.selection import LONG, cases
 
 
@@ -66,7 +66,7 @@ def test_what_is_forgotten_in_any_order_is_in_no_page(tmp_path: Path, seed: int)
 def test_slack_does_not_come_back_with_a_page_that_was_in_memory(tmp_path: Path) -> None:
     """Neither this process nor another that has the file open writes a page as it had read it before."""
     dice = random.Random(1)
-    with edgemem.SQLiteMemoryStore(tmp_path / "mind.db") as store, Database(store.database.path) as other:
+    with edgemem.SQLiteMemoryStore(tmp_path / "mind.db") as store, open_truth(store.database.path) as other:
         keys = [word(dice) for _ in range(200)]
         for key in keys:
             store.set_preference(key, word(dice) + " filler" * dice.randrange(20))

@@ -11,7 +11,8 @@ from edgemem.records import BlockLine, Epoch, StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.epochs import append_epoch, latest_epoch
 from edgemem.store.erase.records import erase_blocks
-from edgemem.store.spellings import move_scope
+from edgemem.store.schema import open_truth
+from edgemem.store.stray_scopes import move_scope
 from edgemem.store.turns import commit_turn, read_turns
 
 DOOR = ("hall", "door")
@@ -20,7 +21,7 @@ DOOR = ("hall", "door")
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
     """Return an open truth."""
-    with Database(tmp_path / "memory.db") as database:
+    with open_truth(tmp_path / "memory.db") as database:
         yield database
 
 

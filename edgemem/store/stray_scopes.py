@@ -1,16 +1,12 @@
-"""Spellings: what stands under several spellings of one name, or under a scope of an unknown form, finds its place.
+"""Scopes of unknown forms: facts and preferences that came from elsewhere under a scope that only the operator reads.
 
-Names compare by their keys. A file of an older edgemem may hold `user:Alice` beside `user:alice`, as two people: from its
-migration on they are one, and what was said of them is believed in the order in which it was recorded, by the rule of
-`add_fact`. Who is really two people is kept apart by `[speakers]`, under another name.
+The operator moves them to a scope of a known form, where the facts of one key become one history.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import contextmanager
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,9 +17,6 @@ from edgemem.scopes import (
     checked_scope,
     is_known_form,
     level_of_scope,
-    name_key,
-    person_of,
-    scope_of,
     without_spaces,
 )
 from edgemem.store.facts import ROWS_OF_KEY, STATED, Rectangle, believe, ensure_key, heard_badly
@@ -31,29 +24,12 @@ from edgemem.store.rights import LEVELS, spell_scope
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from edgemem.store.db.transaction import Tables, Transaction
 
-_JOINED = "names that became one"
 _heard_badly = partial(heard_badly, below=0.5)  # as for the stores
 
-_SEEN = """
-  select owner, min(recorded) from facts group by owner
-  union all select speaker, min(recorded) from facts group by speaker
-  union all select owner, min(id) from doubts group by owner
-  union all select speaker, min(id) from doubts group by speaker
-  union all select owner, min(recorded) from preferences group by owner
-  union all select owner, min(id) from episodes group by owner
-  union all select speaker, min(id) from episodes group by speaker
-  union all select owner, min(recorded) from turns group by owner
-  union all select speaker, min(recorded) from turns group by speaker
-"""
-_SCOPES = """
-  select k.scope, min(f.recorded) from fact_keys k cross join facts f on f.key_id = k.id and f.id = f.origin group by 1
-  union all select k.scope, min(d.id) from fact_keys k cross join doubts d on d.key_id = k.id group by 1
-  union all select scope, min(recorded) from preferences group by 1
-"""
 _STATEMENTS = f"""
   select id, {STATED}, recorded
   from facts where key_id in (:kept, :gone) and id = origin and not (value is null and version = 1)
@@ -68,75 +44,12 @@ _SHOWN = {
 """How what blocks and heads showed is read, and how it is written."""
 
 
-class Joined(msgspec.Struct, frozen=True):
-    """Two spellings that were taken for two people, and are one now."""
-
-    kept: str
-    """As it was written first."""
-    other: str
-
-
 class Stray(msgspec.Struct, frozen=True):
     """A scope of an unknown form, and how much stands under it; the operator alone reads it."""
 
     scope: str
     facts: int
     preferences: int
-
-
-def join_spellings(tx: Transaction, apart: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Give every person one spelling, the first, and close what stands under scopes of unknown forms; a migration.
-
-    Args:
-        apart: of spellings that mean somebody else than their name says, as they are written, whom they mean.
-    """
-    first: dict[str, int] = {}
-    scopes = tx.execute(_SCOPES)
-    people = [(person_of(without_spaces(scope)), at) for scope, at in scopes]
-    for name, at in [*tx.execute(_SEEN), *people]:
-        if name is not None and name_key(name):
-            first[name] = min(first.get(name, at), at)
-    by_key: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(first, key=lambda name: (first[name], name)):
-        by_key[name_key(name)].append(name)
-    spelled: dict[str, str] = {}
-    joined: list[Joined] = []
-    for key, names in by_key.items():
-        for name in names:
-            who = apart.get(name, name) if len(names) > 1 else name
-            known = names if name_key(who) == key else by_key.get(name_key(who), [who])
-            spelled[name] = known[0].strip()
-            if name_key(who) == key and spelled[name] != name.strip():
-                joined.append(Joined(spelled[name], name))
-    tx.executemany(
-        "insert or ignore into names (key, name) values (?, ?)",
-        [(name_key(name), name) for name in dict.fromkeys(spelled.values())],
-    )
-    changed = {old: new for old, new in spelled.items() if old != new}
-    with _unlocked(tx):
-        for old, new in changed.items():
-            _respell(tx, old, new)
-        for scope in {scope for scope, _ in scopes}:
-            tidy = without_spaces(scope)
-            person = person_of(tidy)
-            if person is not None:
-                # The name of an owner has the spaces that its scope had.
-                tidy = scope_of(spelled.get(scope[len("user:") :], spelled[person]))
-            if tidy != scope:
-                _move(tx, scope, tidy)
-            elif not is_known_form(scope):
-                _close(tx, scope)
-    if joined:
-        tx.execute(
-            "insert or replace into meta (key, value) values (?, ?)",
-            (_JOINED, msgspec.json.encode(joined).decode()),
-        )
-
-
-def joined_names(db: Tables) -> list[Joined]:
-    """Return which spellings were taken for two people in this file, and are one now."""
-    rows = db.query("select value from meta where key = ?", (_JOINED,))
-    return msgspec.json.decode(rows[0][0], type=list[Joined]) if rows else []
 
 
 def stray_scopes(db: Tables) -> list[Stray]:
@@ -173,25 +86,6 @@ def _unlocked(tx: Transaction) -> Iterator[None]:
     tx.execute("drop trigger facts_only_closed")
     yield
     tx.execute(trigger)
-
-
-def _respell(tx: Transaction, old: str, new: str) -> None:
-    """Write a person's name in another way, in all rows but scopes."""
-    names = {"old": old, "new": new}
-    theirs = "owner = :old or speaker = :old"
-    changed = {
-        "fact": f"facts where {theirs}",
-        "episode": f"episodes where {theirs}",
-        "message": f"messages where (session_id, turn) in (select session_id, n from turns where {theirs})",  # noqa: S608 - ours
-        "preference": "preferences where owner = :old",
-    }
-    for kind, rows in changed.items():
-        numbers = tx.execute(f"select id from {rows}", names)  # noqa: S608 - our own constants
-        tx.announce(kind, [number for (number,) in numbers])
-    for table in ("facts", "doubts", "episodes", "turns"):
-        tx.execute(f"update {table} set speaker = :new where speaker = :old", names)  # noqa: S608 - our own constants
-    for table in ("facts", "doubts", "episodes", "turns", "preferences"):
-        tx.execute(f"update {table} set owner = :new where owner = :old", names)  # noqa: S608 - our own constants
 
 
 def _move(tx: Transaction, old: str, new: str) -> None:
@@ -262,21 +156,3 @@ def _move_preferences(tx: Transaction, old: str, new: str, level: int, owner: st
                 "update or replace preferences set scope = ?, level = ?, owner = ? where id = ?",
                 (new, level, owner, number),
             )
-
-
-def _close(tx: Transaction, scope: str) -> None:
-    """Keep what was the household's only because its scope has no known form for the operator alone."""
-    household, private = LEVELS.index("household"), LEVELS.index("private")
-    for table in ("facts", "doubts"):
-        rows = tx.execute(
-            f"update {table} set level = ?, owner = null where level = ? and value is not null"  # noqa: S608 - ours
-            " and key_id in (select id from fact_keys where scope = ?) returning id",
-            (private, household, scope),
-        )
-        if table == "facts":
-            tx.announce("fact", [number for (number,) in rows])
-    wishes = tx.execute(
-        "update preferences set level = ?, owner = null where scope = ? and level = ? returning id",
-        (private, scope, household),
-    )
-    tx.announce("preference", [number for (number,) in wishes])
