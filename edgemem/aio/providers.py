@@ -71,8 +71,7 @@ class FileMemory:
         with self._lock:
             if self._close is None:
                 with ExitStack() as files:
-                    self._open(files)
-                    # At exit, it goes before the temporary folder, which was made earlier.
+                    self._open(files)  # at exit, it goes before the temporary folder, which was made earlier
                     self._close = weakref.finalize(self, files.pop_all().close)
         return self
 
@@ -96,7 +95,7 @@ class FileMemory:
         self.procedures = Procedures(self.database, recall=self.recall.recall, forget=eraser.procedure)
 
     def searched(self) -> FileMemory:
-        """Open the file, and take what waits into its index; return this."""
+        """Open the file, and index new rows; return this."""
         self.opened().index.catch_up(least=_INDEX_ROWS, wait_s=3600.0)
         return self
 
