@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Profile, load_profile
     from edgemem.context.compaction.compactor import Compactor
+    from edgemem.context.compaction.model import ModelSummarizer
     from edgemem.errors import EdgememError
     from edgemem.hooks import (
         ContextCompactionHook,
@@ -58,6 +59,7 @@ _HOMES = {
     "edgemem.clock": "Clock",
     "edgemem.config": "Profile load_profile",
     "edgemem.context.compaction.compactor": "Compactor",
+    "edgemem.context.compaction.model": "ModelSummarizer",
     "edgemem.errors": "EdgememError",
     "edgemem.hooks.compaction": "ContextCompactionHook",
     "edgemem.hooks.episode_logger": "EpisodeLoggerHook",
@@ -105,6 +107,7 @@ __all__ = [
     "Memory",
     "MemoryInjectionHook",
     "MemoryStore",
+    "ModelSummarizer",
     "NotesFile",
     "NotesInjectorHook",
     "PersistSessionHook",

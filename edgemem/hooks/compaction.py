@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError, ModelError
 from edgemem.hooks.conversation import Conversation, conversation_of
+from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.records import Epoch, Message, as_ours
 from edgemem.session.points import (
     BEFORE_LLM,
@@ -235,7 +236,8 @@ class ContextCompactionHook:
         stands = bool(source) and messages[: len(source)] == source
         view = [*shown, *messages[len(source) :]] if stands else messages
         if payload.get("hop", 0) == 0 and self.compactor.should_compact(view, llm):
-            view = self.compactor.compact(view, llm)
+            # Nobody waits here for a model to write: it only counts.
+            view = self.compactor.compact(view, tokenizer_of(llm))
             ctx.hook_state[id(self)] = (list(messages), view)
         if view == messages:
             return None

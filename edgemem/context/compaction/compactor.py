@@ -10,6 +10,7 @@ from edgemem.context.sentences import tool_lines
 from edgemem.errors import InvalidInputError
 from edgemem.fence import fence
 from edgemem.llama.tokens.estimate import estimate_tokens, tokenizer_of
+from edgemem.records import has_methods
 from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Compactor:
         preserve_tool_calls: list what the tools of the summarised turns returned as well: the newest 40 lines, or as
             many as have room.
         tokenizer: counts for every call; otherwise the `llm` of the call does, and an estimate without one.
-        summarizer: default: sentences picked by their words.
+        summarizer: default: the `llm` of the call writes it, checked as `ModelSummarizer` does; without one, sentences
+            are picked by their words.
     """
 
     def __init__(
@@ -107,8 +109,7 @@ class Compactor:
         first = next((n for n in kept if compacted(n, ())[1] + most <= low_water), newest)
         previous, leaving = _without_summary(turns[:first])
         stop = None if stop_event is None else stop_event.is_set
-        summarizer = self._summarizer or ExtractiveSummarizer(None, self._tokenizer or tokenizer_of(llm))
-        summary = summarizer.summarize(leaving, max_tokens=most, previous=previous, stop=stop)
+        summary = self._summarizer_for(llm).summarize(leaving, max_tokens=most, previous=previous, stop=stop)
         if stop is not None and stop():
             return list(messages)
         lines = summary.splitlines() or [f"{first} turns were left out."]
@@ -120,6 +121,18 @@ class Compactor:
             out, tokens = compacted(first, [*lines, *trace])
         # A summary that is longer than its turns helps nobody.
         return out if tokens < self._count(messages, llm) else list(messages)
+
+    def _summarizer_for(self, llm: Any) -> Summarizer:
+        """Return the summarizer of a call: a model that is given is asked."""
+        sentences = ExtractiveSummarizer(None, self._tokenizer or tokenizer_of(llm))
+        if self._summarizer is not None:
+            return self._summarizer
+        if has_methods(llm, "complete") or has_methods(llm, "create_chat_completion"):
+            # Its checks of what a model wrote are a dozen modules, which most robots never need.
+            from edgemem.context.compaction.model import ModelSummarizer
+
+            return ModelSummarizer(llm, sentences)
+        return sentences
 
     def _count(self, messages: Sequence[Message], llm: Any) -> int:
         return estimate_tokens(messages, self._tokenizer or llm)

@@ -12,22 +12,24 @@ import logging
 import re
 from collections import Counter
 from datetime import timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from edgemem.context.compaction.extractive import ExtractiveSummarizer
 from edgemem.context.sentences import split_sentences, spoken_lines
-from edgemem.errors import ContextOverflowError, ModelError
+from edgemem.errors import ContextOverflowError, InvalidInputError, ModelError
 from edgemem.fence import clean, fence
 from edgemem.languages.words import common_words, function_words
+from edgemem.llama.protocols import Generation
+from edgemem.llama.tokens.estimate import tokenizer_of
 from edgemem.recall.dates.phrases import mentions
 from edgemem.recall.text.analyse import language_in, plain_words, stem, stop_words, without_accents
 from edgemem.recall.text.numbers import with_digits
-from edgemem.records import MEMORY_TOOLS, Message
+from edgemem.records import MEMORY_TOOLS, Message, has_methods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.llama.conversation import SinglePrompts
     from edgemem.llama.protocols import Tokenizer
 
 
@@ -100,6 +102,8 @@ INSTRUCTIONS = (
     " record, add nothing, and write in its language. Write only these sentences, each on a line of its own."
 )
 
+_USUAL_WINDOW = 4096
+"""Tokens of a window that its model does not tell: EdgeVox's default."""
 _MARGIN = 24
 """Tokens left free: text may take some more inside of a prompt than by itself."""
 _LEAST_PIECE = 64
@@ -111,16 +115,83 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _log = logging.getLogger(__name__)
 
 
+class Writer(Protocol):
+    """Answers single prompts, such as a second context of the chat model."""
+
+    @property
+    def n_ctx(self) -> int:
+        """Return the tokens that prompt and answer may have together."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer that counts them."""
+        ...
+
+    def answer(
+        self, messages: Sequence[Message], *, max_tokens: int, stop: Callable[[], bool] | None = None
+    ) -> Generation:
+        """Answer a prompt of its own."""
+        ...
+
+    def rest(self) -> None:
+        """Give memory back until it is needed again."""
+        ...
+
+
+class ChatWriter:
+    """Answers single prompts with a chat model of anybody's: EdgeVox's, or a `llama_cpp.Llama`."""
+
+    def __init__(self, llm: Any) -> None:
+        """Take a model.
+
+        Raises:
+            InvalidInputError: the object answers no messages.
+        """
+        self.tokenizer = tokenizer_of(llm)
+        if has_methods(llm, "create_chat_completion"):
+            self._complete, self.n_ctx = llm.create_chat_completion, int(llm.n_ctx())
+        elif has_methods(llm, "complete"):
+            self._complete, self.n_ctx = llm.complete, _USUAL_WINDOW
+        else:
+            raise InvalidInputError(
+                f"{type(llm).__name__} answers no messages; pass a chat model of EdgeVox or a llama_cpp.Llama."
+            )
+
+    def answer(
+        self, messages: Sequence[Message], *, max_tokens: int, stop: Callable[[], bool] | None = None
+    ) -> Generation:
+        """Answer a prompt; these models cannot be stopped, so that is looked at before and behind.
+
+        Raises:
+            ModelError: the model failed.
+        """
+        if stop is not None and stop():
+            return Generation(stopped="interrupted")
+        try:
+            choice = self._complete(list(messages), max_tokens=max_tokens, temperature=0.0)["choices"][0]
+            text = str(choice["message"].get("content") or "")
+        except Exception as error:
+            raise ModelError(f"{type(error).__name__}: {error}") from error
+        if stop is not None and stop():
+            return Generation(text, stopped="interrupted")
+        return Generation(text, stopped="length" if choice.get("finish_reason") == "length" else "eos")
+
+    def rest(self) -> None:
+        """Keep the model: it is somebody else's."""
+
+
 class ModelSummarizer:
     """Has a model write the summary, and a fallback where the model's cannot be used.
 
     Args:
-        fallback: makes the summary of sentences that were said.
+        model: answers single prompts; any other chat model is taken as `ChatWriter` does.
+        fallback: makes the summary of sentences that were said; default: picks them by their words.
     """
 
-    def __init__(self, model: SinglePrompts, fallback: Summarizer) -> None:
-        self.model = model
-        self.fallback = fallback
+    def __init__(self, model: Any, fallback: Summarizer | None = None) -> None:
+        self.model: Writer = model if has_methods(model, "answer", "rest") else ChatWriter(model)
+        self.fallback = fallback or ExtractiveSummarizer(None, self.model.tokenizer)
         self.how = ""
         """How the newest summary was made: `model`, or `extractive` and why."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from edgemem.context.compaction.compactor import Compactor
+from edgemem.context.compaction.model import ModelSummarizer
 from edgemem.context.compaction.planner import first_kept
 from edgemem.context.messages import repair_orphans, split_turns
 from edgemem.errors import InvalidInputError
@@ -189,6 +190,43 @@ class Llm:
     def count_tokens(self, text: str) -> int:
         """Return the number of words."""
         return len(text.split())
+
+
+class Writing(Llm):
+    """Answers messages as EdgeVox's model does, with what a test wrote."""
+
+    def __init__(self, answer: str | Exception) -> None:
+        self.answer = answer
+        self.asked: list[list[Message]] = []
+
+    def complete(self, messages: list[Message], **_: object) -> dict[str, object]:
+        """Return the answer."""
+        self.asked.append(messages)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return {"choices": [{"message": {"role": "assistant", "content": self.answer}}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "written"),
+    [
+        ("Jam stands on the shelf.", True),
+        ("Mr Zorg has 99 jars.", False),
+        ("", False),
+        (OSError("gone"), False),
+    ],
+)
+def test_the_model_of_the_call_writes_the_summary(answer: str | Exception, written: bool) -> None:
+    """As in the seed; what it invents, or fails at, is put together of sentences that were said."""
+    llm = Writing(answer)
+    conversation = talk(12)
+    compacted = Compactor(200, summary_max_tokens=60).compact(conversation, llm)
+    assert llm.asked
+    assert len(compacted) < len(conversation)
+    assert (str(answer) in str(compacted)) is (written or answer == "")
+    assert "left out" not in str(compacted)
+    direct = ModelSummarizer(llm).summarize(split_turns(conversation)[1], max_tokens=60)
+    assert (direct == answer) is written
 
 
 def test_the_model_of_the_call_counts() -> None:
