@@ -39,7 +39,7 @@ LEAST_FACTS = 20  # that were acknowledged when the process is killed
 
 # What a processor can change: bits and bytes of vectors and postings, tokens, locks, threads, and a kill.
 TESTS = (
-    "tests/recall/search/test_postings.py",
+    "tests/recall/index/test_postings.py",
     "tests/recall/test_vector_store.py",
     "tests/contracts/test_vector_index_contract.py",
     "tests/recall/test_recall.py",

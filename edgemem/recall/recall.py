@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgemem.clock import Clock
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
+from edgemem.recall.index.query_view import Filter
 from edgemem.recall.index.sources import KINDS, BankSections, written
 from edgemem.recall.query import parse_query
 from edgemem.recall.rank import rerank
@@ -17,7 +18,6 @@ from edgemem.recall.rank.ranking import choose_versions
 from edgemem.recall.rank.rerank import SecondPass, name_of, second_pass
 from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of
 from edgemem.recall.results import fetch
-from edgemem.recall.search.query_view import Filter
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.unindexed import UnindexedDocs
 from edgemem.recall.times import checked_when, past_times

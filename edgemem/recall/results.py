@@ -28,14 +28,13 @@ from edgemem.recall.index.sources import (
     PROCEDURE,
     SUMMARY,
     TURN,
-    bound,
     fact_text,
-    placeholders,
     read_paragraphs,
     speaker_of,
 )
 from edgemem.records import Recalled, RecalledSession
 from edgemem.scopes import scope_of
+from edgemem.store.db.binding import bound, placeholders
 from edgemem.store.episodes import stored_text
 from edgemem.store.epochs import SUMMARIES
 from edgemem.store.fact_queries import believed_at, read_doubts

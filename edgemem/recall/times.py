@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.search.table import DocTable
+    from edgemem.recall.index.table import DocTable
 
     Numbers = NDArray[np.float32]
 

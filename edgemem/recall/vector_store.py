@@ -15,9 +15,10 @@ from edgemem.errors import EdgememError, InvalidInputError, ModelError, StoreErr
 from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
 from edgemem.recall.index.index import Index
-from edgemem.recall.index.sources import FACT, FACTS, bound, in_batches, placeholders
+from edgemem.recall.index.sources import FACT, FACTS
 from edgemem.recall.recall import Recall
 from edgemem.store import fact_queries
+from edgemem.store.db.binding import bound, in_batches, placeholders
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.rights import scope_in_sql
 

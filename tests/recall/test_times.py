@@ -14,8 +14,8 @@ import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.recall.index.sources import EPISODE, TURN
+from edgemem.recall.index.table import DocTable, Row
 from edgemem.recall.query import ParsedQuery, parse_query
-from edgemem.recall.search.table import DocTable, Row
 from edgemem.recall.times import on_days, past_times
 from edgemem.store import facts
 from support.data import sentences

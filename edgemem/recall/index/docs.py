@@ -24,9 +24,9 @@ from edgemem.recall.index.state import (
     set_meta,
     sound,
 )
+from edgemem.recall.index.table import Row
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
 from edgemem.recall.people.names import called_in, names_in, sounds_with
-from edgemem.recall.search.table import Row
 from edgemem.recall.text.analyse import terms, words_version
 
 if TYPE_CHECKING:

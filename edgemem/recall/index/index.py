@@ -47,7 +47,7 @@ from edgemem.recall.index.sources import (
     written,
 )
 from edgemem.recall.index.state import DamagedIndexError, State, get_meta, set_meta, trim_removals
-from edgemem.recall.search.table import ResidentPostings
+from edgemem.recall.index.table import ResidentPostings
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import Names, all_words, common_names, common_words, is_english
 from edgemem.preload import Pattern, preloaded
-from edgemem.recall.index.sources import bound, placeholders
 from edgemem.recall.people.phonetics import (
     SimilarTerm,
     as_heard,
@@ -27,6 +26,7 @@ from edgemem.recall.people.phonetics import (
     sounds_of,
 )
 from edgemem.recall.text.analyse import MAX_CHARS, Analysis, plain_words, stem, stop_words, terms
+from edgemem.store.db.binding import bound, placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.annotations import ASKS
 from edgemem.recall.index.sources import FACT, PREFERENCE
-from edgemem.recall.search.table import NOBODY
+from edgemem.recall.index.table import NOBODY
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import date_scores, spoken_of
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.index.query_view import QueryView
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.query_view import QueryView
 
     Numbers = NDArray[np.float32]
     Slots = NDArray[np.intp]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES
 from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, NOTE, PREFERENCE, PROCEDURE, SUMMARY, TURN
-from edgemem.recall.search.table import NOBODY
+from edgemem.recall.index.table import NOBODY
 from edgemem.recall.times import spoken_of
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.dates.questions import TimeAlone
+    from edgemem.recall.index.query_view import QueryView
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.query_view import QueryView
 
     Slots = NDArray[np.intp]
 

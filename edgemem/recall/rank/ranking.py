@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.index.query_view import QueryView
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.gate import Gate, Utterance
     from edgemem.recall.rank.model import Model, Models
-    from edgemem.recall.search.query_view import QueryView
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
     from edgemem.store.fact_queries import HeldWithin

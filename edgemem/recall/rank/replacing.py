@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from edgemem.recall.index.table import NOBODY
 from edgemem.recall.rank.features import PLACES
-from edgemem.recall.search.table import NOBODY
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,5 +1,4 @@
-"""Searching: the rows that may be found, their words in memory, and what of a question stands in which of them.
+"""Searching: finds the candidates of a question in the table of the index, by words and by vectors.
 
-One table holds what is indexed and what is not yet; words are counted in postings, meaning comes from the vectors of the index. What
-may be changed: how candidates are found. How they are ordered is `recall.rank`.
+What may be changed: how candidates are found. How they are ordered is `recall.rank`; this part stands above both.
 """

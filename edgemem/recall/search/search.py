@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.recall.index.sources import TURN, Doc, bound, placeholders
+from edgemem.recall.index.query_view import QueryView
+from edgemem.recall.index.sources import TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, State
+from edgemem.recall.index.table import DocTable
 from edgemem.recall.rank.gate import Utterance, shipped_gate
 from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.rank.ranking import Ranking
-from edgemem.recall.search.query_view import QueryView
-from edgemem.recall.search.table import DocTable
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import analyse, plain_words, share_of_meaning
+from edgemem.store.db.binding import bound, placeholders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.recall.index.index import Index
+    from edgemem.recall.index.query_view import Filter
     from edgemem.recall.index.vectors import Vector, Vectors
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.query_view import Filter
     from edgemem.recall.search.unindexed import UnindexedDocs
 
     Slots = NDArray[np.intp]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgemem.recall.index.index import Index
-    from edgemem.recall.search.table import DocTable, Row
+    from edgemem.recall.index.table import DocTable, Row
     from edgemem.store.db.database import Database
 
 MOST = 512

@@ -18,6 +18,7 @@ import msgspec
 
 from edgemem.languages.words import all_words
 from edgemem.recall.index.sources import TURN
+from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import (
     LONG,
     NameStems,
@@ -30,7 +31,6 @@ from edgemem.recall.people.names import (
 )
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, parted, spread
 from edgemem.recall.rank.period import in_period
-from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import on_dates, on_days, spoken_of
 
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.index.query_view import QueryView
     from edgemem.recall.people.phonetics import TermWeight
-    from edgemem.recall.search.query_view import QueryView
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
     from collections.abc import Collection
 
     from edgemem.recall.dates.questions import TimeAlone
+    from edgemem.recall.index.table import DocTable
     from edgemem.recall.people.phonetics import SimilarTerm
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.search.table import DocTable
     from edgemem.recall.search.unindexed import UnindexedDocs
     from edgemem.store.db.database import Database
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from edgemem.recall.index.table import NOBODY
 from edgemem.recall.rank.features import FEATURES
 from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.rank.replacing import Candidates, Contents, odds_of
-from edgemem.recall.search.table import NOBODY
 from edgemem.recall.text.analyse import plain_words, terms
 
 DAY = 86400.0

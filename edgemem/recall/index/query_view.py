@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgemem.recall.annotations import SAYS_I
 from edgemem.recall.index.sources import BANK, FACT, KINDS, NOTE, PREFERENCE
 from edgemem.recall.index.state import PRIVATE
-from edgemem.recall.search.table import NOBODY
+from edgemem.recall.index.table import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.search.table import DocTable
+    from edgemem.recall.index.table import DocTable
     from edgemem.records import Reader
 
     Slots = NDArray[np.intp]

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgemem.errors import CorruptError
+from edgemem.recall.index import table
 from edgemem.recall.index.docs import add_docs, remove_doc, replace_doc
 from edgemem.recall.index.file import SCHEMA
+from edgemem.recall.index.query_view import Filter, QueryView
 from edgemem.recall.index.sources import EPISODE, TURN, Doc
 from edgemem.recall.index.state import KEPT, Removals, State, note_removals, trim_removals
+from edgemem.recall.index.table import DocTable, ResidentPostings, Row
 from edgemem.recall.people.phonetics import TermWeight
-from edgemem.recall.search import table
-from edgemem.recall.search.query_view import Filter, QueryView
-from edgemem.recall.search.table import DocTable, ResidentPostings, Row
 from edgemem.recall.search.words import Statistics, note_bm25
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
