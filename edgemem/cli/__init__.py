@@ -41,6 +41,9 @@ COMMANDS = {
 }
 """Name and short help; the function `name` of the module `edgemem.cli.<name>` is the command (`import_` of `import`)."""
 
+_MODULES = {"goals": "episodes", "backup": "restore"}
+"""Modules of commands that share one."""
+
 
 _BEHIND = ("--home", "--json", "--speaker")
 """What every command that needs it takes, and what a newcomer writes before it."""
@@ -68,7 +71,7 @@ class Commands(Guided):
         if cmd_name not in COMMANDS:
             return None
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(import_module(f"edgemem.cli.{name}"), name)
+        command: click.Command = getattr(import_module(f"edgemem.cli.{_MODULES.get(name, name)}"), name)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

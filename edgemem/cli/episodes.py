@@ -1,4 +1,4 @@
-"""`edgemem episodes`: what the robot did and lived through, by what it was about, or by tag, outcome, person and time."""
+"""`edgemem episodes`, `goals`: experiences of the robot, and the aims of people."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgemem.cli.options import Begin, When, home_and_json, open_existing, speaker_option
-from edgemem.cli.printing import moment, print_json, print_table, shortened
-from edgemem.records import Reader
+from edgemem.cli.options import Begin, When, home_and_json, open_existing, reader_of, speaker_option
+from edgemem.cli.printing import moment, print_entries, shortened
 from edgemem.store.episodes import happened_at, text_of_episode
+from edgemem.store.goals import goal_text, read_goals
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from edgemem.records import Episode
+    from edgemem.store.goals import Goal
 
 
 @click.command()
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 def episodes(
     query: tuple[str, ...], limit: int, speaker: str | None, home: Path, as_json: bool, **filters: Any
 ) -> None:
-    """List what the robot did and lived through, newest first; with a QUERY what fits it, best first.
+    """List episodes of the robot, newest first; with a QUERY those that fit it, best first.
 
     Each call of a tool makes an episode by itself, `tool_call`, and a turn with several one more, `turn`.
 
@@ -37,28 +40,34 @@ def episodes(
     edgemem episodes --outcome failure --since 2026-11-01
     edgemem episodes the red cup --person Mara
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    reader = None if speaker is None else Reader(speaker)
-    words = " ".join(query)
+    reader, words = reader_of(speaker), " ".join(query)
     with open_existing(home) as memory:
         most = memory.store.max_episodes or 2**31
         entries = memory.store.episodes(n=most if words else limit, reader=reader, **filters)
         if words:
             by_id = {int(entry.id): entry for entry in entries}
+            refs = by_id if any(given is not None for given in filters.values()) else None
             items = memory.diagnostics.search.recall(
-                words,
-                reader=reader,
-                k=limit,
-                kinds={"episode"},
-                refs=by_id if any(given is not None for given in filters.values()) else None,
+                words, reader=reader, k=limit, kinds={"episode"}, refs=refs
             )
             entries = [by_id[int(item.id)] for item in items if int(item.id) in by_id]
-    if as_json:
-        print_json(entries)
-    elif not entries:
-        click.echo("There are no episodes to show.")
-    else:
-        rows = (
-            (entry.id, moment(happened_at(entry)), entry.outcome, shortened(text_of_episode(entry)))
-            for entry in entries
-        )
-        print_table(("id", "when", "outcome", "what happened"), rows, wide=("what happened",))
+
+    def row(entry: Episode) -> tuple[str, ...]:
+        return entry.id, moment(happened_at(entry)), entry.outcome, shortened(text_of_episode(entry))
+
+    columns = ("id", "when", "outcome", "what happened")
+    print_entries(entries, as_json, columns, row, noun="episodes", wide=columns[3:])
+
+
+@click.command()
+@click.option("--person", help="Only the goals of this person.")
+@home_and_json
+def goals(person: str | None, home: Path, as_json: bool) -> None:
+    """List the goals of people, as an agent stored them; the newest come first."""
+    with open_existing(home) as memory:
+        stored = read_goals(memory.store.database, person=person)
+
+    def row(goal: Goal) -> tuple[str, ...]:
+        return goal.person, goal.name, shortened(goal_text(goal.title, goal.data)), moment(goal.changed_at)
+
+    print_entries(stored, as_json, ("person", "id", "goal", "since"), row, noun="goals", wide=("goal",))

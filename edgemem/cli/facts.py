@@ -17,6 +17,7 @@ from edgemem.cli.options import (
     home_and_json,
     open_existing,
     open_home,
+    reader_of,
     speaker_option,
 )
 from edgemem.cli.printing import (
@@ -26,13 +27,14 @@ from edgemem.cli.printing import (
     count,
     moment,
     plain,
+    print_entries,
     print_json,
     print_table,
     shortened,
 )
 from edgemem.cli.timeline import ASCII, LEGEND, UNICODE, beliefs_of, draw, newest, versions
 from edgemem.errors import InvalidInputError
-from edgemem.records import Heard, Reader
+from edgemem.records import Heard
 from edgemem.scopes import checked_scope, level_of_scope
 from edgemem.store.rights import written_scope
 from edgemem.store.stray_scopes import move_scope
@@ -85,25 +87,21 @@ def list_facts(
     edgemem facts --as-of 2026-11-02                        what was true, as it is known now
     edgemem facts --as-of 2026-11-02 --known-at 2026-11-03  what was taken for true then
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    reader = None if speaker is None else Reader(speaker)
+    reader = reader_of(speaker)
     with open_existing(home) as memory:
         if as_of is None and known_at is None:
             entries = memory.store.facts(scope=scope, reader=reader)
         else:
             when = as_of if as_of is not None else memory.diagnostics.clock.now()
             entries = memory.store.facts_as_of(when, scope=scope, known_at=known_at, reader=reader)
-    if as_json:
-        print_json(entries)
-    elif not entries:
-        if scope is not None:
-            checked_scope(scope)  # what was mistyped is no answer
-        click.echo("There are no facts to show.")
-    else:
-        print_table(
-            ("fact", "value", "scope", "since"),
-            ((fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)) for fact in entries),
-            wide=("value",),
-        )
+    if not entries and scope is not None and not as_json:
+        checked_scope(scope)  # an empty list is no answer to a typing error
+
+    def row(fact: Fact) -> tuple[str, ...]:
+        return fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)
+
+    columns = ("fact", "value", "scope", "since")
+    print_entries(entries, as_json, columns, row, noun="facts", wide=("value",))
 
 
 @facts.command(short_help="Tell a fact; what was believed before stays as history.")

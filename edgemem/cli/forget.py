@@ -21,11 +21,13 @@ from edgemem.store.episodes import text_of_episode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from edgemem.memory import Memory
+
 _KINDS = {
     "fact": "fact", "preference": "preference", "episode": "episode", "procedure": "procedure",
     "toolevent": "tool event", "turn": "turn", "goal": "goal", "phase": "phase", "file": "file",
 }  # fmt: skip
-"""How the kinds of an export are told."""
+"""Nouns for the kinds of an export."""
 
 
 @click.command()
@@ -59,59 +61,61 @@ def forget(
         raise InvalidInputError(
             "Say what to forget: `edgemem forget KEY`, --episode ID, --session ID, or --speaker NAME."
         )
-    if episode is not None:
-        with open_existing(home) as memory:
-            stored = memory.store.get_episode(episode)
-            if stored is None:
-                raise InvalidInputError(
-                    f"There is no episode {episode!r}; `edgemem recall` tells the ids of those that it finds."
-                )
-            text = text_of_episode(stored)
-            what = f"the episode {plain(episode)}: “{plain(text):.60}”"
-            erase(
-                what, lambda: memory.forget(episode=episode), {"episode": episode}, yes=yes, as_json=as_json
-            )
-    elif session is not None:
-        check_session_id(session)
-        with open_existing(home) as memory:
-            turns = memory.sessions.journal.read_turns(session)
-            if not turns and session not in memory.sessions.list_ids():
-                raise InvalidInputError(
-                    f"There is no conversation {session!r}; `edgemem sessions` lists them."
-                )
-            texts = [message.content for turn in turns for message in turn.messages if message.content]
-            quoted = f", last “{plain(texts[-1]):.60}”" if texts else ""
-            what = f"the conversation {plain(session)}: {count(len(turns), 'turn')}{quoted}"
-            report: dict[str, object] = {"session": session, "turns": len(turns)}
-            erase(what, lambda: memory.forget(session=session), report, yes=yes, as_json=as_json)
+    if key is not None:
+        ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
     elif speaker is not None:
         _forget_person(speaker, yes=yes, home=home, as_json=as_json)
     else:
-        ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
+        with open_existing(home) as memory:
+            what, report = _quoted(memory, episode, session)
+            erase(
+                what,
+                lambda: memory.forget(episode=episode, session=session),
+                report,
+                yes=yes,
+                as_json=as_json,
+            )
+
+
+def _quoted(memory: Memory, episode: str | None, session: str | None) -> tuple[str, dict[str, object]]:
+    """Return the words for an episode or a conversation that shall be erased, and its JSON."""
+    if session is None:
+        stored = memory.store.get_episode(episode or "")
+        if stored is None:
+            raise InvalidInputError(
+                f"There is no episode {episode!r}; `edgemem recall` tells the ids of those that it finds."
+            )
+        text = plain(text_of_episode(stored))
+        return f"the episode {plain(stored.id)}: “{text:.60}”", {"episode": episode}
+    check_session_id(session)
+    turns = memory.sessions.journal.read_turns(session)
+    if not turns and session not in memory.sessions.list_ids():
+        raise InvalidInputError(f"There is no conversation {session!r}; `edgemem sessions` lists them.")
+    texts = [message.content for turn in turns for message in turn.messages if message.content]
+    quoted = f", last “{plain(texts[-1]):.60}”" if texts else ""
+    what = f"the conversation {plain(session)}: {count(len(turns), 'turn')}{quoted}"
+    return what, {"session": session, "turns": len(turns)}
 
 
 def _forget_person(name: str, *, yes: bool, home: Path, as_json: bool) -> None:
     check_key(name, what="a name")
     with open_existing(home) as memory:
-        held = _held(memory.export(speaker=name))
-        counts = ", ".join(count(held[kind], name) for kind, name in _KINDS.items() if held[kind])
         if not yes:
+            held = _held(memory.export(speaker=name))
+            counts = ", ".join(count(held[kind], noun) for kind, noun in _KINDS.items() if held[kind])
             what = f"what {plain(name)} said or owns ({counts or 'only parts of what others own'})"
             agreed(f"Erase {what}, and the summaries of those conversations?")
         forgotten = memory.forget(person=name)
-    erased = forgotten.erased
-    if not erased and not forgotten.mentions.count:
+    mentions = forgotten.mentions
+    if not forgotten.erased and not mentions.count:
         raise InvalidInputError(f"Nothing here was said by {name!r}, or is theirs.")
     if as_json:
         print_json({"speaker": name, **msgspec.to_builtins(forgotten)})
     else:
-        counts = ", ".join(count(number, _singular(kind)) for kind, number in erased.items())
+        counts = ", ".join(count(number, _singular(kind)) for kind, number in forgotten.erased.items())
         click.echo(f"Erased what {plain(name)} said or owned: {counts or 'nothing was there'}.")
-        mentions = forgotten.mentions
         if mentions.count:
-            click.echo(
-                f"The name {plain(name)} still stands in {count(mentions.count, 'place')}; you decide:"
-            )
+            click.echo(f"The name {plain(name)} is still in {count(mentions.count, 'place')}; you decide:")
         for mention in mentions.quoted:
             by = f" ({plain(mention.by)})" if mention.by else ""
             click.echo(f"  {mention.kind} {plain(mention.where)}{by}: {plain(mention.text)}")

@@ -1,4 +1,4 @@
-"""`edgemem inspect`: what the model would be handed, before anybody says it."""
+"""`edgemem inspect`: the next prompt of a conversation, and tool results in full."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from msgspec.structs import asdict
 from edgemem.cli.chat import INSTRUCTIONS, MAX_UTTERANCE
 from edgemem.cli.completion import session_ids
 from edgemem.cli.models import file_at, llm_option, not_both, server_option, tokenizer_of
-from edgemem.cli.options import home_and_json, open_existing, speaker_option
+from edgemem.cli.options import home_and_json, open_existing, reader_of, speaker_option
 from edgemem.cli.printing import console, count, harmless, plain, print_hanging, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_text
-from edgemem.records import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,18 +26,18 @@ SHORT = 160
 """Characters of a part that are shown; --whole shows all."""
 
 MOST_LEFT_OUT = 8
-"""Of what is left out; --whole shows all."""
+"""Candidates left out that are shown; --whole shows all."""
 
 MAX_OUTPUT = 2**31 - 1
 """Characters of a tool's result that are shown: all, since SQLite holds no longer text."""
 
 CANDIDATES = 30
-"""What is looked at of all kinds."""
+"""Items of all kinds that are looked at."""
 
 
 @click.group()
 def inspect() -> None:
-    """Look at what the model is handed, and at what was too long to be."""
+    """Look at the next prompt, and at tool results that were shortened in it."""
 
 
 @inspect.command()
@@ -69,8 +68,8 @@ def prompt(
 ) -> None:
     """Show what UTTERANCE would make the next prompt.
 
-    Part by part with its tokens; nothing is stored. Below stands the plan: how the window is divided, what each part takes of it, and what is free. With --llm or --server
-    tokens are counted exactly, and the window is that model's where it is smaller than the profile's.
+    Part by part with its tokens; nothing is stored. With --llm or --server tokens are counted exactly, and the window is
+    that model's where it is smaller than the profile's.
     """
     from edgemem.inspect.prompt import inspect_prompt
 
@@ -96,13 +95,8 @@ def prompt(
         )
         waiting = memory.diagnostics.search.pending().get("vectors", 0)
     if as_json:
-        figures = {
-            "plan": inspection.plan,
-            "division": inspection.division,
-            "free_tokens": inspection.free_tokens,
-        }
-        record = asdict(inspection) | figures | {"over_tokens": inspection.over_tokens, "waiting": waiting}
-        print_json(record)
+        room = {"free_tokens": inspection.free_tokens, "over_tokens": inspection.over_tokens}
+        print_json(asdict(inspection) | {"plan": inspection.plan, **room, "waiting": waiting})
     else:
         _print(inspection, chars=None if whole else SHORT, most=None if whole else MOST_LEFT_OUT)
         if waiting:
@@ -125,8 +119,7 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
 
     name = pointer.strip().lower()
     with open_existing(home) as memory:
-        reader = None if speaker is None else Reader(speaker)
-        piece = read_output(memory.diagnostics.database, name, length=MAX_OUTPUT, reader=reader)
+        piece = read_output(memory.diagnostics.database, name, length=MAX_OUTPUT, reader=reader_of(speaker))
     if piece is None:
         may = "" if speaker is None else f" that {plain(speaker)} may read"
         raise InvalidInputError(
@@ -148,7 +141,9 @@ def output(pointer: str, speaker: str | None, home: Path, as_json: bool) -> None
 
 
 def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> None:
-    """Print the parts in the order in which the model reads them, what is left out of them, and the sums."""
+    """Print the parts in the order in which the model reads them, the candidates left out, and the sums."""
+    from rich.text import Text
+
     for part in inspection.parts:
         lines = {"memory": inspection.lines, "notes": inspection.note_lines}.get(part.name)
         number = "" if part.turn is None else f" {part.turn}"
@@ -160,27 +155,17 @@ def _print(inspection: Inspection, *, chars: int | None, most: int | None) -> No
             _print_lines(lines, chars)
             limited = part.name == "memory" and inspection.block_limit
             limit = f"; at most {inspection.block_limit:,} in all" if limited else ""
-            _row(
-                part.tokens - sum(line.tokens for line in lines),
-                f"  around them{limit}",
-                "",
-                None,
-                style="dim",
-            )
+            rest = part.tokens - sum(line.tokens for line in lines)
+            _row(rest, f"  around them{limit}", "", None, style="dim")
     if inspection.left_out:
         click.echo("\nRemembered, and not put before the model:")
         _print_lines(inspection.left_out[:most], chars)
         if most is not None and len(inspection.left_out) > most:
             click.echo(f"         and {len(inspection.left_out) - most:,} more; --whole shows them")
     about = "" if inspection.exact else "about "
+    sums = ", ".join(f"{name} {tokens:,}" for name, tokens in inspection.plan.items() if tokens)
     click.echo(f"\nThe window: {about}{inspection.tokens:,} of {inspection.window_tokens:,} tokens")
-    click.echo(f"{'tokens':>8}{'free':>8}{'least':>8}{'most':>10}")
-    for row in inspection.division:
-        ceiling = "all left" if row.ceiling >= inspection.window_tokens else f"{row.ceiling:,}"
-        click.echo(f"{row.tokens:>8,}{row.free:>8,}{row.floor:>8,}{ceiling:>10}  {row.part}")
-    taken, free = sum(row.tokens for row in inspection.division), sum(row.free for row in inspection.division)
-    if taken + free == inspection.window_tokens:
-        click.echo(f"{taken:>8,}{free:>8,}{'':>18}  together {inspection.window_tokens:,}")
+    print_hanging(console(), Text("  "), Text(f"{sums}, free {inspection.free_tokens:,}", style="dim"))
     if inspection.over_tokens:
         answer = f"an answer of {inspection.reply_tokens:,}: {inspection.over_advice}"
         click.echo(f"{inspection.over_tokens:,} tokens too many for {answer}")
@@ -206,7 +191,7 @@ def _print_lines(lines: Iterable[InspectedLine], chars: int | None) -> None:
 
 
 def _row(tokens: int | None, name: str, text: str, chars: int | None, *, style: str = "") -> None:
-    """Print one part: its tokens, what it is, and below that what it says."""
+    """Print one part: its tokens and name, and its text below."""
     from rich.text import Text
 
     on = console()

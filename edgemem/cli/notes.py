@@ -1,4 +1,4 @@
-"""`edgemem notes`: what stands in NOTES.md, and a word added to it."""
+"""`edgemem notes`: the text of NOTES.md, and additions to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgemem.cli.options import Dashed, Guided, did_you_mean, home_and_json, open_existing, open_home, typed
-from edgemem.cli.printing import answer, count, plain, print_json, print_lines
+from edgemem.cli.printing import answer, print_json, print_lines
 from edgemem.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def notes() -> None:
     """Print the notes (`notes`), one section of them (`notes HEADING`), or add to them.
 
-    They stand in NOTES.md of the home, which may be edited by hand at any time.
+    NOTES.md of the home may be edited by hand at any time.
     """
 
 
@@ -35,13 +35,13 @@ def print_all(home: Path, as_json: bool) -> None:
 @click.argument("heading")
 @home_and_json
 def show(heading: str, home: Path, as_json: bool) -> None:
-    """Print what stands under HEADING, the oldest first."""
+    """Print the text under HEADING, the oldest first."""
     with open_existing(home) as memory:
         path, text, headings = memory.notes.path, memory.notes.read_section(heading), memory.notes.sections()
     if not text:
         known = ", ".join(headings) if headings else "none yet"
         raise InvalidInputError(
-            f"Nothing stands under the heading {heading!r}; there are: {known}.{did_you_mean(heading, headings)}"
+            f"There is no text under the heading {heading!r}; there are: {known}.{did_you_mean(heading, headings)}"
         )
     _print(path, text, as_json=as_json, heading=heading)
 
@@ -63,31 +63,6 @@ def add(words: tuple[str, ...], heading: str | None, home: Path, as_json: bool) 
         memory.notes.append(note, heading=heading)
         path = memory.notes.path
     answer(as_json, {"path": str(path), "text": note, "heading": heading}, f"Noted in {path}.")
-
-
-@notes.command()
-@click.option("--chars", type=click.IntRange(min=1), default=2000, show_default=True, help="At most so many.")
-@home_and_json
-def tail(chars: int, home: Path, as_json: bool) -> None:
-    """Print the newest lines."""
-    with open_existing(home) as memory:
-        path, text = memory.notes.path, memory.notes.tail(chars)
-    _print(path, text, as_json=as_json, otherwise="There are no notes; `edgemem notes add TEXT` writes one.")
-
-
-@notes.command()
-@home_and_json
-def sections(home: Path, as_json: bool) -> None:
-    """List the headings, and how many lines stand under each."""
-    with open_existing(home) as memory:
-        held = {name: memory.notes.read_section(name) for name in memory.notes.sections()}
-    counts = {name: sum(bool(line.strip()) for line in text.splitlines()) for name, text in held.items()}
-    if as_json:
-        print_json([{"heading": name, "lines": lines} for name, lines in counts.items()])
-    elif counts:
-        click.echo("\n".join(f"{plain(name)} ({count(lines, 'line')})" for name, lines in counts.items()))
-    else:
-        click.echo("The notes have no sections; `edgemem notes add TEXT --heading H` opens one.")
 
 
 def _print(path: Path, text: str, *, as_json: bool, otherwise: str = "", heading: str | None = None) -> None:

@@ -13,6 +13,7 @@ import click
 
 from edgemem.cli.printing import answer, plain
 from edgemem.errors import InvalidInputError
+from edgemem.records import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,6 +60,11 @@ def home_and_json(command: F) -> F:
 speaker_option = click.option(
     "--speaker", help="Read as this person; without it, as the operator, who sees everything."
 )
+
+
+def reader_of(speaker: str | None) -> Reader | None:
+    """Return the reader that --speaker names; None: the operator."""
+    return None if speaker is None else Reader(speaker)
 
 
 class When(click.ParamType):  # type: ignore[type-arg,unused-ignore]  # generic since click 8.3

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import Console
     from rich.text import Text
@@ -83,6 +83,24 @@ def answer(as_json: bool, value: Any, sentence: str) -> None:
         print_json(value)
     else:
         click.echo(sentence)
+
+
+def print_entries(
+    entries: Sequence[T],
+    as_json: bool,
+    columns: Sequence[str],
+    row: Callable[[T], Sequence[str]],
+    *,
+    noun: str,
+    wide: Sequence[str] = (),
+) -> None:
+    """Print stored entries as JSON, or as a table with a row for each, or the sentence that there are none."""
+    if as_json:
+        print_json(entries)
+    elif not entries:
+        click.echo(f"There are no {noun} to show.")
+    else:
+        print_table(columns, map(row, entries), wide=wide)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, wide: Sequence[str] = ()) -> None:

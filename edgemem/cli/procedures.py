@@ -1,4 +1,4 @@
-"""`edgemem procedures`: what was learnt of how things are done, and how often it worked."""
+"""`edgemem procedures`: ways of doing things, and how often each worked."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from edgemem.cli.options import Guided, did_you_mean, erase, home_and_json, open_existing, speaker_option
-from edgemem.cli.printing import plain, print_json, print_table, shortened
+from edgemem.cli.options import (
+    Guided,
+    did_you_mean,
+    erase,
+    home_and_json,
+    open_existing,
+    reader_of,
+    speaker_option,
+)
+from edgemem.cli.printing import plain, print_entries, print_json, print_table, shortened
 from edgemem.errors import InvalidInputError
-from edgemem.records import Procedure, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from edgemem.memory import Memory
+    from edgemem.records import Procedure
 
 
 @click.group(cls=Guided, bare="list", single="show")
@@ -36,7 +44,7 @@ def procedures() -> None:
 def list_procedures(limit: int, speaker: str | None, home: Path, as_json: bool) -> None:
     """List the procedures that were stored last."""
     with open_existing(home) as memory:
-        _print(memory.procedures.list(limit, reader=_reader(speaker)), as_json)
+        _print(memory.procedures.list(limit, reader=reader_of(speaker)), as_json)
 
 
 @procedures.command(short_help="Show the steps of a procedure.")
@@ -46,9 +54,7 @@ def list_procedures(limit: int, speaker: str | None, home: Path, as_json: bool) 
 def show(proc_id: str, speaker: str | None, home: Path, as_json: bool) -> None:
     """Show the procedure ID with its steps."""
     with open_existing(home) as memory:
-        procedure = memory.procedures.get(proc_id, reader=_reader(speaker))
-        if procedure is None:
-            raise _unknown(memory, proc_id)
+        procedure = _found(memory, proc_id, speaker)
     if as_json:
         print_json(procedure)
         return
@@ -71,7 +77,7 @@ def show(proc_id: str, speaker: str | None, home: Path, as_json: bool) -> None:
 def suggest(words: tuple[str, ...], limit: int, speaker: str | None, home: Path, as_json: bool) -> None:
     """Find procedures for a TASK: what fits it, and what worked more often first."""
     with open_existing(home) as memory:
-        _print(memory.procedures.suggest(" ".join(words), top_k=limit, reader=_reader(speaker)), as_json)
+        _print(memory.procedures.suggest(" ".join(words), top_k=limit, reader=reader_of(speaker)), as_json)
 
 
 @procedures.command(short_help="Erase a procedure.")
@@ -81,21 +87,15 @@ def suggest(words: tuple[str, ...], limit: int, speaker: str | None, home: Path,
 def forget(proc_id: str, yes: bool, home: Path, as_json: bool) -> None:
     """Erase the procedure ID from the file and every index; it cannot be taken back."""
     with open_existing(home) as memory:
-        procedure = memory.procedures.get(proc_id)
-        if procedure is None:
-            raise _unknown(memory, proc_id)
-        what = f"the procedure {plain(proc_id)}: {plain(procedure.name)}"
+        what = f"the procedure {plain(proc_id)}: {plain(_found(memory, proc_id).name)}"
         erase(what, lambda: memory.procedures.forget(proc_id), {"id": proc_id}, yes=yes, as_json=as_json)
 
 
 def _print(entries: Sequence[Procedure], as_json: bool) -> None:
-    if as_json:
-        print_json(entries)
-    elif not entries:
-        click.echo("There are no procedures to show.")
-    else:
-        rows = ((entry.id, shortened(entry.trigger or entry.name), _uses(entry)) for entry in entries)
-        print_table(("id", "for", "worked"), rows, wide=("for",))
+    def row(entry: Procedure) -> tuple[str, ...]:
+        return entry.id, shortened(entry.trigger or entry.name), _uses(entry)
+
+    print_entries(entries, as_json, ("id", "for", "worked"), row, noun="procedures", wide=("for",))
 
 
 def _uses(procedure: Procedure) -> str:
@@ -103,12 +103,11 @@ def _uses(procedure: Procedure) -> str:
     return f"{procedure.success_count:,} of {uses:,}" if uses else "not tried yet"
 
 
-def _reader(speaker: str | None) -> Reader | None:
-    return None if speaker is None else Reader(speaker)
-
-
-def _unknown(memory: Memory, proc_id: str) -> InvalidInputError:
-    meant = did_you_mean(proc_id, (*(entry.id for entry in memory.procedures.list()), *procedures.commands))
-    return InvalidInputError(
-        f"There is no procedure {proc_id!r}; `edgemem procedures` lists what there is.{meant}"
-    )
+def _found(memory: Memory, proc_id: str, speaker: str | None = None) -> Procedure:
+    procedure = memory.procedures.get(proc_id, reader=reader_of(speaker))
+    if procedure is None:
+        ids = (entry.id for entry in memory.procedures.list())
+        raise InvalidInputError(
+            f"There is no procedure {proc_id!r}; `edgemem procedures` lists them.{did_you_mean(proc_id, (*ids, *procedures.commands))}"
+        )
+    return procedure

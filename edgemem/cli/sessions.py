@@ -1,8 +1,8 @@
-"""`edgemem sessions`: the conversations that were had."""
+"""`edgemem sessions`: conversations, turn by turn."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,12 +12,13 @@ from edgemem.cli.options import (
     did_you_mean,
     home_and_json,
     open_existing,
+    reader_of,
     speaker_option,
 )
-from edgemem.cli.printing import console, count, moment, plain, print_hanging, print_json, print_table
+from edgemem.cli.printing import console, count, moment, plain, print_entries, print_hanging, print_json
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
-from edgemem.records import Reader, Turn
+from edgemem.records import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ ENDS = {
     "interrupted": "(interrupted: somebody cut the robot off)",
     "unfinished": "(unfinished: the robot crashed, lost its power, or its model failed)",
 }
-"""What is said about a turn that did not end as it should."""
+"""Remarks on turns that did not end as they should."""
 
 
 @click.group(cls=Guided, bare="list", single="show")
@@ -49,22 +50,18 @@ def list_sessions(home: Path, as_json: bool) -> None:
             "select s.name, count(*), min(t.recorded), max(t.recorded), sum(t.state in (0, 3))"
             " from sessions s join turns t on t.session_id = s.id group by s.id order by s.id"
         )
-    if as_json:
-        keys = ("session", "number", "turns", "first", "last", "unfinished")
-        print_json(
-            [
-                dict(zip(keys, (name, named(name), turns, first / 1e6, last / 1e6, unfinished), strict=True))
-                for name, turns, first, last, unfinished in rows
-            ]
-        )
-    elif not rows:
-        click.echo("There are no conversations yet.")
-    else:
-        cells = [
-            (name, f"{turns:,}", moment(first / 1e6), moment(last / 1e6), str(unfinished or ""))
-            for name, turns, first, last, unfinished in rows
-        ]
-        print_table(("session", "turns", "first", "last", "cut off"), cells, wide=("session",))
+    keys = ("session", "number", "turns", "first", "last", "unfinished")
+    entries = [
+        dict(zip(keys, (name, named(name), turns, first / 1e6, last / 1e6, unfinished), strict=True))
+        for name, turns, first, last, unfinished in rows
+    ]
+
+    def row(entry: dict[str, Any]) -> tuple[str, ...]:
+        times = moment(entry["first"]), moment(entry["last"])
+        return entry["session"], f"{entry['turns']:,}", *times, str(entry["unfinished"] or "")
+
+    columns = ("session", "turns", "first", "last", "cut off")
+    print_entries(entries, as_json, columns, row, noun="conversations", wide=("session",))
 
 
 @sessions.command(short_help="Show one turn by turn.")
@@ -85,8 +82,7 @@ def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool
             raise InvalidInputError(
                 f"There is no conversation {name!r}; `edgemem sessions` lists them.{did_you_mean(name, known)}"
             )
-        reader = None if speaker is None else Reader(speaker)
-        turns = read_turns(memory.store.database, name, reader=reader)
+        turns = read_turns(memory.store.database, name, reader=reader_of(speaker))
     if as_json:
         print_json(turns)
         return

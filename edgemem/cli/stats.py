@@ -1,20 +1,17 @@
-"""`edgemem stats`: how much there is, what it takes, what waits, and how the newest turn went.
-
-The text format of Prometheus, for the textfile collector of node_exporter: metrics in, text out, written at once.
-"""
+"""`edgemem stats`: sizes, growth, waiting work and the newest turn, for people, programs and Prometheus."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import asdict
 
 import edgemem
 from edgemem.cli.options import home_and_json, open_existing
-from edgemem.cli.printing import moment, print_json, print_table
+from edgemem.cli.printing import moment, print_entries, print_json, print_table
 from edgemem.errors import InvalidInputError
 from edgemem.store.tool_events import tool_stats
 
@@ -50,7 +47,9 @@ def stats(tools: str | None, textfile: Path | None, home: Path, as_json: bool) -
     """  # noqa: D301 - click reads the backspace as: do not wrap
     with open_existing(home) as memory:
         if tools:
-            _print_tools(tool_stats(memory.diagnostics.database), as_json)
+            called = tool_stats(memory.diagnostics.database)
+            columns = ("tool", "calls", "failed", "median", "90 %", "99 %")
+            print_entries(called, as_json, columns, _tool_row, noun="calls of tools", wide=("tool",))
             return
         figures = memory.diagnostics.stats()
     if textfile is not None:
@@ -61,26 +60,14 @@ def stats(tools: str | None, textfile: Path | None, home: Path, as_json: bool) -
         print_table(("figure", "value"), _rows(figures), wide=("value",))
 
 
-def _print_tools(figures: Sequence[ToolStats], as_json: bool) -> None:
-    if as_json:
-        print_json(figures)
-    elif not figures:
-        click.echo("No tool was called yet.")
-    else:
-        rows = [
-            (
-                of.tool,
-                f"{of.calls:,}",
-                f"{of.failures:,} ({of.failure_rate:.0%})",
-                *("" if ms is None else f"{ms:,.0f} ms" for ms in (of.p50_ms, of.p90_ms, of.p99_ms)),
-            )
-            for of in figures
-        ]
-        print_table(("tool", "calls", "failed", "median", "90 %", "99 %"), rows, wide=("tool",))
+def _tool_row(tool: ToolStats) -> tuple[str, ...]:
+    failed = f"{tool.failures:,} ({tool.failure_rate:.0%})"
+    times = ("" if ms is None else f"{ms:,.0f} ms" for ms in (tool.p50_ms, tool.p90_ms, tool.p99_ms))
+    return tool.tool, f"{tool.calls:,}", failed, *times
 
 
 def _rows(figures: Stats) -> Iterator[tuple[str, str]]:
-    """Yield what a person wants to know, most important first."""
+    """Yield the figures for a person, most important first."""
     for name, n in figures.counts.items():
         yield name.replace("_", " "), f"{n:,}"
     for name, size in figures.disk_bytes.items():
@@ -123,72 +110,69 @@ def _bytes(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
-class Metric(NamedTuple):
-    """One metric with its samples."""
-
-    name: str
-    kind: Literal["gauge", "counter"]
-    help: str
-    samples: Sequence[tuple[Mapping[str, str], float]]
+Metric = tuple[str, str, str, "Sequence[tuple[Mapping[str, str], float]]"]
+"""Name, type, help, and samples with their labels."""
 
 
 def metrics_of(stats: Stats) -> list[Metric]:
-    """Return what a look at a memory says, in base units: seconds and bytes.
+    """Return the figures of a memory in base units, seconds and bytes.
 
-    Each sample carries the home, or the files of two robots' memories on one machine would be taken for one.
+    Each sample carries the home: files of two robots on one machine are collected together.
     """
     growth = dict(stats.per_day)
     growth_bytes = growth.pop("bytes", 0.0)
     gauges: list[tuple[str, str, str, Mapping[str, float]]] = [
         ("info", "The version that looked.", "version", {edgemem.__version__: 1}),
-        ("records", "What is remembered, by kind.", "kind", stats.counts),
+        ("records", "Stored records, by kind.", "kind", stats.counts),
         ("disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
-        ("growth_rows_per_day", "Rows that came in each day of the last week.", "kind", growth),
-        ("growth_bytes_per_day", "Bytes that came in each day of the last week.", "", {"": growth_bytes}),
-        ("index_waiting", "What idle time has still to do.", "kind", stats.waiting),
-        ("index_lag_seconds", "How long the oldest row has waited for the index.", "", {"": stats.lag_s}),
+        ("growth_rows_per_day", "New rows a day in the last week.", "kind", growth),
+        ("growth_bytes_per_day", "New bytes a day in the last week.", "", {"": growth_bytes}),
+        ("index_waiting", "Work for idle time.", "kind", stats.waiting),
+        ("index_lag_seconds", "Age of the oldest row that waits for the index.", "", {"": stats.lag_s}),
         ("clock_trusted", "Whether the wall clock can be believed.", "", {"": stats.clock_trusted}),
     ]
     if turn := stats.last_turn:
-        figures, stages = asdict(turn), ("recall", "embed", "hooks", "model", "commit")
-        took = {stage: figures[f"{stage}_ms"] / 1e3 for stage in stages}
+        figures = asdict(turn)
+        took = {
+            stage: figures[f"{stage}_ms"] / 1e3 for stage in ("recall", "embed", "hooks", "model", "commit")
+        }
         tokens = {kind: figures[f"{kind}_tokens"] for kind in ("new", "reused", "block")}
-        early = (
-            "Turns of the newest process that were heard before their end, and those with recall ready then."
-        )
+        early = "Turns of the newest process that were heard before their end; those with recall ready then."
         gauges += [
-            ("last_turn_timestamp_seconds", "When the newest turn ended.", "", {"": turn.at}),
-            ("last_turn_seconds", "What the stages of the newest turn took.", "stage", took),
+            ("last_turn_timestamp_seconds", "End of the newest turn.", "", {"": turn.at}),
+            ("last_turn_seconds", "Time of the stages of the newest turn.", "stage", took),
             ("last_turn_tokens", "Tokens of the newest turn's prompts.", "kind", tokens),
-            ("last_turn_candidates", "What the newest recall weighed.", "", {"": turn.candidates}),
+            ("last_turn_candidates", "Candidates of the newest recall.", "", {"": turn.candidates}),
             ("last_turn_late", "Whether the newest recall hit its deadline.", "", {"": turn.late}),
             ("early_turns", early, "kind", {"heard": turn.heard_early, "ready": turn.ready_early}),
         ]
     home = {"home": stats.home}
-    metrics = [
-        Metric(
+    metrics: list[Metric] = [
+        (
             f"edgemem_{name}",
             "gauge",
             text,
-            [({**home, **({label: key} if label else {})}, value) for key, value in values.items()],
+            [(home | ({label: key} if label else {}), n) for key, n in of.items()],
         )
-        for name, text, label, values in gauges
+        for name, text, label, of in gauges
+        if of
     ]
-    failures = [({**home, "hook": f.hook, "point": f.point}, f.count) for f in stats.failures]
-    counted = "Failures of hooks that are on record."
-    metrics.append(Metric("edgemem_hook_failures_total", "counter", counted, failures))
-    return [metric for metric in metrics if metric.samples]
+    if stats.failures:
+        failures = [(home | {"hook": f.hook, "point": f.point}, f.count) for f in stats.failures]
+        help_text = "Failures of hooks that are on record."
+        metrics.append(("edgemem_hook_failures_total", "counter", help_text, failures))
+    return metrics
 
 
 def render(metrics: Iterable[Metric]) -> str:
     """Return metrics in the text format, version 0.0.4."""
     lines = []
-    for metric in metrics:
-        help_text = metric.help.replace("\\", "\\\\").replace("\n", "\\n")
-        lines += [f"# HELP {metric.name} {help_text}", f"# TYPE {metric.name} {metric.kind}"]
-        for labels, value in metric.samples:
-            named = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            lines.append(f"{metric.name}{{{named}}} {value:.15g}" if named else f"{metric.name} {value:.15g}")
+    for name, kind, text, samples in metrics:
+        help_text = text.replace("\\", "\\\\").replace("\n", "\\n")
+        lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
+        for labels, value in samples:
+            named = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items())
+            lines.append(f"{name}{{{named}}} {value:.15g}" if named else f"{name} {value:.15g}")
     return "\n".join(lines) + "\n"
 
 

@@ -8,7 +8,7 @@ reason, and never quoted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.context.block.select import Uttered, adds, least_scores, only_asks, worth_saying
-from edgemem.context.budget import PARTS, Budget, divide
+from edgemem.context.budget import Budget
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import ContextOverflowError, InvalidInputError, TemplateError
@@ -55,7 +55,7 @@ BESIDE = (PersistSessionHook, TurnLogHook, ToolOutputTruncatorHook)
 """Hooks that keep or watch a turn, and put nothing before the model."""
 
 PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")
-"""What a prompt is made of."""
+"""The parts of a prompt."""
 
 NO_TOOLS = "The model's chat template prints no tools, so the model knows of none."
 
@@ -82,16 +82,6 @@ class InspectedLine(msgspec.Struct, frozen=True, omit_defaults=True):
     why: tuple[str, ...] = ()
     left_out: str = ""
     """Why it is not in the block; empty where it is."""
-
-
-class PlanRow(msgspec.Struct, frozen=True):
-    """One part of the window: what a prompt takes of it, and what of its share is free; all of both are the window."""
-
-    part: str
-    tokens: int
-    free: int
-    floor: int
-    ceiling: int
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -126,8 +116,6 @@ class Inspection(msgspec.Struct, frozen=True):
     """Of the model in use, or the profile's where that is smaller."""
     reply_tokens: int
     """Kept free for the answer at least."""
-    division: list[PlanRow]
-    """How the window is divided with this prompt in it."""
     block_limit: int | None
     """Of the block of memory; None: only its candidates are capped."""
     notes: list[str]
@@ -208,9 +196,6 @@ def inspect_prompt(
         names = "\n".join(tool["function"]["name"] for tool in payload["tools"])
         place = 1 if parts[0].name == "instructions" else 0
         parts.insert(place, Part("tools", whole - sum(part.tokens for part in parts), names))
-    taken = dict.fromkeys(PARTS, 0)
-    for part in parts:
-        taken[part.name if part.name in PARTS else "history"] += part.tokens
     memory, noted = (
         prompt_log.sections[name].shown if name in prompt_log.sections else () for name in ("memory", "notes")
     )
@@ -239,7 +224,6 @@ def inspect_prompt(
         budget.tokenizer.exact,
         budget.window_tokens,
         budget.context.reply_tokens,
-        _division(budget, taken),
         injection.block_tokens,
         list(_notes(hooks, registry, prompt_log, stats, parts)),
         payload["messages"],
@@ -273,17 +257,6 @@ def _laid_out(
     if fired.is_end:
         raise InvalidInputError(f"The prompt cannot be made: {registry.failures()[0].message}.")
     return prompt_log, fired.payload
-
-
-def _division(budget: Budget, taken: Mapping[str, int]) -> list[PlanRow]:
-    """Return the plan with a prompt in it; where the prompt does not fit, nothing is free and the answer has what is left."""
-    window, head = budget.window_tokens, (taken["instructions"], taken["tools"])
-    bounds, held = budget.bounds(*head), budget.bounds(*head, taken)
-    shares = {**taken, "answer": max(0, window - sum(taken.values()))}
-    if sum(part.floor for part in held.values()) <= window:
-        shares = divide(window, held).shares
-    used = {**taken, "answer": shares["answer"]}
-    return [PlanRow(part, used[part], shares[part] - used[part], *bounds[part]) for part in PARTS]
 
 
 def _too_small(budget: Budget) -> Iterator[str]:

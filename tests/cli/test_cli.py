@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shlex
@@ -44,11 +43,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", [*COMMANDS])
-def test_every_command_has_help_and_its_module(name: str) -> None:
+def test_every_command_has_help(name: str) -> None:
     """The table of the first page agrees with what there is."""
     result = run(name, "--help")
     assert result.exit_code == 0, result.output
-    assert importlib.import_module(f"edgemem.cli.{'import_' if name == 'import' else name}")
     assert COMMANDS[name] in run("--help").output.replace("\n            ", " ")
 
 

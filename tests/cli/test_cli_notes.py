@@ -35,8 +35,6 @@ def test_the_notes_are_printed_as_json(home: Path) -> None:
     path = str(home / "NOTES.md")
     assert read() == {"path": path, "text": (home / "NOTES.md").read_text(encoding="utf-8")}
     assert read("Shopping") == {"path": path, "text": "- milk\n- tea", "heading": "Shopping"}
-    assert read("tail", "--chars", 6) == {"path": path, "text": "- tea\n"}
-    assert read("sections") == [{"heading": "Shopping", "lines": 2}]
     assert read("add", "salt", "--heading", "Shopping") == {
         "path": path,
         "text": "salt",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.cli.stats import Metric, render, write_textfile
+from edgemem.cli.stats import render, write_textfile
 from edgemem.errors import InvalidInputError
 from edgemem.loop.loop import AgentLoop
 from edgemem.session.registry import HookFailure
@@ -162,7 +162,7 @@ def test_any_label_and_help_survive(names: list[str], told: str, value: float) -
     """Quotes, backslashes and line breaks are escaped: what is read is what was meant."""
     clean = [re.sub(r"[\r\x0b-\x1f\x85\u2028\u2029]", "", name) for name in names]
     samples = [({"hook": name}, value) for name in dict.fromkeys(clean)]
-    found = parse(render([Metric("edgemem_x", "gauge", f"x{told}", samples)]))
+    found = parse(render([("edgemem_x", "gauge", f"x{told}", samples)]))
     assert {labels[0][1] for _, labels in found} == set(clean)
     assert all(read == pytest.approx(value) for read in found.values())
 

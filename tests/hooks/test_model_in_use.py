@@ -169,7 +169,7 @@ def test_a_server_with_a_smaller_window(models: dict[str, Path], llama_server: P
         )
         assert found["window_tokens"] == 1024
         assert found["exact"]
-        assert sum(row["tokens"] + row["free"] for row in found["division"]) == 1024
+        assert found["tokens"] + found["free_tokens"] == 1024
 
 
 def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> None:
@@ -188,12 +188,9 @@ def test_the_commands_take_a_model(models: dict[str, Path], tmp_path: Path) -> N
     looked = ("inspect", "prompt", "--llm", models[APPENDS], "--home", home)
     text = run(*looked, "What about my allergy?").stdout
     assert "of 2,048 tokens" in text
-    assert "together 2,048" in text
-    assert "all left  history" in text
     found = json.loads(run(*looked, "--json", "--no-tools", "What about my allergy? " * 600).stdout)
     assert found["over_tokens"] == found["tokens"] + 256 - 2048 > 1000
     assert found["free_tokens"] == 0
-    assert all(row["tokens"] >= 0 and row["free"] >= 0 for row in found["division"])
     text = run(*looked, "--no-tools", "What about my allergy? " * 600).stdout
     assert "tokens too many for an answer of 256: say it shorter" in text
     assert " -" not in text.partition("The window")[2].partition("recall")[0]
