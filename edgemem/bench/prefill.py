@@ -25,7 +25,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.prompt import TokenBudgetHook
 from edgemem.inspect.replay import Line
-from edgemem.llama.tokens.log import common_prefix
+from edgemem.llama.protocols import common_prefix
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Prompt, Tokenizer

@@ -111,7 +111,7 @@ def chat(
 def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat | HttpLlama:
     """Load the model of a file, or find the one that a server holds."""
     from edgemem.llama.chat import LlamaChat
-    from edgemem.llama.models.gguf import read_header
+    from edgemem.llama.header import read_header
     from edgemem.llama.server.chat import HttpLlama
 
     window = memory.profile.context.window_tokens

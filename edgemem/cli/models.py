@@ -30,7 +30,7 @@ from edgemem.llama.models.catalog import (
     load_catalogue,
     state_of,
 )
-from edgemem.llama.models.gguf import Description, describe
+from edgemem.llama.models.description import Description, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -337,7 +337,7 @@ def tokenizer_of(file: Path | None, server: str | None, memory: Memory) -> Itera
         with HttpLlama(server, settings=memory.profile.chat) as model:
             yield model.tokenizer
     elif file is not None:
-        from edgemem.llama.models.gguf import read_header
+        from edgemem.llama.header import read_header
         from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
         with LlamaTokenizer(file) as tokenizer:

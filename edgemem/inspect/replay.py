@@ -37,7 +37,7 @@ import msgspec
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.llama.tokens.log import common_prefix
+from edgemem.llama.protocols import common_prefix
 from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
 from edgemem.loop.toolbox import Tool
 from edgemem.recall.search.search import RecallStats

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.forward import Forward
+from edgemem.llama.header import read_header, sampled
 from edgemem.llama.models.catalog import find_entry, find_model, load_catalogue, read_pin
-from edgemem.llama.models.gguf import read_header, sampled
 from edgemem.llama.protocols import Embedder
 from edgemem.llama.thread import Job, ModelHandle
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.llama.forward import Interrupt
-    from edgemem.llama.models.gguf import Header
+    from edgemem.llama.header import Header
 
     Vector = NDArray[np.float32]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ModelError
 from edgemem.llama.backend import forget_complaints, last_complaint, llama
-from edgemem.llama.tokens.log import common_prefix
+from edgemem.llama.protocols import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -122,6 +124,11 @@ class Reranker(Protocol):
     def close(self) -> None:
         """Free the model; a second call does nothing."""
         ...
+
+
+def common_prefix(items: Sequence[object], other: Sequence[object]) -> int:
+    """Return how many items, such as token ids, two sequences begin with in common."""
+    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, items, other)))
 
 
 def model_file(model: Embedder | Reranker | None) -> Path | None:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from edgemem.errors import InvalidInputError, ModelError
 from edgemem.llama import backend
-from edgemem.llama.conversation import SinglePrompts
+from edgemem.llama.context import SinglePrompts
 from edgemem.llama.forward import Interrupt, watching
-from edgemem.llama.protocols import Generation
-from edgemem.llama.tokens.log import common_prefix
+from edgemem.llama.protocols import Generation, common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

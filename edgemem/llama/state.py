@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from edgemem.errors import CorruptError, EdgememError, StoreError
-from edgemem.llama.backend import copy_out, held_by, put_in, size_of, stamp_of, why_unfit
-from edgemem.llama.tokens.log import common_prefix
+from edgemem.llama.protocols import common_prefix
+from edgemem.llama.sequence import copy_out, held_by, put_in, size_of, stamp_of, why_unfit
 from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from edgemem.config import Profile
 from edgemem.hooks.compaction import ContextCompactionHook
 from edgemem.hooks.conversation import conversation_of
 from edgemem.hooks.upkeep import UpkeepHook
-from edgemem.llama.tokens.log import common_prefix
+from edgemem.llama.protocols import common_prefix
 from edgemem.memory.idle import IdleWorker
 from edgemem.session.points import ON_RUN_END
 

@@ -11,8 +11,8 @@ import pytest
 
 from edgemem.errors import ClosedError, InvalidInputError, ModelError
 from edgemem.llama.embedder import LlamaEmbedder, llama_embed, open_embedder
+from edgemem.llama.header import read_header
 from edgemem.llama.models.convert import convert_bert
-from edgemem.llama.models.gguf import read_header
 from support.models import write_llama_gguf, write_reranker_gguf, write_tiny_bert
 
 LONG = "The doctor's appointment was moved to Thursday because of the strike. " * 30

@@ -23,8 +23,8 @@ from llama_cpp import Llama
 import edgemem
 from edgemem.hooks import load
 from edgemem.hooks.upkeep import KeepStateHook
-from edgemem.llama.backend import copy_out
 from edgemem.llama.chat import LlamaChat
+from edgemem.llama.sequence import copy_out
 from edgemem.llama.state import KeptState, headers_in, read_state, write_state
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies

@@ -11,7 +11,6 @@ import msgspec
 
 from edgemem.config.faults import nearest
 from edgemem.errors import ModelError
-from edgemem.llama.models.gguf import Description, Shape, describe
 from edgemem.store.db.files import write_private
 
 _MIB = 1 << 20
@@ -126,8 +125,6 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Put before a question, as the model was trained."""
     text_prefix: str = ""
     """The same before what is stored."""
-    shape: Shape | None = None
-    """Of a chat model, and of a reranker that is a decoder."""
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -279,20 +276,3 @@ def _is_file(path: Path) -> bool:
 def _checkout() -> Path | None:
     folder = _PACKAGE.parent / "models"
     return folder if (folder / "catalog.toml").is_file() else None
-
-
-def check_fits(entry: ModelEntry, path: Path) -> Description:
-    """Raise ModelError unless a file can be the model of a catalogue entry whose checksum nobody knows."""
-    description = describe(path)
-    kinds = [_kind(model.kind, model.dimensions, model.pooling) for model in (description, entry)]
-    if kinds[0] != kinds[1]:
-        raise ModelError(
-            f"{path} ({kinds[0]}, {description.architecture}) is not {entry.name}, {kinds[1]}; name another file"
-        )
-    return description
-
-
-def _kind(kind: str, dimensions: int, pooling: str) -> str:
-    if kind != "embedder":
-        return f"a {kind} model"
-    return f"an embedder with {dimensions} dimensions and {pooling} pooling"

@@ -14,7 +14,6 @@ from edgemem.errors import DownloadError, InvalidInputError, ModelError
 from edgemem.llama.models.catalog import (
     Pin,
     check_file,
-    check_fits,
     compare,
     expected,
     find_entry,
@@ -25,8 +24,8 @@ from edgemem.llama.models.catalog import (
     write_pin,
 )
 from edgemem.llama.models.convert import bring_wheel
+from edgemem.llama.models.description import Description, check_fits, describe
 from edgemem.llama.models.download import Part, alone_in, check_space, download, explain, put_in_place, silent
-from edgemem.llama.models.gguf import Description, describe
 
 if TYPE_CHECKING:
     from edgemem.llama.models.catalog import ModelEntry

@@ -9,20 +9,20 @@ import msgspec
 
 from edgemem.config import ChatSettings
 from edgemem.errors import ConfigError, ServerError
-from edgemem.llama.conversation import Conversation, Reply, SinglePrompts
+from edgemem.llama.context import ChatContext, Reply, SinglePrompts
 from edgemem.llama.forward import watching
 from edgemem.llama.replies import opened_thought
 from edgemem.llama.server.client import SLOTS, LlamaServer, Step
+from edgemem.llama.server.vocabulary import ServerVocabulary
 from edgemem.llama.tokens.log import TokenLog
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from edgemem.llama.conversation import Stop
+    from edgemem.llama.context import Stop
     from edgemem.llama.protocols import Generation, Prompt
     from edgemem.llama.tokens.log import LogPrefix
-    from edgemem.llama.tokens.vocabulary import ServerVocabulary
 
 
 class ServerReply(Reply):
@@ -177,7 +177,7 @@ _LIKE_LLAMA_CHAT = {"top_k": 40, "top_p": 0.95, "min_p": 0.05}
 """How `LlamaChat` samples, whatever the server was started with."""
 
 
-class HttpLlama(Conversation):
+class HttpLlama(ChatContext):
     """One conversation with the model of a llama-server, in a slot of its own.
 
     Prompts are rendered and tokenised as exactly as with `LlamaChat`, handed over as ids, and what the server evaluated
@@ -203,7 +203,9 @@ class HttpLlama(Conversation):
         self._settings = settings or ChatSettings()
         self._server = LlamaServer(server, self._settings)
         try:
-            self.tokenizer = LlamaTokenizer.at(self._server, template=template)
+            vocabulary = ServerVocabulary(self._server)
+            self.tokenizer = LlamaTokenizer.with_vocabulary(vocabulary, template=template)
+            _ = self.tokenizer.template  # a fault of it is told now, not in the first turn
             slots, named = self._server.holds.slots, self._settings.slot
             if named >= slots:
                 raise ConfigError(

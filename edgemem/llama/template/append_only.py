@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import TemplateError
+from edgemem.llama.protocols import common_prefix
 from edgemem.llama.template.limits import PROBE_TOOL
-from edgemem.llama.tokens.log import common_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

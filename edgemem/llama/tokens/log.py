@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import codecs
-import itertools
-import operator
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgemem.llama.protocols import common_prefix
 from edgemem.llama.replies import all_hidden, behind, opened_thought
 
 if TYPE_CHECKING:
@@ -180,11 +179,6 @@ def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
         if got >= length:
             break
     return "".join(texts), len(texts)
-
-
-def common_prefix(items: Sequence[object], other: Sequence[object]) -> int:
-    """Return how many items, such as token ids, two sequences begin with in common."""
-    return sum(1 for _ in itertools.takewhile(lambda same: same, map(operator.eq, items, other)))
 
 
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -13,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 from edgemem.errors import ClosedError, TemplateError
 from edgemem.llama.protocols import Prompt, Segment, Tokenizer
 from edgemem.llama.template.chat_template import ChatTemplate, neutralise
-from edgemem.llama.tokens.vocabulary import FileVocabulary, ServerVocabulary, Vocabulary
+from edgemem.llama.tokens.vocabulary import FileVocabulary, Vocabulary
 from edgemem.store.db.files import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from edgemem.llama.server.client import LlamaServer
     from edgemem.records import Message
 
-_log = logging.getLogger(__name__)
 _BYTES_PER_ID = 36  # a Python integer and its place in a tuple
 
 
@@ -64,12 +61,10 @@ class LlamaTokenizer(Closing, Tokenizer):
         return tokenizer
 
     @classmethod
-    def at(cls, server: LlamaServer, *, template: str | None = None) -> LlamaTokenizer:
-        """Ask a server for the ids of text that is new, once a turn; its template is rendered here."""
+    def with_vocabulary(cls, vocabulary: Vocabulary, *, template: str | None = None) -> LlamaTokenizer:
+        """Use a vocabulary that is there already, and is closed with this."""
         tokenizer = cls.__new__(cls)
-        tokenizer._setup(lambda: ServerVocabulary(server), template)
-        tokenizer._server = server
-        _ = tokenizer.template
+        tokenizer._setup(lambda: vocabulary, template)
         return tokenizer
 
     def _setup(
@@ -81,8 +76,6 @@ class LlamaTokenizer(Closing, Tokenizer):
         self._lock = threading.RLock()
         self._closed = False
         self._known: _Known | None = None
-        self._server: LlamaServer | None = None
-        self._holds: object = None
         self.n_ctx: int | None = None
         """The window of the chat model that this came with, in tokens; None where it was loaded by itself."""
         self.tokenised_bytes = 0
@@ -122,7 +115,7 @@ class LlamaTokenizer(Closing, Tokenizer):
         """Tokenise bare text, without a beginning-of-sequence token; `special` parses special tokens."""
         with self._lock:
             known = self._current()
-            if self._server is None:  # which is asked once for each text
+            if not known.vocabulary.is_remote:
                 return list(known.vocabulary.tokenize(text, special=special))
             (segment,) = self._segments(known, [text], special=special)
             return list(segment.ids)
@@ -156,22 +149,14 @@ class LlamaTokenizer(Closing, Tokenizer):
             return Prompt(text, tuple(segments))
 
     def _current(self) -> _Known:
-        """Return what is known of the vocabulary, loaded if it was not yet, or anew if the server holds another model."""
+        """Return the vocabulary and its template, loaded if they were not yet, or anew if the model was exchanged."""
         with self._lock:
-            if self._server is not None:
-                holds = self._server.refresh()
-                if self._known is not None and holds != self._holds:
-                    _log.warning(
-                        "the server at %s now holds %s; what was known of the tokens of another model is dropped",
-                        self._server.address.text,
-                        holds.model,
-                    )
-                    self._known = None
-                self._holds, self.n_ctx = holds, holds.n_ctx
             if self._closed:
                 raise ClosedError("The tokenizer was closed; open its model again")
-            if self._known is None:
-                self._known = _Known(self._load(), self._given_template)
+            vocabulary = self._load() if self._known is None else self._known.vocabulary.refresh()
+            if self._known is None or vocabulary is not self._known.vocabulary:
+                self._known = _Known(vocabulary, self._given_template)
+                self.n_ctx = vocabulary.n_ctx or self.n_ctx
             return self._known
 
     def _segments(self, known: _Known, texts: Sequence[str], *, special: bool = True) -> list[Segment]:

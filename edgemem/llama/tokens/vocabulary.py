@@ -1,4 +1,4 @@
-"""A vocabulary: text to ids, ids to bytes, and where a prompt may be cut; of a GGUF, or of a model behind a server."""
+"""A vocabulary: text to ids, ids to bytes, and where a prompt may be cut."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.errors import ClosedError, ModelError, ServerError
+from edgemem.errors import ClosedError, ModelError
 from edgemem.llama import backend
-from edgemem.llama.models.gguf import read_header
+from edgemem.llama.header import read_header
 from edgemem.llama.replies import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from edgemem.llama.server.client import LlamaServer
-
 
 _UNKNOWN, _CONTROL, _USER_DEFINED, _LSTRIP = 1 << 0, 1 << 3, 1 << 4, 1 << 7
-_NONE, _BPE = 0, 2
+_NONE, BPE = 0, 2
 _SPACE = r"[ \t\n\v\f\r]"  # what C's isspace() takes for one
 # llama.cpp splits some BPE vocabularies with std::regex, which recurses once a character of a match:
 # about 20,000 letters, digits or dots in a row overflow an 8 MB stack and kill the process
@@ -57,6 +55,10 @@ class Vocabulary(ABC):
     """The chat template that came with the model; empty for none."""
     digest: str
     """Differs between vocabularies that would give other ids."""
+    n_ctx: int | None = None
+    """The window of its model in tokens, where that is known."""
+    is_remote = False
+    """Whether another process is asked for ids."""
 
     def __init__(self, controls: Sequence[Special]) -> None:
         """Learn the special tokens that prompts are cut before, and whether a space is put before text."""
@@ -95,8 +97,12 @@ class Vocabulary(ABC):
         at = len(self._spacer)
         return ids[at:] if ids[:at] == self._spacer else self.tokenize(text, special=True)
 
+    def refresh(self) -> Vocabulary:
+        """Return the vocabulary to be used now: this one, or another where the model was exchanged."""
+        return self
+
     def close(self) -> None:
-        """Free what it takes; a second call does nothing."""
+        """Free its memory; a second call does nothing."""
         return
 
 
@@ -154,7 +160,7 @@ class FileVocabulary(Vocabulary):
     def tokenize_all(self, texts: Sequence[str], *, special: bool) -> list[tuple[int, ...]]:
         """Return the ids of each text without a beginning-of-sequence token; `special` parses special tokens."""
         with self._open():
-            parts = (short_runs(text) if self.kind == _BPE and len(text) > _RUN else [text] for text in texts)
+            parts = (short_runs(text) if self.kind == BPE and len(text) > _RUN else [text] for text in texts)
             return [
                 tuple(itertools.chain.from_iterable(self._tokenize(part, special) for part in cut))
                 for cut in parts
@@ -262,132 +268,3 @@ def short_runs(text: str) -> list[str]:
         parts.append(text[at : run.end()])
         at = run.end()
     return [*parts, text[at:]]
-
-
-_BETWEEN = -1
-"""Put between texts that one request tokenises: the server hands ids back as they are, and this is none."""
-_PIECES = 1 << 15
-"""Ids whose bytes are asked for at a time: about a megabyte of JSON."""
-_PROBE = "The robot's 12 cups,\n\tthe cat … Straße über 好的，七分钟 кошка 🙂!?"
-_BLANK = "a \n"
-
-
-class _Piece(msgspec.Struct):
-    id: int
-    piece: str | list[int]
-
-
-class ServerVocabulary(Vocabulary):
-    """The vocabulary of a model in another process.
-
-    It learns every token's bytes when it is made, some megabytes of JSON, and keeps what prompts need.
-    """
-
-    def __init__(self, server: LlamaServer) -> None:
-        self._server = server
-        holds = server.holds
-        self.bos_text, self.eos_text, self.template = holds.bos, holds.eos, holds.template
-        self._is_bpe = holds.figures[0] == _BPE
-        (bare,), (begun,) = self._ask(["a"]), self._ask(["a"], add_special=True)
-        self.begins = begun[:1] if begun[1 : 1 + len(bare)] == bare else ()
-        state = hashlib.sha256(repr((bare, begun, self._ask([_PROBE]))).encode())
-        markup: list[Special] = []
-        self._halves: dict[bytes, list[int]] = {}
-        for token, piece in self._pieces(holds.n_vocab):
-            state.update(piece + b"\0")
-            try:
-                special = Special(token, piece.decode(), control=True, lstrip=False)
-            except UnicodeDecodeError:
-                self._halves.setdefault(piece, []).append(token)
-            else:
-                if is_markup(special):
-                    markup.append(special)
-        self.digest = state.hexdigest()[:16]
-        controls = self._controls(markup)
-        self.controls = {special.id: special.text for special in controls}
-        """Tokens that steer the model and are never printed."""
-        super().__init__(controls)
-
-    def tokenize_all(self, texts: Sequence[str], *, special: bool) -> list[tuple[int, ...]]:
-        """Return the ids of each text, without a beginning-of-sequence token, with one request for all."""
-        return self._ask(texts, special=special)
-
-    def piece(self, token: int) -> bytes:
-        """Return the bytes of a token."""
-        if token in self.controls:
-            return self.mark(token).encode()
-        ((_, piece),) = self._pieces_of([token])
-        return piece
-
-    def mark(self, token: int) -> str:
-        """Return how a control token that marks a thought or a call is spelled; empty for any other token."""
-        text = self.controls.get(token, "")
-        return text if text in MARKS else ""
-
-    def untold(self, shown: bytes, last: bytes, count: int) -> tuple[tuple[int, bytes], ...]:
-        """Return the tokens that the server kept back until a character was whole.
-
-        It then sends the text of all of them, `shown`, and the id of the last. Each of the others ends within a
-        character, and few tokens do, so mostly just one row of `count` of them spells what is missing: they are returned
-        with their bytes. No row does where the character was broken: its bytes were not sent.
-        """
-        missing = shown.removesuffix(last) if last else shown
-        return next(self._rows(missing, count), ())
-
-    def _rows(self, spelt: bytes, count: int) -> Iterator[tuple[tuple[int, bytes], ...]]:
-        """Yield each row of `count` half tokens that spells the bytes, the longest first token first."""
-        if count == 0:
-            if not spelt:
-                yield ()
-            return
-        for end in range(len(spelt) - count + 1, 0, -1):
-            for token in self._halves.get(spelt[:end], ()):
-                for rest in self._rows(spelt[end:], count - 1):
-                    yield ((token, spelt[:end]), *rest)
-
-    def _controls(self, markup: Sequence[Special]) -> tuple[Special, ...]:
-        """Return those that are tokens only where special tokens are parsed; words such as `<tool_call>` always are."""
-        texts = [special.text for special in markup]
-        parsed, plain = self._ask(texts), self._ask(texts, special=False)
-        controls = [
-            special
-            for special, ids, plain_ids in zip(markup, parsed, plain, strict=True)
-            if ids == (special.id,) and special.id not in plain_ids
-        ]
-        (bare,), behind = self._ask(["a"]), self._ask([_BLANK + special.text for special in controls])
-        return tuple(
-            msgspec.structs.replace(special, lstrip=ids == (*bare, special.id))
-            for special, ids in zip(controls, behind, strict=True)
-        )
-
-    def _pieces(self, size: int) -> Iterator[tuple[int, bytes]]:
-        for begin in range(0, size, _PIECES):
-            yield from self._pieces_of(range(begin, min(begin + _PIECES, size)))
-
-    def _pieces_of(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-        answer = self._server.ask("/tokenize", {"content": list(ids), "with_pieces": True})
-        for piece in msgspec.convert(answer["tokens"], list[_Piece]):
-            yield piece.id, piece.piece.encode() if isinstance(piece.piece, str) else bytes(piece.piece)
-
-    def _ask(
-        self, texts: Sequence[str], *, special: bool = True, add_special: bool = False
-    ) -> list[tuple[int, ...]]:
-        if not texts:
-            return []
-        content: list[str | int] = []
-        for text in texts:
-            clean = text.encode("utf-8", "replace").decode()  # a lone surrogate becomes a question mark
-            # the overlong runs that would kill this process would kill the server
-            content += [_BETWEEN, *(short_runs(clean) if self._is_bpe else [clean])]
-        asked = {"content": content[1:], "parse_special": special, "add_special": add_special}
-        rows: list[list[int]] = [[]]
-        for token in msgspec.convert(self._server.ask("/tokenize", asked)["tokens"], list[int]):
-            if token == _BETWEEN:
-                rows.append([])
-            else:
-                rows[-1].append(token)
-        if len(rows) != len(texts):
-            raise ServerError(
-                "The server tokenises one text at a time, so it is from before 2025; start a new one"
-            )
-        return [tuple(ids) for ids in rows]

@@ -22,7 +22,6 @@ from edgemem.llama.models.catalog import (
     load_catalogue,
     model_folders,
 )
-from edgemem.llama.models.gguf import embedder_ram_mb, reranker_ram_mb
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 
 def test_every_entry_is_complete() -> None:
-    """Names are unique, licences are told, and memory follows from the numbers that stand beside it."""
+    """Names are unique, licences are told."""
     entries = load_catalogue()
     assert DEFAULT_EMBEDDER in [entry.name for entry in entries]
     assert len({entry.name for entry in entries}) == len({entry.file for entry in entries}) == len(entries)
@@ -56,16 +55,7 @@ def test_every_entry_is_complete() -> None:
         assert entry.ram_mb > entry.bytes / 1e6
         if entry.kind == "embedder":
             assert entry.dimensions % 64 == 0 < entry.dimensions
-            assert entry.shape is None
-            large = 250_000 if entry.name in ("multilingual-e5-small", "embeddinggemma-300m") else 30_000
-            assert entry.ram_mb == embedder_ram_mb(entry.bytes, large)
-        elif entry.kind == "reranker":
-            large = 30_000 if entry.name.startswith("jina-") else 150_000
-            assert entry.ram_mb == reranker_ram_mb(entry.bytes, large, entry.shape)
-            assert (entry.query_prefix, entry.text_prefix, entry.dimensions) == ("", "", 0)
         else:
-            assert entry.shape is not None
-            assert entry.ram_mb == entry.shape.ram_mb(entry.bytes)
             assert (entry.query_prefix, entry.text_prefix, entry.dimensions) == ("", "", 0)
 
 

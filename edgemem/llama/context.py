@@ -1,4 +1,4 @@
-"""What every chat model shares, in this process or behind a server: one conversation, and single prompts beside it."""
+"""A chat model's context, in this process or behind a server: one conversation in it, and single prompts beside it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class OneCaller(Closing):
             raise ClosedError("The chat model was closed; open it again")
 
 
-class Conversation(OneCaller):
+class ChatContext(OneCaller):
     """One conversation with one model.
 
     A reply that is streaming holds the model: another thread waits for it, the same thread is told to end it

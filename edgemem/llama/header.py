@@ -1,0 +1,175 @@
+"""The header of a GGUF file, read by ggml's own reader: llama.cpp's library comes with it, and loads in milliseconds."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.errors import ModelError
+from edgemem.llama.backend import forget_complaints, ggml, last_complaint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Scalar = str | int | float | bool
+_SCALARS: dict[int, Any] = {
+    0: ctypes.c_uint8,
+    1: ctypes.c_int8,
+    2: ctypes.c_uint16,
+    3: ctypes.c_int16,
+    4: ctypes.c_uint32,
+    5: ctypes.c_int32,
+    6: ctypes.c_float,
+    7: ctypes.c_bool,
+    10: ctypes.c_uint64,
+    11: ctypes.c_int64,
+    12: ctypes.c_double,
+}
+"""ctypes of ggml's numbers for kinds of values."""
+_STRING, _ARRAY = 8, 9
+_GGUF, _NUMBER = ctypes.c_void_p, ctypes.c_int64
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "gguf_free": (None,),
+    "gguf_get_n_kv": (_NUMBER,),
+    "gguf_get_key": (ctypes.c_char_p, _NUMBER),
+    "gguf_get_kv_type": (ctypes.c_int, _NUMBER),
+    "gguf_get_val_str": (ctypes.c_char_p, _NUMBER),
+    "gguf_get_val_data": (ctypes.c_void_p, _NUMBER),
+    "gguf_get_arr_type": (ctypes.c_int, _NUMBER),
+    "gguf_get_arr_n": (ctypes.c_size_t, _NUMBER),
+    "gguf_get_arr_str": (ctypes.c_char_p, _NUMBER, ctypes.c_size_t),
+    "gguf_get_n_tensors": (_NUMBER,),
+    "gguf_find_tensor": (_NUMBER, ctypes.c_char_p),
+    "gguf_get_tensor_offset": (ctypes.c_size_t, _NUMBER),
+    "gguf_get_tensor_size": (ctypes.c_size_t, _NUMBER),
+    "gguf_get_data_offset": (ctypes.c_size_t,),
+}
+"""Results of ggml's functions, and their arguments behind the file that was opened."""
+_LANGUAGES = "general.languages"
+_MOST_LANGUAGES = 300  # there are 183 codes of two letters
+_HEADS = (b"cls.weight", b"cls.output.weight")
+_MIB = 1 << 20
+_SAMPLES, _SAMPLE = 256, 4096
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The values that stand before the weights of a GGUF file."""
+
+    architecture: str
+    tensors: int
+    metadata: dict[str, Scalar]
+    """Every key with a single value."""
+    arrays: dict[str, int]
+    """Every key with a list, and the list's length."""
+    size: int
+    """Bytes of the file."""
+    classifies: bool = False
+    """Whether it has a head that gives a text a number, as a reranker does."""
+    languages: tuple[str, ...] = ()
+    """Languages that it was trained on, in two letters, if it says so."""
+
+    def number(self, key: str, default: int = 0) -> int:
+        """Return an integer of the architecture's own section, such as `context_length`."""
+        value = self.metadata.get(f"{self.architecture}.{key}", default)
+        return int(value) if isinstance(value, (int, float)) else default
+
+
+def read_header(path: Path) -> Header:
+    """Read and check the header; raise ModelError for a file that llama.cpp could not load."""
+    try:
+        if not path.is_file():
+            raise ModelError(f"There is no model file {path}; fetch it with: edgemem models get")
+        with path.open("rb") as file:
+            magic, size = file.read(4), path.stat().st_size
+    except OSError as error:
+        raise ModelError(
+            f"The model file {path} cannot be read ({error.strerror}); mend its rights"
+        ) from error
+    if magic != b"GGUF" or size < 24:
+        raise ModelError(f"{path} is not a GGUF file; name a model in GGUF format")
+    api = _reader()
+    forget_complaints()
+    gguf = api.gguf_init_from_file(os.fsencode(path), _Options(True, None))
+    try:
+        if not gguf or (needed := _bytes_needed(api, gguf)) > size:
+            reason = last_complaint() or f"it has {size:,} bytes and needs {needed:,}"
+            raise ModelError(
+                f"The model file {path} is cut short or damaged ({reason}); delete it and fetch it again"
+            )
+        return _read(api, gguf, size)
+    finally:
+        if gguf:
+            api.gguf_free(gguf)
+
+
+def sampled(path: Path) -> hashlib._Hash:
+    """Return a hash of a model's file that tells it from any other training: all of a large file takes a Pi half a minute.
+
+    It is of the first and the last MiB, and of at most 256 pieces of 4 KiB between them.
+    """
+    size, digest = path.stat().st_size, hashlib.sha256()
+    with path.open("rb") as file:
+        digest.update(file.read(_MIB))
+        for at in range(_MIB, size - _MIB, max(_MIB, size // _SAMPLES)):
+            file.seek(at)
+            digest.update(file.read(_SAMPLE))
+        file.seek(max(0, size - _MIB))
+        digest.update(file.read(_MIB))
+    return digest
+
+
+class _Options(ctypes.Structure):
+    """ggml's `gguf_init_params`: no weights are read, and no tensors made."""
+
+    _fields_ = (("no_alloc", ctypes.c_bool), ("ctx", ctypes.c_void_p))
+
+
+@functools.cache
+def _reader() -> SimpleNamespace:
+    """Return ggml's functions with the types of their results and arguments."""
+    library = ggml()
+    functions = {name: library[name] for name in ("gguf_init_from_file", *_FUNCTIONS)}
+    for name, (result, *arguments) in _FUNCTIONS.items():
+        functions[name].restype, functions[name].argtypes = result, (_GGUF, *arguments)
+    start = functions["gguf_init_from_file"]
+    start.restype, start.argtypes = _GGUF, (ctypes.c_char_p, _Options)
+    return SimpleNamespace(**functions)
+
+
+def _bytes_needed(api: Any, gguf: int) -> int:
+    """Return how large a file must be that holds every tensor."""
+    last = api.gguf_get_n_tensors(gguf) - 1
+    if last < 0:
+        return 0
+    end = api.gguf_get_tensor_offset(gguf, last) + api.gguf_get_tensor_size(gguf, last)
+    return int(api.gguf_get_data_offset(gguf) + end)
+
+
+def _read(api: Any, gguf: int, size: int) -> Header:
+    metadata: dict[str, Scalar] = {}
+    arrays: dict[str, int] = {}
+    languages: tuple[str, ...] = ()
+    for n in range(api.gguf_get_n_kv(gguf)):
+        key, kind = _text(api.gguf_get_key(gguf, n)), api.gguf_get_kv_type(gguf, n)
+        if kind == _ARRAY:
+            count = arrays[key] = int(api.gguf_get_arr_n(gguf, n))
+            if key == _LANGUAGES and api.gguf_get_arr_type(gguf, n) == _STRING and count <= _MOST_LANGUAGES:
+                languages = tuple(_text(api.gguf_get_arr_str(gguf, n, i)) for i in range(count))
+        elif kind == _STRING:
+            metadata[key] = _text(api.gguf_get_val_str(gguf, n))
+        else:
+            metadata[key] = _SCALARS[kind].from_address(api.gguf_get_val_data(gguf, n)).value
+    tensors = int(api.gguf_get_n_tensors(gguf))
+    classifies = any(api.gguf_find_tensor(gguf, head) >= 0 for head in _HEADS)
+    architecture = str(metadata.get("general.architecture", ""))
+    return Header(architecture, tensors, metadata, arrays, size, classifies, languages)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
