@@ -35,9 +35,11 @@ def text_of(message: Message, image: Callable[[dict[str, Any]], str] = lambda _:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, (list, tuple)) else ()
+    parts = content if isinstance(content, (list, tuple)) else (content,)
     return "\n".join(
-        str(part.get("text") or image(part)) if isinstance(part, dict) else str(part)
+        str(part.get("text") or part.get("transcript") or image(part))
+        if isinstance(part, dict)
+        else str(part)
         for part in parts
         if part is not None
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -12,10 +13,17 @@ import msgspec
 
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
-from edgemem.records import Message, StoredMessage
+from edgemem.records import Message, StoredMessage, text_of
 
 if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
+
+_THOUGHTS = re.compile(
+    r"<((?:\w+:)?think(?:ing)?)>.*?(?:</\1>|\Z)|\A(?:(?!<(?:\w+:)?think).)*</think(?:ing)?>", re.DOTALL
+)
+"""A thought within a reply; where the prompt opened it, the reply begins within it."""
+_THOUGHT_PARTS = frozenset(("thinking", "redacted_thinking", "reasoning"))
+_THOUGHT_KEYS = frozenset(("reasoning_content", "reasoning", "reasoning_details", "thinking"))
 
 COLUMNS = "m.id, m.role, m.content, m.unheard, m.extra, m.tokens"
 
@@ -36,13 +44,71 @@ def stored_message(message: Message, tokens: Sequence[int] = ()) -> StoredMessag
         raise InvalidInputError(
             f"A message must be a dict with a role, such as {{'role': 'user', 'content': '…'}}; got {message!r:.80}."
         )
-    extra = {key: value for key, value in message.items() if key not in ("role", "content")}
-    content = message.get("content")
+    spoken = without_thoughts(message)
+    extra = {key: value for key, value in spoken.items() if key not in ("role", "content")}
+    content = spoken.get("content")
     if content is not None and not isinstance(content, str):
-        # A list of parts (text, images) is kept as it is; its text stands beside it to be found by.
-        extra["content"] = content
-        content = _text_of(content)
-    return StoredMessage(message["role"], content, extra, tuple(tokens))
+        # Parts are kept in their order, without the bytes of images; their text is found in a column of its own.
+        extra["content"] = [
+            _kept_part(part) for part in (content if isinstance(content, list) else [content])
+        ]
+        content = text_of(spoken).strip("\n")
+    # Ids of a text that was changed would not give that text.
+    return StoredMessage(message["role"], content, extra, tuple(tokens) if spoken is message else ())
+
+
+def without_thoughts(message: Message) -> Message:
+    """Return a message of the robot's without what its model thought, or the very message if it thought nothing."""
+    content = message.get("content")
+    if message.get("role") != "assistant":
+        return message
+    said: Any = content
+    if isinstance(content, str):
+        said = _unthought(content)
+    elif isinstance(content, list):
+        parts = (
+            part for part in content if not (isinstance(part, dict) and part.get("type") in _THOUGHT_PARTS)
+        )
+        said = [
+            {**part, "text": _unthought(part["text"])}
+            if isinstance(part, dict) and isinstance(part.get("text"), str)
+            else part
+            for part in parts
+        ]
+    if said == content and _THOUGHT_KEYS.isdisjoint(message):
+        return message
+    return {**{key: value for key, value in message.items() if key not in _THOUGHT_KEYS}, "content": said}
+
+
+def _unthought(text: str) -> str:
+    said = _THOUGHTS.sub("", text)
+    return text if said == text else said.strip()
+
+
+def _kept_part(part: Any) -> Any:
+    """Return a part as the database keeps it: in place of bytes, words for their type and size."""
+    kind, size = _bytes_in(part)
+    return {"type": "text", "text": f"({kind or 'bytes'}, {size / 1000:.0f} kB)"} if size else part
+
+
+def _bytes_in(part: Any, key: str = "") -> tuple[str, int]:
+    """Return the type of the bytes that a part carries, as far as it says, and how many they are; 0: none."""
+    if isinstance(part, (bytes, bytearray, memoryview)):
+        return "", len(part)
+    if isinstance(part, str):
+        lead, comma, rest = part.partition(",")
+        if lead.startswith("data:") and comma:
+            return lead[len("data:") :].partition(";")[0], len(rest) * 3 // 4
+        return "", len(part) * 3 // 4 if key == "data" else 0
+    if isinstance(part, list):
+        found = [_bytes_in(item) for item in part]
+    elif isinstance(part, dict):
+        found = [_bytes_in(value, str(name)) for name, value in part.items()]
+        named = (part.get(name) for name in ("media_type", "mime_type", "mimeType", "format", "type"))
+        found.append((next((str(name) for name in named if name), ""), 0))
+    else:
+        return "", 0
+    return next((kind for kind, _ in found if kind), ""), sum(size for _, size in found)
 
 
 def row_of(message: StoredMessage) -> Row:
@@ -120,8 +186,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return plain(msgspec.to_builtins(value))
     raise TypeError(f"a value of type {type(value).__name__}")
-
-
-def _text_of(content: Any) -> str:
-    parts = content if isinstance(content, list) else []
-    return " ".join(str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part)
