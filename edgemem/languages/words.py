@@ -238,61 +238,56 @@ class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words of sentences that say nothing else."""
 
 
-Row = Literal["number", "ordinal", "month", "season", "weekday"]
-Named = Literal["number", "part", "day", "unit", "shift", "holiday", "opens", "joins", "closes", "few"]
-Plain = Literal[
-    "ago",
-    "ago_before",
-    "ahead",
-    "ahead_before",
-    "before",
-    "small",
-    "article",
-    "month_day",
+DateWord = Literal[
+    "number",
+    "ordinal",
+    "month",
+    "season",
+    "weekday",
     "weekend",
-    "every",
+    "day",
+    "part",
+    "unit",
+    "shift",
+]
+DateForm = Literal[
+    "ignored", "days", "ago", "ahead", "stretch", "time", "span", "since", "until", "before", "after", "every"
 ]
 
 
 class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The words of a language that tell a time; "," parts items, "/" parts words for the same item.
+    """The words of a language that name a time, and the forms in which they are put together.
 
-    Capitals do not matter, nor accents where the language is not `accented`.
+    In lists "," parts items, "/" words for the same item. Capitals do not matter, nor accents where the language is not
+    `accented`.
     """
 
-    rows: dict[Row, str]
-    """Words whose values are their places: numbers from 0, ordinals from 1, months from January, seasons from spring and
-    weekdays from Monday."""
-    named: dict[Named, dict[str, str]]
-    """Words by their values: further numbers; parts of a day; days from today; what periods are called; which one of a kind, from
-    this one (shift); holidays; what stands before (opens), between (joins) and behind (closes) the ends of a range, and joins
-    weakly only where one was opened; a few."""
-    plain: dict[Plain, str]
-    """Words that have no value: ago, and as it stands before a number, the "vor" of "vor zwei Wochen"; ahead, likewise; what makes
-    a time of a doubtful word behind it, as in "in may", "last fall" (before); what may stand between others of one time (small);
-    an article; what marks a number as a day of the month; the weekend; what makes a habit of a time (every)."""
+    words: dict[DateWord, str]
+    """Words by their places: numbers from 0, ordinals and months from 1, seasons from spring, weekdays from Monday, days from the
+    day before yesterday, parts of a day from the morning, units from the day, shifts from "last"."""
+    forms: dict[DateForm, tuple[str, ...]]
+    """Forms of what names a time: two days of one month (days), and so many units in the past (ago), to come (ahead) or up to
+    now (stretch); then of what binds such times (`{time}`), and of what makes a habit of one (every). In a form `{month}` is a
+    word of `words`, `{nth}` the number of a day, `{count}` a number of units, `{away}` a shift other than "this", `[…]` what
+    may be missing, and `|` parts alternatives. Of forms that begin at one place the first in the list counts."""
+    prepositions: str
+    """Words behind which a doubtful word is a time: in May."""
     past: str
-    """Words that tell that "on Monday" is over,"""
+    """Words of a sentence about the past,"""
     coming: str
-    """and that it is to come."""
+    """and of one about the future."""
     asks: str
     """Phrases that ask for a time."""
-    whole: dict[str, str]
-    """Phrases that stand for several words at once, each as kind:value."""
+    whole: dict[str, str] = {}
+    """Words that stand for several, each as word:value."""
     doubtful: str = ""
-    """Words that mean something else as well, and count only after one of `before`, or beside a date."""
+    """Words that have another meaning as well."""
     asks_alone: str = ""
     asks_accented: str = ""
-    shift_stands: Literal["before", "after", "around"] = "before"
-    """Where the shifts stand, seen from the noun."""
     begins: Items = Items()
     """What a question begins with, beside its `questions`; in Vietnamese, instead: there, mấy is a few as well."""
-    moved: Items = Items()
-    """What tells that something is moved, so that "from Monday to Wednesday" is a way and no time; written as `templates` are."""
     whole_weeks: bool = False
     """Whether "last Friday" is the one of the week before."""
-    year_prefix: str = ""
-    """Goes before a number, in one word."""
     traditional: str = ""
     """Characters of the words above in another script, each at the place"""
     simplified: str = ""
@@ -334,8 +329,6 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """Words of deeds that do not say which."""
     little: Phrases
     """What else says no more than that something was there: happen, topic, news."""
-    first: Phrases
-    last: Phrases
     dates: Dates
     past: Past
     stop: WordSet

@@ -8,8 +8,9 @@ import msgspec
 
 from edgemem.languages.words import all_words, is_english, small
 from edgemem.recall.annotations import zone_at
-from edgemem.recall.dates.phrases import Span, asks_when, times_in
-from edgemem.recall.dates.questions import TimeAlone, tense_of, time_alone
+from edgemem.recall.dates.calendar import Range
+from edgemem.recall.dates.phrases import asks_when, times_in
+from edgemem.recall.dates.questions import PeriodQuestion, period_question, tense_of
 from edgemem.recall.people.names import People, hear, named_in
 from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse, stem, terms
 
@@ -30,8 +31,8 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the sentence, with misheard names set right."""
     untimed: Analysis = NOTHING
     """The same without the times that are sure, unless nothing else is left."""
-    spans: tuple[Span, ...] = ()
-    """The times that it speaks of, in their order there; of one time, the likeliest reading first."""
+    times: tuple[Range, ...] = ()
+    """The times that it names, in their order there; of one time, the likeliest reading first."""
     at: float = 0.0
     """When it is asked, seconds since the epoch."""
     asks_past: bool = False
@@ -54,12 +55,10 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Those of its terms that are no English words: where they stand nowhere, they were misheard."""
     stems: frozenset[str] = frozenset()
     """Of all its words that tell anything but a time, those names included."""
-    times: tuple[tuple[float, float, float], ...] = ()
-    """Begin and end of the times that it speaks of, and how sure that is; their words are not looked for."""
     dates: frozenset[str] = frozenset()
     """Those of its terms that perhaps only say a time."""
-    alone: TimeAlone | None = None
-    """What it asks for if it names a time and little else that the memory knows."""
+    period: PeriodQuestion | None = None
+    """What it asks for, where it names a time and nothing else."""
 
     @property
     def tense(self) -> Literal["now", "past", ""]:
@@ -85,9 +84,9 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
         left = tuple(term for term in self.terms if term not in self.dates or term not in unknown)
         return msgspec.structs.replace(self, terms=left) if left else self
 
-    def settled(self, *, alone: bool) -> ParsedQuery:
-        """Return the question as one that asks for a time alone (`alone`), without words to look for, or as an ordinary one."""
-        return msgspec.structs.replace(self, terms=()) if alone else msgspec.structs.replace(self, alone=None)
+    def without_terms(self) -> ParsedQuery:
+        """Return the same question without words to look for."""
+        return msgspec.structs.replace(self, terms=())
 
     def names(self, subject: str) -> bool:
         """Tell whether a subject, given by its stems with spaces between them, stands in it."""
@@ -129,13 +128,12 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
             people=named | {reader} if reader and speaks_of_itself else named,
             strange=frozenset(stem(word) for word in words if word.isalpha() and not is_english(word)),
             stems=frozenset(content),
-            times=tuple((span.begin, span.end, span.sure) for span in self.spans),
-            dates=frozenset(term for span in self.spans for term in terms(span.text)),
-            alone=None
+            dates=frozenset(term for span in self.times for term in terms(span.text)),
+            period=None
             if self.asks_when
-            else time_alone(
+            else period_question(
                 whole.text,
-                self.spans,
+                self.times,
                 now=self.at,
                 language=whole.language,
                 named=named,
@@ -146,7 +144,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
     def _untimed(self) -> Analysis:
         """Return the sentence without the times that are sure; as it is, if nothing else is left."""
         text = self.whole.text
-        for span in self.spans:
+        for span in self.times:
             if span.sure >= _SURE:
                 text = text.replace(span.text, " ", 1)
         untimed = self.whole if text == self.whole.text else analyse(text)
@@ -156,8 +154,8 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
         """Return the same query in other words, for misheard names; what was taken for a time may have been one."""
         if text == self.whole.text:
             return self
-        spans = (span for span in self.spans if span.text in text or span.text not in self.whole.text)
-        return msgspec.structs.replace(self, whole=analyse(text), spans=tuple(spans))
+        times = (span for span in self.times if span.text in text or span.text not in self.whole.text)
+        return msgspec.structs.replace(self, whole=analyse(text), times=tuple(times))
 
 
 def parse_query(text: str, now: float | None = None) -> ParsedQuery:
@@ -168,15 +166,15 @@ def parse_query(text: str, now: float | None = None) -> ParsedQuery:
         now: when it is asked, seconds since the epoch, for the times that it speaks of; None: leave them out.
     """
     text = text[-MAX_CHARS:]
-    spans = () if now is None else times_in(text, now, zone_at(now))
+    times = () if now is None else times_in(text, now, zone_at(now))
     untimed = text
-    for span in spans:
+    for span in times:
         for named in span.ends or (span,):
             untimed = untimed.replace(named.text, " ", 1)
     tense = tense_of(text, untimed)
     return ParsedQuery(
         whole=analyse(text),
-        spans=spans,
+        times=times,
         at=now or 0.0,
         asks_past=tense.past,
         asks_first=tense.first,

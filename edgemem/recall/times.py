@@ -9,21 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.errors import InvalidInputError
+from edgemem.recall.dates.calendar import Range
 from edgemem.recall.index.sources import TURN
 from edgemem.store.fact_queries import held_at
 from edgemem.store.validation import checked_tick, checked_time
 
 if TYPE_CHECKING:
-    from edgemem.recall.dates.phrases import Span
-    from edgemem.recall.query import ParsedQuery
-    from edgemem.records import Reader
-    from edgemem.store.db.database import Database
-
-    Time = tuple[float, float]
     import numpy as np
     from numpy.typing import NDArray
 
     from edgemem.recall.index.table import DocTable
+    from edgemem.recall.query import ParsedQuery
+    from edgemem.records import Reader
+    from edgemem.store.db.database import Database
 
     Numbers = NDArray[np.float32]
 
@@ -64,28 +62,30 @@ _SURE = 0.5  # a time that is less sure than this is one of several readings
 _DAY_S = 86400.0
 
 
-def past_times(asked: ParsedQuery, now: float) -> list[Time]:
-    """Return begin and end of the past times whose facts a question asks for.
+def past_times(asked: ParsedQuery, now: float) -> list[Range]:
+    """Return the past times whose facts a question asks for.
 
     Args:
         now: seconds since the epoch.
     """
-    likeliest: dict[str, Span] = {}
-    for span in asked.spans:
+    likeliest: dict[str, Range] = {}
+    for span in asked.times:
         likeliest.setdefault(span.text, span)
-    times = (_meant(span, now) for span in likeliest.values() if span.sure >= _SURE)
+    times = [_with_facts(span, now) for span in likeliest.values() if span.sure >= _SURE]
     if asked.in_past:  # "which codes did it have this year?"
-        times = ((begin, min(end, now)) for begin, end in times)
-    return sorted((begin, end) for begin, end in times if begin < end <= now)
+        times = [Range(span.begin, min(span.end, now)) for span in times]
+    return sorted(
+        (span for span in times if span.begin < span.end <= now), key=lambda span: (span.begin, span.end)
+    )
 
 
-def _meant(span: Span, now: float) -> Time:
-    """Return the time whose facts are meant; of one that has an end alone what held until then, or from then on."""
+def _with_facts(span: Range, now: float) -> Range:
+    """Return the time whose facts are meant: of an open range the last day before its end, or all from its begin on."""
     if span.kind in {"until", "before"}:
-        return span.ends[0].begin - _DAY_S, span.ends[0].begin
+        return Range(span.ends[0].begin - _DAY_S, span.ends[0].begin)
     if span.kind in {"since", "after"}:
-        return (span.ends[0].begin if span.kind == "since" else span.ends[0].end), now
-    return span.begin, span.end
+        return Range(span.ends[0].begin if span.kind == "since" else span.ends[0].end, now)
+    return span
 
 
 _SPOKEN_WITHIN_S = 86400.0
@@ -117,9 +117,9 @@ def on_days(table: DocTable, question: ParsedQuery) -> NDArray[np.intp]:
 
     at, kind = table.rows["at"][: table.n], table.rows["kind"][: table.n]
     inside = np.zeros(table.n, bool)
-    for begin, end, sure in question.times:
-        if end - begin <= _FEW_DAYS_S and sure >= _LIKELY:
-            inside |= (at >= begin) & (at < end)
+    for span in question.times:
+        if span.end - span.begin <= _FEW_DAYS_S and span.sure >= _LIKELY:
+            inside |= (at >= span.begin) & (at < span.end)
     return np.flatnonzero(inside & (kind == TURN))
 
 
@@ -143,9 +143,10 @@ def date_scores(at: NDArray[np.float64], question: ParsedQuery) -> Numbers:
     import numpy as np
 
     scores = np.zeros(len(at), np.float32)
-    for begin, end, sure in question.times:
-        then, later = (at >= begin) & (at < end), (at >= end) & (at < end + _SPOKEN_WITHIN_S)
-        scores = np.maximum(scores, np.float32(sure) * (then + np.float32(_SPOKEN_LATER) * later))
+    for span in question.times:
+        then = (at >= span.begin) & (at < span.end)
+        later = (at >= span.end) & (at < span.end + _SPOKEN_WITHIN_S)
+        scores = np.maximum(scores, np.float32(span.sure) * (then + np.float32(_SPOKEN_LATER) * later))
     return scores
 
 
@@ -154,8 +155,8 @@ def _overlap(spans: NDArray[np.float64], question: ParsedQuery) -> NDArray[np.fl
     import numpy as np
 
     shares = np.zeros(len(spans))
-    for begin, end, sure in question.times:
-        common = np.minimum(spans[:, 2], end) - np.maximum(spans[:, 1], begin)
-        longer = np.maximum(spans[:, 2] - spans[:, 1], max(end - begin, 1.0))
-        shares = np.maximum(shares, sure * spans[:, 3] * np.maximum(common, 0) / longer)
+    for span in question.times:
+        common = np.minimum(spans[:, 2], span.end) - np.maximum(spans[:, 1], span.begin)
+        longer = np.maximum(spans[:, 2] - spans[:, 1], max(span.end - span.begin, 1.0))
+        shares = np.maximum(shares, span.sure * spans[:, 3] * np.maximum(common, 0) / longer)
     return shares.astype(np.float32)

@@ -60,7 +60,7 @@ _TIMES = {
     "in March": (0, 30),
 }  # fmt: skip
 """By its words, the first day and the one after the last, counted from the first of the weeks."""
-_NEVER = ("in January", "last summer", "at Christmas", "on the twentieth of February")
+_NEVER = ("in January", "last summer", "last winter", "on the twentieth of February")
 _ANYONE = ("What happened {then}?", "what did we do {then}")
 _ASKER = "What did I tell you {then}?"
 _OTHER = "what did {name} say {then}"

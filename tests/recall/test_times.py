@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
+from edgemem.recall.dates.calendar import Range
 from edgemem.recall.index.sources import EPISODE, TURN
 from edgemem.recall.index.table import DocTable, Row
 from edgemem.recall.query import ParsedQuery, parse_query
@@ -36,7 +37,9 @@ def filled(*rows):
 
 def asking(*times):
     """Return a question of some times."""
-    return ParsedQuery(terms=("cup",), meaning="the cup", people=frozenset(), times=times)
+    return ParsedQuery(
+        terms=("cup",), meaning="the cup", people=frozenset(), times=tuple(Range(*time) for time in times)
+    )
 
 
 DAY = 86400.0
@@ -53,7 +56,7 @@ NOW = at("2026-11-20")
 def days(text: str) -> list[tuple[str, str]]:
     """Return first and last day, the latter not included, of the times of a question."""
     return [
-        tuple(datetime.fromtimestamp(each).astimezone().strftime("%Y-%m-%d") for each in time)
+        tuple(datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d") for at in (time.begin, time.end))
         for time in past_times(parse_query(text, NOW), NOW)
     ]
 

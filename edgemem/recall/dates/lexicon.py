@@ -1,203 +1,212 @@
-"""Lexicon: the words of five languages that tell a time, ready to be looked up.
-
-What each word may be stands in `[dates]` of `edgemem/languages/<code>.toml`.
-"""
+"""Lexicon: the words and forms of five languages that name a time, as `[dates]` of `edgemem/languages/<code>.toml` lists them."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from typing import TYPE_CHECKING
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.languages.words import Dates, Words, all_words
+from edgemem.languages.words import DateForm, Dates, Words, all_words, bare
 from edgemem.preload import Pattern, preloaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-
-Value = int | str | tuple[str, int]
-Label = dict[str, Value]
-"""What a word may be, and what it says as that: "in" stands between, goes before a time, and points ahead."""
-
-ANCHORS = ("month", "season", "weekday", "weekend", "day", "holiday", "unit", "part", "period", "year")
-"""What a text must hold, or figures, to speak of a time at all."""
-
-SETS = ("month", "season", "weekday", "weekend", "day", "holiday", "date", "span", "period", "year")
-"""What tells a time by itself; of one of these kinds, a phrase has one word."""
-LAST_DAY, MAX_DIGITS = 31, 4
-
-_YEAR_BEGINS = (19, 20, 2000)
-"""Numbers that a year said in words begins with."""
-
-_AMBIGUOUS = ("season", "part", "holiday")
-
+MARK = "\ue000\ue001*"
+"""What a time is replaced by where the forms of ranges are looked for."""
+UNITS = ("day", "week", "month", "year")
+PARTS = ("morning", "noon", "afternoon", "evening", "night")
+_FIRST_VALUE = {"ordinal": 1, "month": 1, "day": -2, "shift": -1}
+_NAMES = {"unit": UNITS, "part": PARTS}
+_ANCHORS = ("month", "season", "weekday", "weekend", "day", "part", "unit", "whole")
+"""Words without which, or figures, no text names a time."""
+_ACCENTED_ONLY = ("season", "part")
+"""Words of one syllable that mean something else without their accents: hè is no he, and tôi, which is I, no evening."""
+_FIGURES = {
+    "nth": r"\d{1,2}(?:st|nd|rd|th|[ºª.])?(?![\d:])",
+    "count": r"\d{1,3}",
+    "year": r"(?:19|20)\d\d",
+    "date": r"\d{1,4}(?P<sign>[-/.])\d{1,2}(?P=sign)\d{1,4}(?!\d|[-/.]\d)",
+}
+_ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d[号日]"
+_NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "time")
+_BINDING: tuple[DateForm, ...] = ("span", "since", "until", "before", "after", "every")
+_NOTATION = str.maketrans({"(": "(?:", "[": "(?:", "]": ")?", " ": r"\s+"})
+_SLOT = re.compile(r"\{(\w+)\}")
 _PAST_FORM = Pattern(
     r"\b(?:[a-z]{3,}[^e\W]ed|ge[a-zäöüß]{3,}t|[a-zñ]{2,}(?:aron|ieron|imos)|(?!qué\b)[a-zñ]{2,}(?<![aei]r)[éó])\b"
 )
 _FUTURE_FORM = Pattern(r"\b[a-zñ]{2,}[aei]r(?:é|á|ás|án|emos)\b")
 
-_SIGN_OR_NUMBER = re.compile(r"\d+|\D")
-
 
 class Lexicon(msgspec.Struct, frozen=True):
-    """The words of one language."""
+    """The words and forms of one language, without accents unless they matter."""
 
-    spaced: bool
-    phrases: dict[str, tuple[Label, ...]]
-    """One label for a word or phrase, several where it says several things at once, as "tonight" does."""
+    code: str
+    values: dict[str, dict[str, Any]]
+    """By kind, the value of each word."""
+    times: Pattern
+    """Finds what names a time; its groups are named after the form and its words, each with a number."""
+    ranges: Pattern
+    """Finds what binds times, each of which is a `MARK`."""
+    anchors: Pattern
+    """Finds words without which no text names a time."""
     doubtful: frozenset[str]
-    longest: dict[str, int]
-    """Words of the longest phrase that begins with a word."""
-    anchors: frozenset[str]
-    """First words of what speaks of a time by itself."""
-    past: re.Pattern[str]
-    coming: re.Pattern[str]
-    shift_stands: str
+    prepositions: Pattern
+    """Finds the word before a doubtful one, at the end of a text."""
+    past: Pattern
+    coming: Pattern
     whole_weeks: bool
 
     def speaks_of_past(self, written: str, plain: str) -> bool | None:
-        """Tell whether a text speaks of what was, and not of what will be; None where nothing tells."""
+        """Tell whether a text is about the past rather than the future; None where nothing tells.
+
+        Args:
+            written: the text in small letters.
+            plain: the same in the letters of the lexicon.
+        """
         if self.past.search(plain) or _PAST_FORM.search(written):
             return True
         return False if self.coming.search(plain) or _FUTURE_FORM.search(written) else None
 
 
-class DateWords(msgspec.Struct, frozen=True):
-    """The words of all languages."""
+class Lexicons(msgspec.Struct, frozen=True):
+    """The words and forms of all languages."""
 
-    lexicons: dict[str, Lexicon]
+    plain: dict[str, Lexicon]
     accented: dict[str, Lexicon]
-    """Those whose accents matter, as they are written; in `lexicons`, without accents, autumn is Thursday's first half."""
-    anchors: frozenset[str]
-    asks: re.Pattern[str]
-    asks_accented: re.Pattern[str]
+    """Languages whose accents matter, as written; in `plain`, without accents, autumn is half of Thursday."""
+    asks: Pattern
+    """Finds what asks for a time in a text without accents,"""
+    asks_accented: Pattern
+    """and in one as written."""
+    begins: Pattern
+    """Finds what a question begins or ends with, in a text without accents."""
+
+
+@preloaded
+def lexicons() -> Lexicons:
+    """Return the words and forms of all languages, read when they are first asked for."""
+    languages = all_words()
+    tables = [words.dates for words in languages.values()]
+    asks = [_either(fold(words.dates.asks), spaced=words.spaced) for words in languages.values()]
+    asks += [rf"(?:^|\s)(?:{table.asks_alone})\s*$" for table in tables if table.asks_alone]
+    begins = {
+        bare(item)
+        for words in languages.values()
+        if words.spaced
+        for item in (*words.dates.begins.items, *(() if words.stop_bare.words else words.questions.items))
+    }
+    accented = [_either(table.asks_accented, spaced=True) for table in tables if table.asks_accented]
+    return Lexicons(
+        {code: _lexicon(code, words, key=fold) for code, words in languages.items()},
+        {code: _lexicon(code, words, key=str.lower) for code, words in languages.items() if words.accented},
+        Pattern(*asks),
+        Pattern(*accented),
+        Pattern(rf"\?|？|^\W*(?:{'|'.join(sorted(begins))})\b"),
+    )
 
 
 def fold(text: str) -> str:
-    """Return a text in small letters, without accents, in the simple Chinese characters where a time is told by them."""
-    text = text.casefold()
+    """Return a text as long as it is in small letters without accents, and in simplified Chinese characters."""
+    small = text.lower()
     if text.isascii():
-        return text
-    text = unicodedata.normalize("NFD", text.translate(_simplified())).replace("đ", "d")
-    return "".join(letter for letter in text if not 0x300 <= ord(letter) <= 0x36F)
+        return small
+    plain = bare(small.translate(_simplified()))
+    return plain if len(plain) == len(text) else "".join(map(_fold_letter, text))
+
+
+def _fold_letter(letter: str) -> str:
+    return bare(letter.lower())[:1] or letter
 
 
 @preloaded
 def _simplified() -> dict[int, int]:
-    return str.maketrans(
-        "".join(words.dates.traditional for words in all_words().values()),
-        "".join(words.dates.simplified for words in all_words().values()),
-    )
+    tables = [words.dates for words in all_words().values()]
+    traditional = "".join(table.traditional for table in tables)
+    return str.maketrans(traditional, "".join(table.simplified for table in tables))
 
 
-@preloaded
-def date_words() -> DateWords:
-    """Return the words, read when they are first asked for."""
-    languages = all_words()
-    grammars = [words.dates for words in languages.values()]
-    accented = {code: _lexicon(words, folded=False) for code, words in languages.items() if words.accented}
-    lexicons = {code: _lexicon(words, folded=True) for code, words in languages.items()}
-    asks: dict[bool, list[str]] = {True: [], False: []}
-    for words in languages.values():
-        asks[words.spaced] += map(fold, _items(words.dates.asks))
-    alone = "|".join(re.escape(fold(grammar.asks_alone)) for grammar in grammars if grammar.asks_alone)
-    questions = (_whole_words(asks[True]), rf"(?:^|\s)(?:{alone})\s*$", *map(re.escape, asks[False]))
-    return DateWords(
-        lexicons,
-        accented,
-        frozenset().union(*(lexicon.anchors for lexicon in (*accented.values(), *lexicons.values()))),
-        re.compile("|".join(questions)),
-        re.compile(_whole_words(word for grammar in grammars for word in _items(grammar.asks_accented))),
-    )
+def _lexicon(code: str, words: Words, *, key: Callable[[str], str]) -> Lexicon:
+    table, spaced = words.dates, words.spaced
+    values: dict[str, dict[str, Any]] = {}
+    for kind, value, word in _entries(table):
+        if words.accented and key(word) != word.lower() and kind in _ACCENTED_ONLY and " " not in word:
+            continue
+        for written in (key(word), key(_without_umlauts(word))):
+            values.setdefault(kind, {}).setdefault(written, value)
+    values["nth"], values["count"] = values.get("ordinal", values["number"]), values["number"]
+    away = {word: value for word, value in values["shift"].items() if value}
+    slots = {kind: "|".join(_escaped(known)) for kind, known in (*values.items(), ("away", away))}
+    number = count()
 
+    def slot(match: re.Match[str]) -> str:
+        kind, n = match[1], next(number)
+        if kind == "time":
+            return MARK
+        figures = _FIGURES.get(kind, "").replace("sign", f"sign_{n}")
+        ways = "|".join(filter(None, (slots.get(kind), figures)))
+        return f"(?P<{'shift' if kind == 'away' else kind}_{n}>{ways})"
 
-def _lexicon(words: Words, *, folded: bool) -> Lexicon:
-    language, spaced = words.dates, words.spaced
-    key = fold if folded else str.casefold
-    phrases: dict[str, tuple[Label, ...]] = {}
-    for phrase, kind, value in _entries(language):
-        if folded and words.accented and kind in _AMBIGUOUS and " " not in phrase and phrase != fold(phrase):
-            continue  # hè is no he, and tôi, which is I, no evening
-        for written in {key(phrase), key(_without_umlauts(phrase))}:
-            label = phrases.setdefault(written, ({},))[0]
-            if not (kind == "month" and "number" in label):
-                label.setdefault(kind, value)
-    for phrase, kinds in language.whole.items():
-        pairs = (part.partition(":") for part in kinds.split())
-        phrases[key(phrase)] = tuple({kind: _value(value)} for kind, _, value in pairs)
-    if words.compounds:
-        _add_compound_days(language, phrases)
-    longest: dict[str, int] = {}
-    anchors = set()
-    for phrase, labels in phrases.items():
-        parts = phrase.split() if spaced else _SIGN_OR_NUMBER.findall(phrase)
-        longest[parts[0]] = max(longest.get(parts[0], 0), len(parts))
-        if (
-            any(kind in label for label in labels for kind in ANCHORS)
-            or labels[0].get("number") in _YEAR_BEGINS
-        ):
-            anchors.add(parts[0])
+    def pattern(kinds: Iterable[DateForm]) -> Pattern:
+        forms = []
+        for kind in kinds:
+            for form in table.forms.get(kind, ()):
+                opened = key(form).translate(_NOTATION)
+                forms.append(f"(?P<{kind}__{next(number)}>{_SLOT.sub(slot, opened)})")
+        either = "|".join(forms)
+        return Pattern(rf"(?<![\w/.-])(?:{either})(?!\w)" if spaced else rf"(?<![\d./-])(?:{either})")
+
+    begin = r"(?<!\w)" if spaced else ""
+    anchors = _escaped({word for kind in _ANCHORS for word in values.get(kind, ())})
     return Lexicon(
-        spaced,
-        phrases,
-        frozenset(map(key, _items(language.doubtful))),
-        longest,
-        frozenset(anchors),
-        _any_of(language.past, key, spaced=spaced),
-        _any_of(language.coming, key, spaced=spaced),
-        language.shift_stands,
-        language.whole_weeks,
+        code,
+        values,
+        pattern(_NAMING),
+        pattern(_BINDING),
+        Pattern(rf"{begin}(?:{'|'.join(anchors)})", _ANY_FIGURES),
+        frozenset(map(key, _items(table.doubtful))),
+        Pattern(rf"{begin}(?:{_either(key(table.prepositions), spaced=False)})\s*$"),
+        Pattern(_either(key(table.past), spaced=spaced)),
+        Pattern(_either(key(table.coming), spaced=spaced)),
+        table.whole_weeks,
     )
 
 
-def _entries(language: Dates) -> Iterator[tuple[str, str, Value]]:
-    """Yield each word or phrase with what it may be, and its value as that."""
-    for kind, row in language.rows.items():
-        for value, words in enumerate(row.split(","), int(kind in {"ordinal", "month"})):
-            yield from ((word, kind, value) for word in _items(words))
-    for name, values in language.named.items():
-        for value_name, words in values.items():
-            yield from ((word, name, _value(value_name)) for word in _items(words))
-    for plain, words in language.plain.items():
-        yield from ((word, plain, 1) for word in _items(words))
-    for prefix in _items(language.year_prefix):
-        for number, words in enumerate(language.rows["number"].split(",")):
-            yield from ((prefix + word, "year", 2000 + number) for word in _items(words))
-
-
-def _add_compound_days(language: Dates, phrases: dict[str, tuple[Label, ...]]) -> None:
-    """Add words such as Montagabend."""
-    for day, words in enumerate(language.rows["weekday"].split(",")):
-        for part, parts in language.named["part"].items():
-            for first in _items(words):
-                for second in _items(parts):
-                    if " " not in first + second:
-                        phrases.setdefault(fold(first + second), ({"weekday": day}, {"part": part}))
+def _entries(table: Dates) -> Iterator[tuple[str, Any, str]]:
+    """Yield the kind, the value and the letters of each word."""
+    for kind, row in table.words.items():
+        for value, words in enumerate(row.split(","), _FIRST_VALUE.get(kind, 0)):
+            yield from (
+                (kind, _NAMES[kind][value] if kind in _NAMES else value, word) for word in _items(words)
+            )
+    for word, parts in table.whole.items():
+        pairs = (part.partition(":") for part in parts.split())
+        yield (
+            "whole",
+            {kind: int(value) if value.lstrip("-").isdigit() else value for kind, _, value in pairs},
+            word,
+        )
 
 
 def _items(words: str) -> list[str]:
     return [word.strip() for word in re.split("[,/]", words) if word.strip()]
 
 
-def _value(written: str) -> Value:
-    unit, slash, shift = written.partition("/")
-    if slash:
-        return unit, int(shift)
-    return int(written) if written.lstrip("-").isdigit() else written
-
-
 def _without_umlauts(word: str) -> str:
-    """Return a German word as it is written where there are no umlauts; words of other languages hardly hold any."""
+    """Return a German word as written where there are no umlauts; words of other languages hardly hold any."""
     return word.replace("ä", "ae").replace("ö", "oe").replace("ü", "ue")
 
 
-def _any_of(words: str, key: Callable[[str], str], *, spaced: bool) -> re.Pattern[str]:
-    phrases = [key(word) for word in _items(words)]
-    return re.compile(_whole_words(phrases) if spaced else "|".join(map(re.escape, phrases)))
+def _escaped(words: Iterable[str]) -> list[str]:
+    """Return words as expressions, the longest first."""
+    longest = sorted(words, key=lambda word: (-len(word), word))
+    return [re.escape(word).replace(r"\ ", r"\s+") for word in longest]
 
 
-def _whole_words(phrases: Iterable[str]) -> str:
-    return rf"(?<!\w)(?:{'|'.join(map(re.escape, phrases))})(?!\w)"
+def _either(listed: str, *, spaced: bool) -> str:
+    """Return an expression that finds any of listed words."""
+    words = "|".join(_escaped(set(_items(listed))))
+    return rf"(?<!\w)(?:{words})(?!\w)" if spaced else words

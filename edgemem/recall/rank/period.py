@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.dates.questions import TimeAlone
+    from edgemem.recall.dates.questions import PeriodQuestion
     from edgemem.recall.index.query_view import QueryView
     from edgemem.recall.query import ParsedQuery
 
@@ -59,94 +59,71 @@ _SAME_S = 120.0
 
 def period_candidates(
     view: QueryView, question: ParsedQuery, now: float
-) -> tuple[Slots, NDArray[np.float64]]:
-    """Return the slots of the best texts of the period that a question asks for, and their scores, 0 to 1.
-
-    Both are empty where the question asks for more than a period.
+) -> tuple[Slots, NDArray[np.float64]] | None:
+    """Return the slots of the best texts of the period that a question asks for, and their scores, 0 to 1; None where it asks for more.
 
     Args:
         now: seconds since the epoch.
     """
     import numpy as np
 
-    alone = question.alone
-    if alone is None:
-        return np.zeros(0, np.intp), np.zeros(0)
+    period = question.period
+    if period is None:
+        return None
     rows, n = view.table.rows, view.n
     at, kind = rows["at"][:n], rows["kind"][:n]
-    inside = in_period(view, question, now)
-    slots = np.flatnonzero(inside & view.may[:n])
+    slots = np.flatnonzero(_in_period(view, question, period, now) & view.may[:n])
+    for _, having, _ in view.table.find(period.rest):
+        if not len(slots) or len(np.intersect1d(slots, having)):
+            return None
     replies = _replies(view, slots)
-    if alone.of == "robot":
-        kept = replies | ((kind[slots] == EPISODE) & (not alone.words))
+    if period.whose == "robot":
+        kept = replies | ((kind[slots] == EPISODE) & (not period.words))
     else:
-        kept = np.ones(len(slots), bool) if alone.of == "anyone" else _theirs(view, slots, question, alone)
+        kept = (
+            np.ones(len(slots), bool) if period.whose == "anyone" else _theirs(view, slots, question, period)
+        )
     slots, replies = slots[kept], replies[kept]
     if len(slots) > _LOOKED_AT:
         longest = np.argpartition(-rows["length"][slots], _LOOKED_AT)[:_LOOKED_AT]
         slots, replies = slots[longest], replies[longest]
     if not len(slots):
         return slots, np.zeros(0)
-    scores = _scores(view, slots, _informativeness(view, slots, replies & (alone.of != "robot")))
+    scores = _scores(view, slots, _informativeness(view, slots, replies & (period.whose != "robot")))
     best = np.lexsort((-at[slots], -scores))[:MOST]
     best = best[scores[best] > 0]
     return slots[best], scores[best]
 
 
-def in_period(view: QueryView, question: ParsedQuery, now: float) -> NDArray[np.bool_]:
-    """Tell which texts are of the times that a question names, or of the conversation that it asks for.
-
-    Args:
-        now: seconds since the epoch.
-    """
+def _in_period(
+    view: QueryView, question: ParsedQuery, period: PeriodQuestion, now: float
+) -> NDArray[np.bool_]:
+    """Return a mask of the texts that are of the times that a question names, or speak of them."""
     import numpy as np
 
-    alone, n = question.alone, view.n
-    at = view.table.rows["at"][:n]
-    inside = np.zeros(n, bool)
-    if alone is not None and alone.talk is not None:
-        inside[_of_talk(view, alone)] = True
-        return inside
-    least = min(_LIKELY, max((sure for _, _, sure in question.times), default=1.0))
-    times = [time for time in question.times if time[2] >= least]
-    for begin, end, _ in times:
-        inside |= (at >= begin) & (at < end)
-    if times and alone is not None and not alone.words and alone.of != "robot":
-        coming = all(begin > now for begin, _, _ in times)
-        inside |= spoken_of(view.table, question)[:n] >= (_ABOUT_COMING if coming else _ABOUT)
+    at = view.table.rows["at"][: view.n]
+    inside = np.zeros(view.n, bool)
+    least = min(_LIKELY, max(span.sure for span in question.times))
+    spans = [span for span in question.times if span.sure >= least]
+    for span in spans:
+        inside |= (at >= span.begin) & (at < span.end)
+    if not period.words and period.whose != "robot":
+        coming = all(span.begin > now for span in spans)
+        inside |= spoken_of(view.table, question)[: view.n] >= (_ABOUT_COMING if coming else _ABOUT)
     return inside
 
 
-def _of_talk(view: QueryView, alone: TimeAlone) -> Slots:
-    """Return the messages of the first or the last conversation, if possible of one that the asker took part in."""
+def _theirs(
+    view: QueryView, slots: Slots, question: ParsedQuery, period: PeriodQuestion
+) -> NDArray[np.bool_]:
+    """Return a mask of the texts by the people that are asked for, or, where their deeds are, of those that mention them."""
     import numpy as np
 
-    rows, n = view.table.rows, view.n
-    session = rows["session"][:n]
-    messages = view.may[:n] & (rows["kind"][:n] == TURN) & (session != NOBODY)
-    if view.only.session_id is not None:
-        messages &= session != view.table.session_code(view.only.session_id)
-    who = NOBODY if alone.reader is None else view.table.code(alone.reader) or NOBODY
-    mine = np.isin(session, session[messages & (rows["who"][:n] == who)]) & messages if who else messages
-    slots = np.flatnonzero(mine if mine.any() else messages)
-    if not len(slots):
-        return slots
-    at = rows["at"][slots]
-    talk: Slots = slots[
-        session[slots] == session[slots[at.argmin() if alone.talk == "first" else at.argmax()]]
-    ]
-    return talk
-
-
-def _theirs(view: QueryView, slots: Slots, question: ParsedQuery, alone: TimeAlone) -> NDArray[np.bool_]:
-    """Tell which texts are by the people that are asked for, or, if they did anything, speak of them."""
-    import numpy as np
-
-    others = question.people - {alone.reader}
-    people = {alone.reader} if alone.of == "asker" else others or question.people
+    others = question.people - {period.reader}
+    people = {period.reader} if period.whose == "asker" else others or question.people
     codes = [code for name in people if (code := view.table.code(name)) is not None]
     theirs: NDArray[np.bool_] = np.isin(view.table.rows["who"][slots], codes)
-    return theirs if alone.words else theirs | view.mentioned[slots]
+    return theirs if period.words else theirs | view.mentioned[slots]
 
 
 def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:

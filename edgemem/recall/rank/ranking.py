@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from edgemem.recall.dates.calendar import Range
     from edgemem.recall.index.query_view import QueryView
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.gate import Gate, Utterance
@@ -83,7 +84,7 @@ class Ranking:
         self._by_words = models.words_only
         self._gate, self.utterance, self._meaning = gate, utterance, meaning
         self._known, self._terms = view.known, len(question.terms)
-        period = None if question.alone is None else period_candidates(view, question, now)
+        period = period_candidates(view, question, now)
         self.by_period = period is not None
         """Whether the question asks for a period alone, so that no word of it ranks them; see `period`."""
         slots = np.flatnonzero(view.chosen) if period is None else period[0]
@@ -291,7 +292,7 @@ _MOST_MORE = 3
 def choose_versions(
     ranking: Ranking,
     truth: Database,
-    times: Sequence[tuple[float, float]],
+    times: Sequence[Range],
     *,
     reader: Reader | None,
     now: float,
@@ -311,7 +312,12 @@ def choose_versions(
     for ref, thing in keys_of(truth, list(rows)).items():
         by_thing[thing].append(ref)
     held: dict[tuple[int, int], list[HeldWithin]] = defaultdict(list)
-    for value in held_within(truth, by_thing, [*times, (now, nextafter(now, inf))], reader=reader):
+    for value in held_within(
+        truth,
+        by_thing,
+        [*((span.begin, span.end) for span in times), (now, nextafter(now, inf))],
+        reader=reader,
+    ):
         held[value.key, value.time].append(value)
     old, scores = ranking.scores, {}
     joining: dict[int, int] = {}
@@ -319,8 +325,8 @@ def choose_versions(
         best = max(refs, key=lambda ref: old[rows[ref]])
         present = {value.origin for value in held[thing, len(times)]}
         meant: dict[int, float] = {}
-        for n, (begin, end) in enumerate(times):
-            for ref, share in values_meant(held[thing, n], end - begin).items():
+        for n, span in enumerate(times):
+            for ref, share in values_meant(held[thing, n], span.end - span.begin).items():
                 meant[ref] = max(share, meant.get(ref, 0.0))
         for ref in {*refs, *meant, *present}:
             if ref not in rows:

@@ -54,7 +54,7 @@ class Echoes:
     """
 
     def __init__(self, query: ParsedQuery) -> None:
-        self._timed = bool(query.spans)
+        self._timed = bool(query.times)
         # One recall looks at most items several times.
         self._read = cache(read_utterance)
         self._is_echo = cache(

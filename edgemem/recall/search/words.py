@@ -30,9 +30,8 @@ from edgemem.recall.people.names import (
     with_people,
 )
 from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, parted, spread
-from edgemem.recall.rank.period import in_period
 from edgemem.recall.text.analyse import terms
-from edgemem.recall.times import on_dates, on_days, spoken_of
+from edgemem.recall.times import on_dates, on_days
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float32]
     from collections.abc import Collection
 
-    from edgemem.recall.dates.questions import TimeAlone
     from edgemem.recall.index.table import DocTable
     from edgemem.recall.people.phonetics import SimilarTerm
     from edgemem.recall.query import ParsedQuery
@@ -170,7 +168,6 @@ def _saturated(times: Any, lengths: Any, average: float) -> Any:
 
 
 _FEW = 3  # texts that a misheard name may stand in
-_WEEK_S = 7 * 86400.0
 
 
 class WordSearch:
@@ -209,7 +206,7 @@ class WordSearch:
         people = self._people
         question = self._read(asked.heard_as(with_people(asked.whole, people)))
         statistics = self._statistics(question.terms)
-        if question.alone is None or question.alone.left:  # else no word is left that may be a name
+        if question.period is None or question.period.rest:  # else no word is left that may be a name
             heard = self._heard(question, statistics)
             if heard != question.whole.text:
                 question = self._read(asked.heard_as(heard))
@@ -219,29 +216,11 @@ class WordSearch:
             about |= people_heard(question.untimed.words, people, about)
         question = question.of(about.union(self._names[name] for name in about if name in self._names))
         question = question.but([term for term in question.dates if not statistics.counts.get(term)])
-        if question.alone is not None:
-            question = question.settled(alone=self._is_alone(question, question.alone))
+        if question.period is not None and not question.period.rest:
+            question = question.without_terms()
         self._find(question, statistics)
         self._note_mentions(question, statistics)
         return question
-
-    def _is_alone(self, question: ParsedQuery, alone: TimeAlone) -> bool:
-        """Tell whether the period of a question ranks its answers alone, as no text of it holds the one word that is left, if any.
-
-        Where the period is longer than a week, no text at all may hold it: in spring somebody spoke of the shovel for winter.
-        """
-        import numpy as np
-
-        view = self._view
-        if not alone.left:
-            return True
-        of_then = in_period(view, question, question.at) | (spoken_of(view.table, question)[: view.n] > 0)
-        having = view.may[: view.n].copy()
-        for stems in alone.left:
-            having &= np.logical_or.reduce([self._having(stem) for stem in stems])
-        if all(end - begin <= _WEEK_S for begin, end, _ in question.times):
-            having &= of_then
-        return bool((of_then & view.may[: view.n]).any() and not having.any())
 
     def _read(self, asked: ParsedQuery) -> ParsedQuery:
         named = {name: self._people[name] for name in named_in(asked.whole.words, self._people)}

@@ -98,7 +98,7 @@ class _Spoken:
         self.rare = _inflected(_counted(numbers.rare_places, 1), numbers)
         self._clock = tuple(numbers.clock.split())
         self._months = frozenset(
-            bare(small(month.partition("/")[0].strip())) for month in language.dates.rows["month"].split(",")
+            bare(small(month.partition("/")[0].strip())) for month in language.dates.words["month"].split(",")
         )
         self.starts = frozenset(
             {

@@ -32,7 +32,7 @@ DOZEN = 12
 TOLD = 0.5
 """No message of a time that is asked for alone scores less; see `rank.period`."""
 FLOORS = {
-    "en": (20, 25, 11), "de": (8, 8, 4), "es": (7, 8, 4), "vi": (7, 8, 4), "zh": (5, 7, 4),
+    "en": (16, 25, 11), "de": (6, 8, 4), "es": (5, 8, 4), "vi": (5, 8, 4), "zh": (3, 7, 4),
 }  # fmt: skip
 """By language, how many of the questions of a time alone, of those with content and of those of a deed are told apart."""
 

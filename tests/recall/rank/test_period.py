@@ -129,46 +129,6 @@ def test_the_block_of_a_turn_holds_it(tmp_path):
         assert block_before(memory, "I have cleaned the windows today", "ben") == ""
 
 
-KETTLE = "The new kettle whistles in a minor key, funnily"
-PIANO = "The piano tuner wants ninety euros for the upright"
-
-
-@pytest.fixture
-def talks(robot):
-    """Return a robot with two more talks of Ann's and one of Ben's, the newest of which goes on."""
-    for session, days, who, text in (
-        ("a", 60, "ann", PIANO),
-        ("b", 50, "ben", "The canoe club moved its meeting to the boathouse"),
-        ("now", 0.01, "ann", KETTLE),
-    ):
-        at = NOW - days * DAY
-        said = (StoredMessage("user", text), StoredMessage("assistant", REPLY))
-        turn = Turn(session, 0, said, heard=Heard(speaker=who, event_time=at))
-        robot.truth.write(lambda tx, turn=turn: turns.commit_turn(tx, turn))
-    return robot
-
-
-@pytest.mark.parametrize(
-    ("query", "texts"),
-    [
-        ("what was in our first conversation?", {PIANO}),
-        ("Worum ging es in unserem ersten Gespräch?", {PIANO}),
-    ],
-)
-def test_the_first_conversation_is_the_first_session_of_whoever_asks(talks, query, texts):
-    """What others talked about before or since is none of it."""
-    assert set(told(talks, query, reader=ANN)) - {REPLY} == texts
-
-
-def test_the_last_conversation_is_not_the_one_that_goes_on(talks):
-    """It is the newest session of whoever asks but the one in which it is asked; without one the newest of all."""
-    query = "what did we talk about last time?"
-    assert KETTLE in told(talks, query, reader=ANN)
-    found = told(talks, query, reader=ANN, skip_turns=("now", {0}))
-    assert DRILL in found
-    assert KETTLE not in found
-
-
 def test_a_word_that_others_keep_to_themselves_does_not_tell(robot):
     """Whether a question asks for a time alone is decided by what whoever asks may read."""
     query = "tell me yesterday's gossip"

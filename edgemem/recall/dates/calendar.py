@@ -1,0 +1,274 @@
+"""Calendar: ranges of time, and the days of a month, a weekday, a season or "three weeks ago" as seen from one day.
+
+A day that recurs (a weekday, a month) is listed around that day, and one rule picks from the list.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import tzinfo
+
+Days = tuple[date, date]
+"""From the first day up to, but without, the second."""
+Kind = Literal["", "span", "since", "until", "before", "after"]
+"""Which ends of a range are named: none, both (`span`), or one and the word before it."""
+
+LIKELY, EVEN, UNLIKELY = 0.7, 0.5, 0.3
+RECURRING = ("month", "season", "weekday", "weekend")
+"""Parts of a phrase of which there is a last and a next one."""
+FIXED = ("day", "date", "within", "year", "shift")
+"""Parts of a phrase of which there is one in all time."""
+_LAST_DAY, _YEAR_DIGITS = 31, 4
+_YEARS_AROUND = 4  # enough for the 29th of February
+_WEEKS_AROUND, _MONTHS_AROUND = 3, 6
+_WEEK, _SATURDAY = 7, 5
+_HOURS = {"morning": (5, 12), "noon": (11, 14), "afternoon": (12, 18), "evening": (17, 24), "night": (20, 29)}
+_UNIT_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_SLACK_DAYS = {"day": 0, "week": 3, "month": 10, "year": 120}
+"""How far from the day itself "two weeks ago" may be."""
+_MOST_UNITS = 1000
+
+
+class Range(msgspec.Struct, frozen=True):
+    """A stretch of time that a text names: from `begin` up to `end`, seconds since the epoch."""
+
+    begin: float
+    end: float
+    sure: float = 1.0
+    """1 where only this can be meant, less where it is one of several readings."""
+    text: str = ""
+    """The words that name it, as they are written in the text."""
+    kind: Kind = ""
+    ends: tuple[Range, ...] = ()
+    """The ranges that its ends name by themselves: of "since Monday" Monday."""
+
+    def holds(self, moment: float) -> bool:
+        """Tell whether a moment lies in it."""
+        return self.begin <= moment < self.end
+
+
+class Calendar(msgspec.Struct, frozen=True):
+    """The days around one day.
+
+    Args:
+        day: today.
+        zone: a day begins there at midnight.
+        whole_weeks: whether "last Friday" is the Friday of the week before.
+    """
+
+    day: date
+    zone: tzinfo
+    whole_weeks: bool = False
+
+    def midnight(self, day: date) -> float:
+        """Return the begin of a day, seconds since the epoch."""
+        return datetime.combine(day, time(), tzinfo=self.zone).timestamp()
+
+    def range(self, days: Days, sure: float, text: str, part: str | None = None) -> Range:
+        """Return days, or a part of the first of them, as a range."""
+        begin, end = map(self.midnight, days)
+        if part is not None:
+            first, last = _HOURS[part]
+            begin, end = begin + first * 3600.0, begin + last * 3600.0
+        return Range(begin, end, sure, text)
+
+    def counted(self, count: int, unit: str) -> Days:
+        """Return the days so many units from now, in the past where the number is negative."""
+        day, slack = self._moved(count, unit), timedelta(_SLACK_DAYS[unit])
+        return day - slack, day + slack + timedelta(1)
+
+    def stretch(self, count: int, unit: str) -> Days:
+        """Return the last so many units up to now, or the next ones from now."""
+        first, last = sorted((self.day, self._moved(count, unit)))
+        return first, last + timedelta(1)
+
+    def period(self, unit: str, shift: int) -> Days:
+        """Return this day, week, month or year, or another by how many it is away."""
+        if unit == "week":
+            return _week(self.day, shift)
+        if unit == "month":
+            return _month(self.day.year, self.day.month + shift)
+        if unit == "year":
+            return _year(self.day.year + shift)
+        return _single(self.day + timedelta(shift))
+
+    def _moved(self, count: int, unit: str) -> date:
+        if abs(count) > _MOST_UNITS:
+            raise OverflowError
+        if unit in {"month", "year"}:
+            first = _month(self.day.year, self.day.month + count * (12 if unit == "year" else 1))
+            return min(first[0] + timedelta(self.day.day - 1), first[1] - timedelta(1))
+        return self.day + timedelta(count * _UNIT_DAYS[unit])
+
+    def meanings(self, parts: dict[str, Any], *, past: bool | None) -> Iterator[tuple[Days, float]]:
+        """Yield the days that the parts of a phrase may mean, the likeliest first, and how likely each is.
+
+        Args:
+            past: whether the sentence is about the past; None where nothing tells.
+        """
+        if "date" in parts:
+            dates = [_single(date(*numbers)) for numbers in _dates(parts["date"])]
+            yield from ((days, 1.0 / len(dates)) for days in dates)
+            return
+        shift = parts.get("shift")
+        if "day" in parts or (shift in {-1, 0} and parts.keys() == {"part", "shift"}):
+            yield self.period("day", parts.get("day", shift or 0)), 1.0
+            return
+        within = self._within(parts)
+        listed = self.listed(parts)
+        if listed is None:
+            if within is not None:
+                yield within, 1.0
+        elif within is not None:
+            yield from ((days, 1.0) for days in listed[:1])
+        else:
+            yield from self._pick(listed, shift, past=past)
+
+    def listed(self, parts: dict[str, Any]) -> list[Days] | None:
+        """Return all days that parts can mean, in order of time; None where nothing of them recurs."""
+        within = self._within(parts)
+        listed = self._around(parts, self.day if within is None else within[0])
+        if listed is None or within is None:
+            return listed
+        return [days for days in listed if within[0] <= days[0] < within[1]]
+
+    def pairs(
+        self, starts: Sequence[Days], stops: Sequence[Days], *, past: bool | None
+    ) -> list[tuple[Days, float]]:
+        """Return the ranges from one of some days to the next of others, the likeliest first."""
+        nearest: dict[Days, Days] = {}
+        for stop in stops:
+            earlier = [start for start in starts if start[0] < stop[0]]
+            if earlier:
+                nearest.setdefault(earlier[-1], stop)
+        over = [(start[0], stop[1]) for start, stop in nearest.items() if stop[0] <= self.day]
+        coming = [(start[0], stop[1]) for start, stop in nearest.items() if start[0] > self.day]
+        rest = [(start[0], stop[1]) for start, stop in nearest.items()]
+        if len(rest) <= 1:
+            return [(days, 1.0) for days in rest]
+        return list(_nearest(over, coming, past=past)) or [(days, EVEN) for days in rest[-1:]]
+
+    def _within(self, parts: dict[str, Any]) -> Days | None:
+        """Return the period within which a phrase names a day, as "last year" in "in May last year"."""
+        if "within" in parts:
+            within: Days = parts["within"]
+            return within
+        if "year" in parts:
+            return _year(parts["year"])
+        if self.whole_weeks and "shift" in parts and parts.keys() & {"weekday", "weekend"}:
+            return self.period("week", parts["shift"])
+        return None
+
+    def _around(self, parts: dict[str, Any], around: date) -> list[Days] | None:
+        years = range(around.year - _YEARS_AROUND, around.year + _YEARS_AROUND + 1)
+        weekday, number = parts.get("weekday"), parts.get("nth")
+        if "month" in parts:
+            if number is None:
+                return [_month(year, parts["month"]) for year in years]
+            dated = _existing((year, parts["month"], number) for year in years)
+            return _on_weekday(dated, weekday) or dated
+        if number is not None:
+            months = (
+                _month(around.year, around.month + away)[0]
+                for away in range(-_MONTHS_AROUND, _MONTHS_AROUND + 1)
+            )
+            numbered = _existing((first.year, first.month, number) for first in months)
+            if numbered := _on_weekday(numbered, weekday):
+                return numbered
+        if "season" in parts:  # as it falls north of the equator; a winter ends in the year after
+            first = 3 + 3 * parts["season"]
+            return [(_month(year, first)[0], _month(year, first + 2)[1]) for year in years]
+        if weekday is None and "weekend" not in parts:
+            return None
+        first_day, length = (_SATURDAY, 2) if weekday is None else (weekday, 1)
+        weeks = (_week(around, away)[0] for away in range(-_WEEKS_AROUND, _WEEKS_AROUND + 1))
+        firsts = (monday + timedelta(first_day) for monday in weeks)
+        return [(day, day + timedelta(length)) for day in firsts]
+
+    def _pick(
+        self, listed: Sequence[Days], shift: int | None, *, past: bool | None
+    ) -> Iterator[tuple[Days, float]]:
+        """Yield which days of a list may be meant, the likeliest first."""
+        short, day = bool(listed) and listed[0][1] - listed[0][0] <= timedelta(2), self.day
+        if shift is None:
+            # Who says "on Monday" on a Monday seldom means today, but who says "in June" in June may mean this one.
+            over = [days for days in listed if (days[1] if short else days[0]) <= day]
+            coming = [days for days in listed if (days[0] if short else days[1]) > day]
+            yield from _nearest(over, coming, past=past)
+        elif shift == 0:
+            nearest = sorted(listed, key=lambda days: abs((days[0] - day).days))
+            yield from ((days, 1.0) for days in [days for days in nearest if _week(day, 0)[0] <= days[0]][:1])
+        elif shift < 0:
+            yield from ((days, LIKELY) for days in [days for days in listed if days[1] <= day][-1:])
+        else:
+            later = [days for days in listed if days[0] > day][:2]
+            yield from ((days, LIKELY) for days in later[:1])
+            # "next Friday" may be the one of next week.
+            if short and later[1:] and _week(later[0][0], 0) == _week(day, 0):
+                yield later[1], EVEN
+
+
+def _nearest(
+    over: Sequence[Days], coming: Sequence[Days], *, past: bool | None
+) -> Iterator[tuple[Days, float]]:
+    """Yield the last of the days that are over and the first of those to come, the likelier first."""
+    first, second = (over[-1:], coming[:1]) if past else (coming[:1], over[-1:])
+    if first == second or not (first and second):
+        yield from ((days, 1.0) for days in first or second)
+        return
+    chances = (EVEN, EVEN) if past is None else (LIKELY, UNLIKELY)
+    yield from ((days, sure) for days, sure in zip((*first, *second), chances, strict=True))
+
+
+def _single(day: date) -> Days:
+    return day, day + timedelta(1)
+
+
+def _week(day: date, away: int) -> Days:
+    monday = day - timedelta(day.weekday()) + timedelta(_WEEK * away)
+    return monday, monday + timedelta(_WEEK)
+
+
+def _month(year: int, month: int) -> Days:
+    """Return a month; one beyond December is of the next year."""
+    first, last = (divmod(12 * year + number, 12) for number in (month - 1, month))
+    return date(first[0], first[1] + 1, 1), date(last[0], last[1] + 1, 1)
+
+
+def _year(year: int) -> Days:
+    return date(year, 1, 1), date(year + 1, 1, 1)
+
+
+def _existing(days: Iterable[tuple[int, int, int]]) -> list[Days]:
+    """Return the days of some years, months and numbers, as far as the calendar has them."""
+    existing = []
+    for numbers in days:
+        with suppress(ValueError):
+            existing.append(_single(date(*numbers)))
+    return existing
+
+
+def _on_weekday(listed: list[Days], weekday: int | None) -> list[Days]:
+    """Return those that fall on a weekday: the tenth of May was a Friday in one year of some."""
+    return [days for days in listed if weekday is None or days[0].weekday() == weekday]
+
+
+def _dates(figures: str) -> Iterator[tuple[int, int, int]]:
+    """Yield the years, months and days that figures may mean: 5/7/2023 is in May or in July."""
+    sign = next(char for char in figures if not char.isdigit())
+    first, second, third = figures.split(sign)
+    if len(first) == _YEAR_DIGITS:
+        yield int(first), int(second), int(third)
+    elif len(third) in {2, _YEAR_DIGITS}:
+        short = len(third) == 2
+        year = int(third) + (0 if not short else 2000 if int(third) < 70 else 1900)
+        day, month = int(first), int(second)
+        orders = [(day, month)] if sign == "." or day == month else [(day, month), (month, day)]
+        yield from ((year, month, day) for day, month in orders if month <= 12 and day <= _LAST_DAY)
