@@ -99,7 +99,7 @@ def list_(home: Path, as_json: bool) -> None:
 def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
     """Fetch a model, by default the embedder all-minilm-l6-v2, check it and put it where it is found.
 
-    A download that broke off goes on where it was. Where nobody could check the file yet, the first one that comes is
+    Where nobody could check the file yet, the first one that comes is
     pinned: its checksum is kept beside it, and holds from then on.
     """
     from edgemem.llama.models.fetch import fetch_model, is_right

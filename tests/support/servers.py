@@ -63,8 +63,10 @@ class Served:
         """Another status is all that it answers."""
         self.location = ""
         """Where it sends everybody, if anywhere."""
-        self.cut: int | None = None
-        """Bytes of one answer after which it hangs up."""
+        self.cuts: list[int] = []
+        """Bytes of each of the next answers after which it hangs up."""
+        self.then: dict[str, object] = {}
+        """Attributes that change behind the first answer."""
         self.more = 0
         """Bytes by which its Content-Length lies."""
         self.ranges = True
@@ -118,9 +120,10 @@ def serving(content: bytes, *, identity: Path | None = None) -> Iterator[Served]
             if served.etag:
                 self.send_header("ETag", served.etag)
             self.end_headers()
-            body = body[: served.cut]
+            body = body[: served.cuts.pop(0)] if served.cuts else body
             self.wfile.write(body)
             served.sent += len(body)
+            vars(served).update(served.then)
 
         def _begin(self) -> int | None:
             asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))

@@ -1,23 +1,21 @@
-"""A download over https that goes on where it broke off, into a folder where files appear whole or not at all."""
+"""A download over https, and a folder where files appear whole or not at all."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 import ssl
 import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
-import msgspec
-
 from edgemem.errors import DiskFullError, DownloadError
-from edgemem.llama.models.catalog import sha256_of
 from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
@@ -30,6 +28,12 @@ if TYPE_CHECKING:
     """Hears the stage, and bytes or tensors done and in all."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+TIMEOUT_S = 30.0
+"""Seconds of silence after which a server is given up."""
+_CHUNK = 1 << 16  # small enough that the bar moves on a slow line
+_RESERVE = 16_000_000  # bytes that a download leaves free: the memory itself writes to the same disk
+_HERE = ("127.0.0.1", "::1", "localhost")
+_BY_HAND = "bring the file yourself and type: edgemem models add FILE"
 
 
 def silent(_stage: str, _done: int, _of: int) -> None:
@@ -54,18 +58,18 @@ def put_in_place(part: Path, target: Path) -> None:
     sync(target.parent)
 
 
-def check_space(what: str, folder: Path, needed: int) -> None:
+def check_space(purpose: str, folder: Path, needed: int) -> None:
     """Raise DiskFullError, before anything is written, unless the folder's disk has `needed` bytes free."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise DiskFullError(
-            f"{what} needs {mb(needed)} free, and the disk of {folder} has {mb(free)}; "
+            f"{purpose} needs {_mb(needed)} free, and the disk of {folder} has {_mb(free)}; "
             "free some, or name another folder in EDGEMEM_MODELS"
         )
 
 
 def explain(error: OSError, folder: Path) -> Exception:
-    """Word what a disk refused when nothing of the work was kept."""
+    """Return the error to raise for a disk that refused when nothing of the work was kept."""
     # numpy says only how much it could not write, without an errno
     if error.errno is None or error.errno in FULL:
         return DiskFullError(
@@ -76,139 +80,45 @@ def explain(error: OSError, folder: Path) -> Exception:
     )
 
 
-def mb(count: int) -> str:
-    """Return bytes as MB."""
-    return f"{count / 1e6:,.0f} MB"
+def download(url: str, part: Path, *, size: int, tell: Progress) -> str:
+    """Bring a file, asking once for the rest where the connection breaks off, and return its sha256.
 
-
-_MIB = 1 << 20
-MARK_EVERY = 64 * _MIB
-"""Bytes that a pulled plug costs at most."""
-
-
-class Begun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the note beside a partly downloaded file says."""
-
-    url: str
-    etag: str
-    """By which the server tells versions of the file apart; empty if it does not, byte for byte."""
-    length: int
-    """Bytes of the whole file; 0 if the server did not say."""
-    kept: int
-    """Bytes that are really on the disk. After a pulled plug a file may be longer than that, and hold nonsense."""
-
-
-class Part:
-    """The file of a download from one URL, whose name ends in `.part`, and its note; a context that closes it."""
-
-    def __init__(self, path: Path, url: str) -> None:
-        self.path = path
-        # the ending is one that .gitignore knows
-        self._note = path.with_name(f"{path.name.removesuffix('.part')}.json.part")
-        self._file = -1
-        self.count = 0
-        self.begun = Begun(url=url, etag="", length=0, kept=0)
-        try:
-            begun = msgspec.json.decode(self._note.read_bytes(), type=Begun)
-        except (FileNotFoundError, msgspec.DecodeError):
-            begun = self.begun
-        # without an ETag nothing tells whether the rest would be of the same file
-        if begun.url == url and begun.etag and path.exists() and 0 < begun.kept <= path.stat().st_size:
-            self.begun = begun
-        else:
-            self.drop()
-
-    def start(self, begun: Begun) -> None:
-        """Open for writing behind the bytes that are kept; what stands after them goes."""
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        os.ftruncate(self._file, begun.kept)
-        self.count = os.lseek(self._file, 0, os.SEEK_END)
-        self._write_note(begun)
-
-    def add(self, chunk: bytes) -> None:
-        """Append bytes; now and then make sure that they are on the disk."""
-        rest = memoryview(chunk)
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        self.count += len(chunk)
-        if self.count - self.begun.kept >= MARK_EVERY:
-            self.mark()
-
-    def mark(self) -> None:
-        """Make sure that what was written is on the disk, and note how much it is."""
-        os.fsync(self._file)
-        self._write_note(msgspec.structs.replace(self.begun, kept=self.count))
-
-    def drop(self) -> None:
-        """Remove the file and its note."""
-        self.close()
-        self._note.unlink(missing_ok=True)
-        self.path.unlink(missing_ok=True)
-        self.begun = msgspec.structs.replace(self.begun, etag="", length=0, kept=0)
-
-    def place(self, target: Path) -> None:
-        """Give the finished file its name."""
-        put_in_place(self.path, target)
-        self._note.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Close the file; a second call does nothing."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-
-    def _write_note(self, begun: Begun) -> None:
-        # replaced in one step: with a full disk the older note stays, and is true of a shorter beginning
-        self.begun = begun
-        part = self._note.with_name(f"{self._note.name}.part")
-        try:
-            part.write_bytes(msgspec.json.encode(begun))
-            part.replace(self._note)
-        except OSError:
-            part.unlink(missing_ok=True)
-            raise
-
-
-TIMEOUT_S = 30.0
-"""Seconds of silence after which a server is given up."""
-_CHUNK = 1 << 16  # small enough that the bar moves on a slow line
-_RESERVE = 16_000_000  # bytes that a download leaves free: the memory itself writes to the same disk
-_HERE = ("127.0.0.1", "::1", "localhost")
-_BY_HAND = "bring the file yourself and type: edgemem models add FILE"
-
-
-def download(part: Part, *, tell: Progress, sha256: str, size: int, advice: str) -> str:
-    """Bring a GGUF to the part's file and return its sha256.
-
-    What breaks off is kept for the next call. What is wrong is removed. Plain http goes no further than this machine.
+    Plain http goes no further than this machine.
 
     Args:
-        tell: hears `downloading`, the bytes that are there, and how many there will be.
-        sha256: what the file must have; empty if nobody knows.
+        part: where it is written; left there, whatever happens.
         size: bytes that the file must have; 0 if nobody knows.
-        advice: what to do when the server has another file than the known one.
+        tell: hears `downloading`, the bytes that are there, and how many there will be.
     """
-    url = part.begun.url
     loopback = urlsplit(url).hostname in _HERE
     _check_url(url, loopback)
-    if not part.begun.kept or part.begun.kept != part.begun.length:
-        opener = urllib.request.build_opener(
-            _Redirects(loopback), *([urllib.request.ProxyHandler({})] if loopback else [])
-        )
-        answer = _ask(opener, part.begun)
-        if answer.status == 206 and not _goes_on(answer, part.begun):
-            answer.close()
-            part.drop()
-            answer = _ask(opener, part.begun)
-        with answer:
-            _take(answer, part, size, advice, tell)
-    digest = sha256_of(part.path)
-    if sha256 and digest != sha256:
-        part.drop()
-        raise DownloadError(
-            f"{url} sent a file with another checksum than the known one; nothing was kept or replaced; {advice}"
-        )
-    return digest
+    opener = urllib.request.build_opener(
+        _Redirects(loopback), *([urllib.request.ProxyHandler({})] if loopback else [])
+    )
+    digest, done, length, etag = hashlib.sha256(), 0, size, ""
+    with part.open("wb") as file:
+        while True:
+            again = done > 0
+            with _ask(opener, url, done, etag) as answer:
+                if not again:
+                    length, etag = _begun(answer, url, size, part.parent)
+                fault = ""
+                while not fault:
+                    chunk, fault = _read(answer)
+                    file.write(chunk)
+                    digest.update(chunk)
+                    done += len(chunk)
+                    tell("downloading", done, length or done)
+                    if not chunk:
+                        break
+            if done and not fault and length in (0, done):
+                return digest.hexdigest()
+            if again or not (done and etag):
+                of = f" of {length:,}" if length else ""
+                raise DownloadError(
+                    f"The download of {url} broke off after {done:,}{of} bytes ({fault or 'the connection was closed'}); "
+                    "nothing was kept or replaced, try again"
+                )
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -242,94 +152,53 @@ def _check_url(url: str, loopback: bool) -> None:
         )
 
 
-def _ask(opener: urllib.request.OpenerDirector, begun: Begun) -> HTTPResponse:
-    """Ask for the file, or for what is missing of it."""
-    url = begun.url
+def _ask(opener: urllib.request.OpenerDirector, url: str, done: int, etag: str) -> HTTPResponse:
+    """Ask for the file, or for the rest of it behind `done` bytes."""
     request = urllib.request.Request(url, headers={"User-Agent": "edgemem", "Accept-Encoding": "identity"})  # noqa: S310  (https was checked)
-    if begun.kept:
-        request.add_header("Range", f"bytes={begun.kept}-")
-        request.add_header("If-Range", begun.etag)
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+        request.add_header("If-Range", etag)
     try:
         answer: HTTPResponse = opener.open(request, timeout=TIMEOUT_S)
     except HTTPError as error:
         with error:
-            if error.code == 416 and begun.kept:  # it has become shorter: another file
-                return _ask(opener, msgspec.structs.replace(begun, kept=0))
             raise DownloadError(_refused(error.code, url)) from error
     except (OSError, HTTPException, ValueError) as error:
         raise DownloadError(_unreachable(error, url)) from error
-    if answer.status == 206 and not begun.kept:
+    right = 206 if done else 200
+    rest = answer.headers.get("Content-Range", "").startswith(f"bytes {done}-")
+    # Not every server looks at If-Range.
+    if answer.status != right or (done and not (rest and answer.headers.get("ETag") == etag)):
         answer.close()
-        raise DownloadError(_refused(206, url))
+        raise DownloadError(
+            f"The download of {url} broke off after {done:,} bytes, and the rest of that file cannot be had; try again"
+            if done
+            else _refused(answer.status, url)
+        )
     return answer
 
 
-def _goes_on(answer: HTTPResponse, begun: Begun) -> bool:
-    """Tell whether a partial answer is the rest of what has begun: not every server looks at If-Range."""
-    begins = answer.headers.get("Content-Range", "").startswith(f"bytes {begun.kept}-")
-    return begins and bool(answer.headers.get("ETag") == begun.etag)
-
-
-def _take(answer: HTTPResponse, part: Part, size: int, advice: str, tell: Progress) -> None:
-    """Write what the server sends behind the bytes that are on disk; a failure keeps those that came before it."""
-    begun = part.begun
-    if answer.status != 206:
-        # also where the rest was asked for: the server cannot begin in the middle, or has a newer file
-        etag = answer.headers.get("ETag", "")
-        etag = "" if etag.startswith("W/") else etag
-        begun = Begun(url=begun.url, etag=etag, length=answer.length or 0, kept=0)
-    if size and begun.length and begun.length != size:
-        part.drop()
+def _begun(answer: HTTPResponse, url: str, size: int, folder: Path) -> tuple[int, str]:
+    """Return the length of a file, 0 if the server does not say, and the tag of this very version, if it has one."""
+    length, etag = answer.length or 0, answer.headers.get("ETag", "")
+    if size and length and length != size:
         raise DownloadError(
-            f"{begun.url} has {begun.length:,} bytes, and the known file {size:,}; nothing was kept or replaced; {advice}"
+            f"{url} has {length:,} bytes, and the known file {size:,}; nothing was kept or replaced"
         )
-    try:
-        check_space(f"The rest of {begun.url}", part.path.parent, begun.length - begun.kept + _RESERVE)
-        part.start(begun)
-        try:
-            for chunk in _chunks(answer, part):
-                part.add(chunk)
-                tell("downloading", part.count, begun.length or part.count)
-        finally:
-            part.mark()
-            if part.count == 0:
-                part.drop()
-    except OSError as error:
-        raise _unwritten(error, part) from error
-    if part.count == 0 or begun.length not in (0, part.count):
-        raise _broken_off(part, "the connection was closed")
+    check_space(url, folder, length + _RESERVE)
+    return length, "" if etag.startswith("W/") else etag
 
 
-def _chunks(answer: HTTPResponse, part: Part) -> Iterator[bytes]:
-    """Yield what a server sends."""
+def _read(answer: HTTPResponse) -> tuple[bytes, str]:
+    """Return what comes next, and why nothing more does."""
     try:
-        while chunk := answer.read(_CHUNK):
-            yield chunk
+        return answer.read(_CHUNK), ""
     except (OSError, HTTPException) as error:
-        raise _broken_off(part, _reason(error)) from error
+        return b"", _reason(error)
 
 
-def _unwritten(error: OSError, part: Part) -> Exception:
-    """Word what the disk refused; what it had taken before stays, and is gone on with."""
-    kept = part.begun.kept
-    if not kept:
-        with suppress(OSError):  # a disk that takes nothing away either is told about by the first error
-            part.drop()
-    if error.errno not in FULL or not kept:
-        return explain(error, part.path.parent)
-    return DiskFullError(
-        f"The disk of {part.path.parent} became full; {mb(kept)} are kept in {part.path.name}. "
-        "Free some space and type the same command to go on, or delete that file"
-    )
-
-
-def _broken_off(part: Part, reason: str) -> DownloadError:
-    if not part.count:
-        return DownloadError(f"The download broke off before its first byte ({reason}); try again")
-    of = f" of {part.begun.length:,}" if part.begun.length else ""
-    return DownloadError(
-        f"The download broke off after {part.count:,}{of} bytes ({reason}); they are kept, type the same command to go on"
-    )
+def _mb(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
 
 
 def _refused(code: int, url: str) -> str:

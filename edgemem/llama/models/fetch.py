@@ -1,4 +1,4 @@
-"""How a model comes into a folder: fetched as the catalogue says, or brought by the operator; checked, and put in place in one step."""
+"""Models come into a folder: fetched as the catalogue says, or brought by the operator; checked, and put in place in one step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import shutil
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +24,15 @@ from edgemem.llama.models.catalog import (
 )
 from edgemem.llama.models.convert import bring_wheel
 from edgemem.llama.models.description import Description, check_fits, describe
-from edgemem.llama.models.download import Part, alone_in, check_space, download, explain, put_in_place, silent
+from edgemem.llama.models.download import alone_in, check_space, download, explain, put_in_place, silent
 
 if TYPE_CHECKING:
     from edgemem.llama.models.catalog import ModelEntry
     from edgemem.llama.models.download import Progress
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MIB = 1 << 20
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EACCES)
 
 
 def fetch_model(
@@ -41,7 +44,7 @@ def fetch_model(
     """Bring a model into `folder`, with a notice of its licences beside it, and return its file.
 
     A file that is there and right is kept. One of which nobody knows the checksum is pinned when it first comes, over
-    the network or by hand. What breaks off leaves a part that the next call goes on with; everything else leaves nothing.
+    the network or by hand. However it ends, no half file is left.
     """
     target = folder / entry.file
     tell = progress or silent
@@ -80,22 +83,22 @@ def is_right(entry: ModelEntry, path: Path) -> bool:
 
 
 def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
-    target = folder / entry.file
+    target, part = folder / entry.file, folder / f"{entry.file}.part"
     size, known = expected(entry, target) or (0, "")
-    with closing(Part(folder / f"{entry.file}.part", url)) as part:
-        sha256 = download(
-            part,
-            tell=tell,
-            sha256=known,
-            size=size,
-            advice="try again, and if it stays so, do not trust this server"
-            if entry.sha256
-            else f"to take what the server has now, type: edgemem models remove {entry.name}",
-        )
+    advice = (
+        "try again, and if it stays so, do not trust this server"
+        if entry.sha256
+        else f"to take what the server has now, type: edgemem models remove {entry.name}"
+    )
+    try:
+        sha256 = download(url, part, size=size, tell=tell)
+        if known and sha256 != known:
+            raise DownloadError(
+                f"{url} sent a file with another checksum than the known one; nothing was kept or replaced; {advice}"
+            )
         try:
-            check_fits(entry, part.path)
+            check_fits(entry, part)
         except ModelError as error:
-            part.drop()
             raise DownloadError(
                 f"{url} sent the wrong file, and nothing was kept or replaced: {error}"
             ) from error
@@ -105,13 +108,10 @@ def _bring(entry: ModelEntry, url: str, folder: Path, tell: Progress) -> None:
         put_in_place(notice, folder / f"NOTICE-{entry.name}.txt")
         # then the pin: a file that is there without one would be taken for one that was carried over
         if read_pin(target) is None and not entry.sha256:
-            write_pin(target, Pin(sha256=sha256, bytes=part.path.stat().st_size, origin=url))
-        part.place(target)
-
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_MIB = 1 << 20
-_NO_LINK = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EACCES)
+            write_pin(target, Pin(sha256=sha256, bytes=part.stat().st_size, origin=url))
+        put_in_place(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def add_model(
@@ -159,9 +159,9 @@ def add_model(
 
 
 def remove_model(path: Path) -> bool:
-    """Remove a model's file, with its pin and whatever a download of it began; return whether there was any."""
-    begun = path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.json.part")
-    present = [file for file in (path, pin_path(path), *begun) if os.path.lexists(file)]
+    """Remove a model's file, with its pin and the part of a download that was killed; return whether there was any."""
+    part = path.with_name(f"{path.name}.part")
+    present = [file for file in (path, pin_path(path), part) if os.path.lexists(file)]
     for file in present:
         file.unlink(missing_ok=True)
     return bool(present)
