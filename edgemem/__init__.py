@@ -61,17 +61,13 @@ _HOMES = {
     "edgemem.context.compaction.compactor": "Compactor",
     "edgemem.context.compaction.model": "ModelSummarizer",
     "edgemem.errors": "EdgememError",
-    "edgemem.hooks.compaction": "ContextCompactionHook",
-    "edgemem.hooks.episode_logger": "EpisodeLoggerHook",
-    "edgemem.hooks.injection": "MemoryInjectionHook",
+    "edgemem.hooks.builtin": (
+        "ContextCompactionHook EpisodeLoggerHook MemoryInjectionHook NotesInjectorHook PersistSessionHook TokenBudgetHook"
+        " ToolOutputTruncatorHook TurnLogHook"
+    ),
     "edgemem.hooks.loader": "hook",
-    "edgemem.hooks.notes_injector": "NotesInjectorHook",
-    "edgemem.hooks.persist": "PersistSessionHook",
     "edgemem.session.points": "HookResult",
-    "edgemem.hooks.prompt": "TokenBudgetHook",
     "edgemem.session.registry": "HookRegistry",
-    "edgemem.hooks.tool_output": "ToolOutputTruncatorHook",
-    "edgemem.hooks.turn_log": "TurnLogHook",
     "edgemem.llama.embedder": "llama_embed",
     "edgemem.llama.tokens.estimate": "estimate_tokens",
     "edgemem.loop.loop": "AgentLoop",

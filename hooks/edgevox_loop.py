@@ -34,8 +34,8 @@ from weakref import WeakValueDictionary
 from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard
 from edgemem.context.messages import speeches_of, split_instructions
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.conversation import reader_of
-from edgemem.hooks.persist import PersistSessionHook
+from edgemem.hooks.builtin import PersistSessionHook
+from edgemem.hooks.shared import reader_of
 from edgemem.hooks.written_calls import ResultsInWords, inward, outward, results_in_words
 from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Message, Session, text_of
@@ -128,7 +128,7 @@ def attach_hooks(agent: Any, hooks: Iterable[Hook], *, speaker: str | None = Non
     keeping = [hook for hook in together if isinstance(hook, PersistSessionHook)]
     if len(keeping) > 1:
         raise InvalidInputError(
-            f"This agent keeps the session {keeping[0].session_id!r} already; two hooks would store each word twice."
+            f"This agent keeps the session {keeping[0].part.session_id!r} already; two hooks would store each word twice."
         )
     ears.hooks, ears.speaker = together, speaker or ears.speaker
     link = links[0] if links else Link(ears, registry)

@@ -67,10 +67,10 @@ def memory(tmp_path: Path) -> Iterator[edgemem.Memory]:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a turn's end and a memory tool wait for the disk as long as it takes: a test's disk may be busy."""
-    from edgemem.hooks import conversation
+    from edgemem.session import log
     from edgemem.store import spool
 
-    for module in (conversation, spool):
+    for module in (log, spool):
         monkeypatch.setattr(module, "wait", lambda futures, _: wait(futures, 60))
 
 

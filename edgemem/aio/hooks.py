@@ -13,8 +13,8 @@ import msgspec
 
 from edgemem.aio.worker import Worker
 from edgemem.errors import ClosedError, InvalidInputError
-from edgemem.hooks.conversation import task_of
-from edgemem.hooks.upkeep import Upkeep, UpkeepHook
+from edgemem.hooks.builtin import UpkeepHook
+from edgemem.hooks.shared import task_of
 from edgemem.loop.toolbox import Tool
 from edgemem.records import Session
 from edgemem.session import registry
@@ -29,6 +29,7 @@ from edgemem.session.points import (
     HookResult,
 )
 from edgemem.session.registry import HookFailure, hook_name
+from edgemem.session.upkeep import Upkeep
 
 
 class HookRegistry:
@@ -108,8 +109,8 @@ class HookRegistry:
         if point == ON_IDLE:
             for hook in self._hooks:
                 if isinstance(hook, UpkeepHook):
-                    work = partial(hook.upkeep.run, float(payload.get("seconds", 0.0)), yielding=True)
-                    await run_upkeep(self._worker, hook.upkeep, work)
+                    work = partial(hook.part.upkeep.run, float(payload.get("seconds", 0.0)), yielding=True)
+                    await run_upkeep(self._worker, hook.part.upkeep, work)
         return result
 
     def post(self, point: str, ctx: Any, payload: Any) -> None:

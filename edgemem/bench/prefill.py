@@ -22,8 +22,8 @@ from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, 
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.context.compaction.planner import LOW_WATER
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.prompt import TokenBudgetHook
+from edgemem.hooks.builtin import TokenBudgetHook
+from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line
 from edgemem.llama.protocols import common_prefix
 
@@ -271,7 +271,7 @@ def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
 
 def _block_parts(robot: Robot, tokenizer: Tokenizer) -> dict[str, int]:
     """Return the tokens of the newest block by kind of line, and of the fence with the headers."""
-    turns = conversation_of(robot.loop.ctx).prompt_log.turns
+    turns = log_of(robot.loop.ctx).prompt_log.turns
     if not turns or not turns[-1].block:
         return {}
     parts: dict[str, int] = {}
@@ -292,4 +292,4 @@ def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:
 
 
 def _epoch(robot: Robot) -> int:
-    return conversation_of(robot.loop.ctx).prompt_log.epoch.first_turn
+    return log_of(robot.loop.ctx).prompt_log.epoch.first_turn

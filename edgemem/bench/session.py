@@ -14,7 +14,7 @@ from edgemem.bench.corpus import SPEAKER, filled, sentence
 from edgemem.bench.ground import KEEP_PLAN, Robot, bytes_written, real_embedder, refuse_tmpfs, scratch
 from edgemem.bench.report import at_least, at_most, median, report, say
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.session.points import AFTER_LLM, BEFORE_LLM, HookResult
 
@@ -99,7 +99,7 @@ class _SlowModel:
         """Wait for the disk, and count once the reply is there."""
         self._memory.diagnostics.database.enqueue(lambda: None).result()
         if point == AFTER_LLM and not payload.get("tool_calls"):
-            kept = conversation_of(ctx).accepted
+            kept = log_of(ctx).accepted
             self.accepted += kept is not None and kept.done() and not kept.cancelled()
         return None
 

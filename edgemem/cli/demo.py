@@ -19,7 +19,7 @@ from edgemem.cli.options import json_option, open_home
 from edgemem.cli.printing import console, count, plain, print_hanging, print_json
 from edgemem.context.block.render import IN_A_LINE_ABOVE
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line, PlayedTurn, Player, read_script, seconds
 from edgemem.records import REMEMBER_FACT
 
@@ -117,7 +117,7 @@ class Stage(Player):
 
     def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
         played = super()._played(line, loop, result)
-        turn = conversation_of(loop.ctx).prompt_log.turns[-1]
+        turn = log_of(loop.ctx).prompt_log.turns[-1]
         recalled = {f"{item.kind}:{item.id}": item for item in played.recalled}
         shown = []
         for item in turn.shown:

@@ -43,7 +43,7 @@ def sessions() -> None:
 @home_and_json
 def list_sessions(home: Path, as_json: bool) -> None:
     """List the conversations, oldest first; --json has the number that stands for each in the log of turns."""
-    from edgemem.hooks.turn_log import named
+    from edgemem.session.figures import name_hash
 
     with open_existing(home) as memory:
         rows = memory.store.database.query(
@@ -52,7 +52,7 @@ def list_sessions(home: Path, as_json: bool) -> None:
         )
     keys = ("session", "number", "turns", "first", "last", "unfinished")
     entries = [
-        dict(zip(keys, (name, named(name), turns, first / 1e6, last / 1e6, unfinished), strict=True))
+        dict(zip(keys, (name, name_hash(name), turns, first / 1e6, last / 1e6, unfinished), strict=True))
         for name, turns, first, last, unfinished in rows
     ]
 

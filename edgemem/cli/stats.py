@@ -18,8 +18,8 @@ from edgemem.store.tool_events import tool_stats
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from edgemem.hooks.turn_log import TurnFigures
     from edgemem.memory.stats import Stats
+    from edgemem.session.figures import TurnFigures
     from edgemem.store.tool_events import ToolStats
 
 

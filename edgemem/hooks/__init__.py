@@ -1,16 +1,18 @@
-"""Hooks: the points of a turn, the registry that calls them, and the built-in ones."""
+"""Hooks with EdgeVox's names, for loops that keep their own list of messages, and hook files of the operator's."""
 
 from __future__ import annotations
 
-from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.episode_logger import EpisodeLoggerHook
-from edgemem.hooks.injection import MemoryInjectionHook
+from edgemem.hooks.builtin import (
+    ContextCompactionHook,
+    EpisodeLoggerHook,
+    MemoryInjectionHook,
+    NotesInjectorHook,
+    PersistSessionHook,
+    TokenBudgetHook,
+    ToolOutputTruncatorHook,
+    TurnLogHook,
+)
 from edgemem.hooks.loader import available, hook, load
-from edgemem.hooks.notes_injector import NotesInjectorHook
-from edgemem.hooks.persist import PersistSessionHook
-from edgemem.hooks.prompt import TokenBudgetHook
-from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-from edgemem.hooks.turn_log import TurnLogHook
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,

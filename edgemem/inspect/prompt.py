@@ -21,18 +21,22 @@ from edgemem.context.messages import split_turns
 from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import ContextOverflowError, InvalidInputError, TemplateError
 from edgemem.fence import BULLET, fence, is_alone, storable
-from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.notes_injector import NotesInjectorHook
-from edgemem.hooks.persist import PersistSessionHook
-from edgemem.hooks.procedures import ProcedureHook
-from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
-from edgemem.hooks.tool_output import ToolOutputTruncatorHook
-from edgemem.hooks.turn_log import TurnLogHook
+from edgemem.hooks.builtin import (
+    ContextCompactionHook,
+    MemoryInjectionHook,
+    NotesInjectorHook,
+    PersistSessionHook,
+    ProcedureHook,
+    PromptLogHook,
+    TokenBudgetHook,
+    ToolOutputTruncatorHook,
+    TurnLogHook,
+)
+from edgemem.hooks.shared import log_of
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import About, BlockLine, Message, Recalled, Session, text_of
+from edgemem.session.memory_block import MemoryBlock
 from edgemem.session.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
 from edgemem.session.registry import HookRegistry, hook_name
 from edgemem.store.rights import readable
@@ -174,7 +178,7 @@ def inspect_prompt(
     """
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
-    injection = next(hook for hook in hooks if isinstance(hook, MemoryInjectionHook))
+    injection = next(hook.part for hook in hooks if isinstance(hook, MemoryInjectionHook))
     (budget,) = _budgets(hooks)
     registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
     prompt_log, payload = _laid_out(registry, hooks, utterance, speaker, instructions, tools)
@@ -241,13 +245,13 @@ def _laid_out(
     """Have the hooks lay out a turn that never ends; return the prompt log, and what the model would be handed."""
     ctx = TurnContext(Session(), speaker=speaker)
     registry.fire(ON_RUN_START, ctx, {"task": utterance, "speaker": speaker})
-    prompt_log = conversation_of(ctx).prompt_log
+    prompt_log = log_of(ctx).prompt_log
     for hook in hooks:
-        if isinstance(hook, PersistSessionHook) and isinstance(hook.session_store, SQLiteSessionStore):
+        if isinstance(hook, PersistSessionHook) and isinstance(hook.part.store, SQLiteSessionStore):
             # The stored session is taken up without marking what a crash left open.
-            journal = hook.session_store.journal
-            epoch = journal.latest_epoch(hook.session_id)
-            turns = journal.read_turns(hook.session_id, from_n=epoch.first_turn if epoch else 0)
+            journal = hook.part.store.journal
+            epoch = journal.latest_epoch(hook.part.session_id)
+            turns = journal.read_turns(hook.part.session_id, from_n=epoch.first_turn if epoch else 0)
             prompt_log.resume(turns, epoch)
             ctx.session.messages.extend(prompt_log.messages)
     ctx.session.messages.append({"role": "user", "content": utterance})
@@ -267,7 +271,7 @@ def _too_small(budget: Budget) -> Iterator[str]:
 
 
 def _budgets(hooks: Iterable[Hook]) -> list[Budget]:
-    planned = [hook.budget for hook in hooks if isinstance(hook, TokenBudgetHook)]
+    planned = [hook.part.budget for hook in hooks if isinstance(hook, TokenBudgetHook)]
     return [budget for budget in planned if budget is not None]
 
 
@@ -285,8 +289,8 @@ def _notes(
     for hook in hooks:
         if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *BESIDE)):
             yield f"{hook_name(hook)} was not asked, because it may store something."
-        if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.note:
-            yield hook.note
+        if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.part.note:
+            yield hook.part.note
     closed = len(prompt_log.epoch_turns()) - len(prompt_log.committed().turns)
     if closed:
         turns = (
@@ -368,7 +372,7 @@ class Judge:
     """Tells why a candidate is no line of the block that a hook just made; its recall returned `k` items of each sight at most."""
 
     def __init__(
-        self, injection: MemoryInjectionHook, prompt_log: PromptLog, shown: Sequence[BlockLine], *, k: int
+        self, injection: MemoryBlock, prompt_log: PromptLog, shown: Sequence[BlockLine], *, k: int
     ) -> None:
         self._injection = injection
         self._prompt_log = prompt_log

@@ -35,8 +35,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.errors import EdgememError, InvalidInputError
-from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.injection import MemoryInjectionHook
+from edgemem.hooks.builtin import MemoryInjectionHook
+from edgemem.hooks.shared import log_of
 from edgemem.llama.protocols import common_prefix
 from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
 from edgemem.loop.toolbox import Tool
@@ -319,7 +319,7 @@ class Player:
         return loop
 
     def _played(self, line: Line, loop: AgentLoop, result: TurnResult) -> PlayedTurn:
-        injection = next(hook for hook in loop.hooks if isinstance(hook, MemoryInjectionHook))
+        injection = next(hook.part for hook in loop.hooks if isinstance(hook, MemoryInjectionHook))
         handed = result.handed[0] if result.handed else []
         schemas = [tool.schema() for tool in self._tools.values()]
         new = total = 0
@@ -343,7 +343,7 @@ class Player:
             len(self.tokenizer.encode(block)) if block else 0,
             tuple(text for text in line.must if _squeezed(text) not in seen),
             tuple(text for text in line.must_not if _squeezed(text) in seen),
-            conversation_of(loop.ctx).prompt_log.epoch.first_turn,
+            log_of(loop.ctx).prompt_log.epoch.first_turn,
             recall if recall is not self._before else None,
         )
 

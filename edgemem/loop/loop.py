@@ -17,7 +17,7 @@ import msgspec
 from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard, tells_of_earlier
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.conversation import reader_of
+from edgemem.hooks.shared import reader_of
 from edgemem.loop.toolbox import Tool, Toolbox, ToolTurn, never
 from edgemem.records import Heard, Message, Reply, Session, text_of
 from edgemem.session.points import (

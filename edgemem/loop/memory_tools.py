@@ -46,7 +46,7 @@ from edgemem.store.rights import readable
 from edgemem.store.spool import Later, settled
 
 if TYPE_CHECKING:
-    from edgemem.hooks.injection import Recaller
+    from edgemem.session.memory_block import Recaller
 
 MYSELF = "me"
 """The scope of whoever speaks."""

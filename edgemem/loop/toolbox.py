@@ -16,8 +16,6 @@ from edgemem.context.messages import NO_RESULT
 from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import clean
-from edgemem.hooks.conversation import STATE_KEY, Conversation
-from edgemem.hooks.notes_injector import shown_line
 from edgemem.records import (
     NOTES,
     REMEMBER_FACT,
@@ -29,6 +27,8 @@ from edgemem.records import (
     Session,
     ToolCall,
 )
+from edgemem.session.log import STATE_KEY, SessionLog
+from edgemem.session.notes_block import shown_line
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from edgemem.session.registry import HookRegistry
 from edgemem.store.erase.copies import Erased
@@ -61,10 +61,10 @@ class ToolTurn(msgspec.Struct, frozen=True):
     """Whether the robot was cut off: a long tool asks now and then, and a tool that runs another agent hands it on."""
 
     @property
-    def conversation(self) -> Conversation | None:
+    def conversation(self) -> SessionLog | None:
         """The conversation that the memory's hooks share in this session; None where there are no such hooks."""
         conversation = self.session.state.get(STATE_KEY)
-        return conversation if isinstance(conversation, Conversation) else None
+        return conversation if isinstance(conversation, SessionLog) else None
 
     @property
     def prompt_log(self) -> PromptLog | None:

@@ -20,8 +20,6 @@ from edgemem.errors import (
     StoreError,
     TemplateError,
 )
-from edgemem.hooks.persist import TURNS_WAIT
-from edgemem.hooks.prompt import WINDOW
 from edgemem.llama.models.catalog import find_entry
 from edgemem.llama.protocols import model_file
 from edgemem.llama.server.chat import HttpSide, find_no_slot
@@ -31,6 +29,8 @@ from edgemem.memory.watch import fault_of_watching
 from edgemem.recall.rank.rerank import MOST as RERANK_MOST
 from edgemem.records import Check
 from edgemem.scopes import meant_by
+from edgemem.session.prompt import WINDOW
+from edgemem.session.stored import TURNS_WAIT
 from edgemem.store.backups import backup_paths
 from edgemem.store.db.wal import stamp_of
 from edgemem.store.epochs import count_reasons

@@ -20,9 +20,10 @@ import msgspec
 from edgemem.context.messages import with_prompt
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
+from edgemem.hooks.builtin import hooks_of
 from edgemem.hooks.loader import OwnHook
 from edgemem.memory.opened import OpenHome
-from edgemem.memory.session import budget_of, default_tools, session_hooks
+from edgemem.memory.session import budget_of, default_tools, session_log, session_parts
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
@@ -241,9 +242,9 @@ class Memory:
         system = [{"role": "system", "content": instructions}] if instructions else []
         budget.measure(with_prompt(system, home.bank.prompt()), schemas)
         budget.check_head()
-        hooks = session_hooks(
-            home, session_id=session_id, speaker=speaker, agent=agent, budget=budget, model=model
-        )
+        log = session_log(home, session_id)
+        parts = session_parts(home, log, agent=agent, budget=budget, model=model)
+        hooks = hooks_of(parts, log, speaker=speaker, note_failure=home.failures.note)
         hooks += [OwnHook(file, self) for file in home.reload.hook_files]
         self.sessions.journal.reserve()
         return hooks

@@ -24,7 +24,6 @@ from edgemem.errors import (
     ModelError,
     ReadOnlyError,
 )
-from edgemem.hooks.turn_log import FigureFile
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder, Reranker
 from edgemem.llama.tokens.estimate import EstimateTokenizer
@@ -36,6 +35,7 @@ from edgemem.recall.index.index import Index
 from edgemem.recall.index.sources import BankSections, notes_stamp
 from edgemem.recall.prefetch import Prefetch
 from edgemem.recall.recall import Recall
+from edgemem.session.figures import FigureFile
 from edgemem.session.registry import FailureLog
 from edgemem.store.backups import Backups
 from edgemem.store.bank.bank import MemoryBank
@@ -49,9 +49,9 @@ from edgemem.store.sessions import SQLiteSessionStore
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.extractive import Summarizer
-    from edgemem.hooks.compaction import ContextCompactionHook
     from edgemem.llama.protocols import Tokenizer
     from edgemem.llama.state import KeptState
+    from edgemem.session.compaction import Compaction
     from edgemem.store.erase.copies import Erased
 
 INDEX_WAIT_S = 600.0
@@ -67,11 +67,11 @@ class InUse:
     """The sessions and chat models that use a memory; held weakly, so one that is dropped is gone here too."""
 
     def __init__(self) -> None:
-        self.hooks: WeakSet[ContextCompactionHook] = WeakSet()
+        self.hooks: WeakSet[Compaction] = WeakSet()
         self.windows: WeakSet[Budget] = WeakSet()
         self.states: WeakSet[KeptState] = WeakSet()
 
-    def compactions(self) -> list[ContextCompactionHook]:
+    def compactions(self) -> list[Compaction]:
         """Return the compactions of the sessions."""
         return list(self.hooks)
 

@@ -16,20 +16,20 @@ from edgemem.context.budget import Budget
 from edgemem.context.compaction.extractive import QUICK_CHARS, ExtractiveSummarizer
 from edgemem.context.compaction.planner import EpochPlanner
 from edgemem.context.prompt.log import PromptLog
-from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.conversation import Conversation
-from edgemem.hooks.early_recall import EarlyRecallHook
-from edgemem.hooks.episode_logger import EpisodeLoggerHook
-from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.notes_injector import NotesInjectorHook
-from edgemem.hooks.persist import PersistSessionHook
-from edgemem.hooks.procedures import ProcedureHook
-from edgemem.hooks.prompt import PromptLogHook, TokenBudgetHook
-from edgemem.hooks.turn_log import TurnLogHook
-from edgemem.hooks.upkeep import KeepStateHook, UpkeepHook
 from edgemem.recall.people.hints import SOMEBODY_HERE
 from edgemem.records import BANK_TOOLS, NOTES, Epoch, Kind, Reader, Recalled
-from edgemem.session.points import Hook
+from edgemem.session.compaction import Compaction
+from edgemem.session.episodes import ToolEpisodes
+from edgemem.session.figures import TurnLog
+from edgemem.session.log import SessionLog
+from edgemem.session.memory_block import MemoryBlock
+from edgemem.session.notes_block import NotesBlock
+from edgemem.session.parts import Parts
+from edgemem.session.prefetch import SessionPrefetch
+from edgemem.session.procedures import ProcedureProposals
+from edgemem.session.prompt import PromptHead, WindowBudget
+from edgemem.session.stored import StoredSession
+from edgemem.session.upkeep import StateKeeping, UpkeepHold
 from edgemem.store.erase.erasings import last_forgotten
 
 if TYPE_CHECKING:
@@ -57,105 +57,82 @@ BEHIND = 0.05
 """The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
 
 
-def session_hooks(
-    home: OpenHome,
-    *,
-    session_id: str,
-    speaker: str | None,
-    agent: str,
-    budget: Budget,
-    model: ChatModel | None,
-) -> list[Hook]:
-    """Return the built-in hooks of one session.
+def session_log(home: OpenHome, session_id: str) -> SessionLog:
+    """Return the log of a session that begins; one that is stored is taken up at its first turn."""
+    prompt_log = PromptLog(session_id, settings=home.settings, prompt=home.bank.prompt())
+    prompt_log.epoch = Epoch(session_id, 0, reason="begin", started_at=home.clock.now())
+    return SessionLog(prompt_log, settings=home.settings)
+
+
+def session_parts(
+    home: OpenHome, log: SessionLog, *, agent: str, budget: Budget, model: ChatModel | None
+) -> Parts:
+    """Return the parts of one session.
 
     Args:
-        speaker: who speaks where the loop does not say who.
+        agent: the name that episodes carry.
         model: its state is kept over a restart; it writes the summaries, where the profile says so.
     """
     settings, now = home.settings, home.clock.now
-    prompt_log = PromptLog(session_id, settings=settings, prompt=home.bank.prompt())
-    prompt_log.epoch = Epoch(session_id, 0, reason="begin", started_at=now())
-    conversation = Conversation(prompt_log, settings=settings)
+    session_id = log.prompt_log.session
     planner = EpochPlanner(
-        prompt_log,
+        log.prompt_log,
         budget,
         _summarizer(home, budget, model),
-        current=lambda facts: memories.current(facts, SOMEBODY_HERE),
+        current=lambda facts: memory.current(facts, SOMEBODY_HERE),
         now=now,
     )
-    early = EarlyRecallHook(
-        home.prefetch,
-        arguments=lambda reader: searching(settings.now, conversation, reader),
-        conversation=conversation,
-        speaker=speaker,
-    )
-    memories = MemoryInjectionHook(
+    prefetch = SessionPrefetch(home.prefetch, arguments=lambda reader: searching(settings.now, log, reader))
+    sizes = planner.prompt_size.cache
+    memory = MemoryBlock(
         home.store,
         settings=settings,
         budget=budget,
-        speaker=speaker,
-        recall=early.recall,
+        recall=prefetch.recall,
         tokenizer=budget.tokenizer,
-        sizes=planner.prompt_size.cache,
-        conversation=conversation,
+        sizes=sizes,
         now=now,
     )
-    compaction = ContextCompactionHook(
-        planner=planner,
+    compaction = Compaction(
+        planner,
+        log,
         # On the hot path there is no time to read all of it, or to embed it.
         fallback=ExtractiveSummarizer(None, budget.tokenizer, max_chars=QUICK_CHARS),
-        conversation=conversation,
         model=_in_process(model),
     )
     home.in_use.hooks.add(compaction)
-    turn_log = TurnLogHook(
-        settings=settings,
-        keep=home.figures.note,
-        search=home.search,
-        early=home.prefetch.counts,
-        now=now,
-        conversation=conversation,
-    )
-    upkeep = UpkeepHook(home.upkeep, wake=home.load_models, renew=home.renew, note_failure=home.failures.note)
-    persist = PersistSessionHook(
-        home.sessions, session_id=session_id, speaker=speaker, conversation=conversation, settings=settings
-    )
-    hooks: list[Hook] = [
-        persist,
-        PromptLogHook(speaker=speaker, conversation=conversation, now=now),
-        early,
-        memories,
-        NotesInjectorHook(
-            home.notes,
-            settings=settings,
-            budget=budget,
-            speaker=speaker,
-            conversation=conversation,
-            bank=home.bank,
-        ),
-        ProcedureHook(
+    results = None
+    if most := settings.now.hooks.tool_output_chars:
+        from edgemem.session.results import KEPT_BYTES, ToolResults
+
+        results = ToolResults(most, budget=budget, keep_bytes=KEPT_BYTES)
+    return Parts(
+        session=StoredSession(home.sessions, session_id, settings=settings),
+        head=PromptHead(now=now),
+        memory=memory,
+        notes=NotesBlock(home.notes, settings=settings, budget=budget, bank=home.bank),
+        procedures=ProcedureProposals(
             home.procedures,
             home.database,
             exist=lambda: home.search.holds("procedures"),
             budget=budget,
-            sizes=planner.prompt_size.cache,
-            speaker=speaker,
-            conversation=conversation,
+            sizes=sizes,
         ),
-        compaction,
-        TokenBudgetHook(budget=budget, note_overflow=home.failures.note, conversation=conversation),
-        EpisodeLoggerHook(home.store, agent, speaker=speaker, conversation=conversation),
-        turn_log,
-        upkeep,
-        *keeping_hooks(home, model),
-    ]
-    if most := settings.now.hooks.tool_output_chars:
-        from edgemem.hooks.tool_output import KEPT_BYTES, ToolOutputTruncatorHook
-
-        hooks.append(
-            ToolOutputTruncatorHook(most, budget=budget, keep_bytes=KEPT_BYTES, conversation=conversation)
-        )
-    return hooks
+        compaction=compaction,
+        budget=WindowBudget(budget=budget, note_overflow=home.failures.note),
+        results=results,
+        episodes=ToolEpisodes(home.store, agent),
+        prefetch=prefetch,
+        figures=TurnLog(
+            settings=settings,
+            keep=home.figures.note,
+            search=home.search,
+            early=home.prefetch.counts,
+            now=now,
+        ),
+        upkeep=UpkeepHold(home.upkeep, wake=home.load_models, renew=home.renew),
+        state=state_keeping(home, model),
+    )
 
 
 def budget_of(home: OpenHome, *, tokenizer: Tokenizer | None, model: ChatModel | None = None) -> Budget:
@@ -180,14 +157,14 @@ def _in_process(model: ChatModel | None) -> LlamaChat | None:
     return model if isinstance(model, LlamaChat) else None
 
 
-def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
-    """Let a model begin with what it had evaluated before a restart, and return the hook that keeps it.
+def state_keeping(home: OpenHome, model: ChatModel | None) -> StateKeeping | None:
+    """Let a model begin with the state from before a restart, and return the part that keeps it.
 
-    A model has one state, however many sessions talk with it. There is no hook without a model, for one in another process,
+    A model has one state, however many sessions talk with it. There is none without a model, for one in another process,
     and where the profile's `[chat] keep_state` is "off".
     """
     if model is None:
-        return []
+        return None
     # Imported here: only a chat model in this process needs it.
     from edgemem.llama.state import KeptState, remove_states
 
@@ -195,10 +172,10 @@ def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
     if settings.keep_state == "off":
         with suppress(OSError):  # a disk that cannot be written must not keep the robot from starting
             remove_states(folder)
-        return []
+        return None
     chat = _in_process(model)
     if chat is None:
-        return []
+        return None
     kept = next((kept for kept in home.in_use.kept_states() if kept.chat is chat), None)
     if kept is None:
         kept = KeptState(
@@ -211,7 +188,7 @@ def keeping_hooks(home: OpenHome, model: ChatModel | None) -> list[Hook]:
         )
         kept.load()
         home.in_use.states.add(kept)
-    return [KeepStateHook(kept)]
+    return StateKeeping(kept)
 
 
 def _summarizer(home: OpenHome, budget: Budget, model: ChatModel | None) -> Summarizer:
@@ -234,10 +211,10 @@ def _summarizer(home: OpenHome, budget: Budget, model: ChatModel | None) -> Summ
     return ModelSummarizer(side, extractive)
 
 
-def searching(profile: Profile, conversation: Conversation, reader: Reader | None) -> dict[str, Any]:
+def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> dict[str, Any]:
     """Return how to search for a reader's next turn, given what the prompt holds now."""
     # A copy: while somebody speaks, the prompt log is still that of the reader before.
-    prompt_log = copy(conversation.prompt_log)
+    prompt_log = copy(log.prompt_log)
     prompt_log.reader = reader
     committed, floors = prompt_log.committed(), floors_of(profile.injection)
     return {

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.hooks.turn_log import TurnFigures
 from edgemem.recall.index.sources import SOURCES
+from edgemem.session.figures import TurnFigures
 from edgemem.session.registry import HookFailure
 
 if TYPE_CHECKING:

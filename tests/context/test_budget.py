@@ -25,9 +25,7 @@ from edgemem.context.budget import (
 )
 from edgemem.context.messages import repair_orphans
 from edgemem.errors import ConfigError, ContextOverflowError
-from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.prompt import TokenBudgetHook
+from edgemem.hooks.builtin import ContextCompactionHook, MemoryInjectionHook, TokenBudgetHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from edgemem.records import Message
@@ -147,11 +145,11 @@ def numbers(hooks: Sequence[Hook]) -> dict[str, Any]:
     """Return the bounds that a session's hooks really have."""
     found: dict[str, Any] = {}
     for hook in hooks:
-        if isinstance(hook, ContextCompactionHook) and hook.planner is not None:
-            found["epochs"] = hook.planner.room
-            found["summary"] = hook.planner.summary_tokens
+        if isinstance(hook, ContextCompactionHook) and hook.part is not None:
+            found["epochs"] = hook.part.planner.room
+            found["summary"] = hook.part.planner.summary_tokens
         elif isinstance(hook, MemoryInjectionHook):
-            found["memory"] = hook.block_tokens
+            found["memory"] = hook.part.block_tokens
         elif isinstance(hook, TokenBudgetHook):
             found["last word"] = hook.max_context_tokens
     return found

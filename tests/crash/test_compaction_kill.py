@@ -37,7 +37,7 @@ from edgemem.context.compaction.planner import EpochPlanner
 edgemem.context.compaction.planner.HIGH_WATER = 0.7
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.compaction.extractive import ExtractiveSummarizer
-from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.shared import log_of
 from edgemem.store import turn_steps
 
 home, step, turns = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -68,7 +68,7 @@ with open_home(home, worker=step == "random") as memory:
     epochs = 1
     for n in range(turns):
         handed = robot.turn(line(robot)).handed[0]
-        prompt_log = conversation_of(robot.loop.ctx).prompt_log
+        prompt_log = log_of(robot.loop.ctx).prompt_log
         print(json.dumps([prompt_log.next_n, prompt_log.epoch.first_turn, handed]), flush=True)
         if step == "random":
             time.sleep(0.003)

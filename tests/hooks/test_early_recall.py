@@ -15,7 +15,7 @@ from conftest import HandClock
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
-from edgemem.hooks.early_recall import EarlyRecallHook
+from edgemem.hooks.builtin import EarlyRecallHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
 from support.embedders import HashEmbedder
@@ -31,7 +31,7 @@ class Talk:
         hooks = memory.hooks(session_id=session, speaker=speaker)
         self.memory = memory
         self.loop = AgentLoop(Model(otherwise="I see."), hooks=hooks, speaker=speaker)
-        self.early = next(hook for hook in hooks if isinstance(hook, EarlyRecallHook))
+        self.early = next(hook.part for hook in hooks if isinstance(hook, EarlyRecallHook))
 
     def hear(self, *texts: str, **who: Any) -> None:
         """Hear a sentence grow, and wait until the newest text has been recalled for."""

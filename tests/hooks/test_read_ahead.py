@@ -14,8 +14,8 @@ from llama_cpp import Llama
 import edgemem
 from edgemem.config import Profile
 from edgemem.errors import ClosedError
-from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.builtin import ContextCompactionHook
+from edgemem.hooks.shared import log_of
 from edgemem.llama import LlamaChat
 from edgemem.llama.chat import AHEAD_BATCH
 from edgemem.llama.sequence import held_by
@@ -89,7 +89,7 @@ class Kitchen:
     def __init__(self, memory: Memory, chat: LlamaChat, session: str = "kitchen") -> None:
         self.chat = chat
         hooks = memory.hooks(session_id=session, speaker="mara", model=chat)
-        (self.hook,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
+        (self.hook,) = [hook.part for hook in hooks if isinstance(hook, ContextCompactionHook)]
         self.loop = AgentLoop(
             ChatReplies(chat, max_tokens=REPLY), hooks=hooks, instructions=INSTRUCTIONS, speaker="mara"
         )
@@ -124,7 +124,7 @@ class Kitchen:
 
     def answers_as_cold(self, file: Path, handed: list[dict[str, Any]]) -> bool:
         """Tell whether a fresh model says the same to the newest prompt, token for token."""
-        started_at = conversation_of(self.loop.ctx).prompt_log.epoch.started_at
+        started_at = log_of(self.loop.ctx).prompt_log.epoch.started_at
         with opened(file) as fresh:
             list(fresh.stream(handed, max_tokens=REPLY, now=started_at))
             assert fresh.last.evaluated_tokens == fresh.last.prompt_tokens
@@ -241,7 +241,7 @@ def test_turns_beside_the_worker(file: Path, tmp_path: Path) -> None:
         for n in range(40):
             seen = chat.last.prompt_tokens + len(chat.last.ids)
             handed = kitchen.turn()
-            first = conversation_of(kitchen.loop.ctx).prompt_log.epoch.first_turn
+            first = log_of(kitchen.loop.ctx).prompt_log.epoch.first_turn
             if first not in begun:
                 assert kitchen.answers_as_cold(file, handed)
             else:

@@ -12,10 +12,8 @@ import pytest
 import edgemem
 from edgemem.config import LlamaSettings
 from edgemem.hooks import ON_RUN_START, HookRegistry, TurnContext
-from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.injection import MemoryInjectionHook
-from edgemem.hooks.notes_injector import NotesInjectorHook
+from edgemem.hooks.builtin import ContextCompactionHook, MemoryInjectionHook, NotesInjectorHook
+from edgemem.hooks.shared import log_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
@@ -36,18 +34,18 @@ Look = Callable[[list[Hook], TurnContext], Any]
 @pytest.mark.parametrize(
     ("section", "key", "value", "look"),
     [
-        ("memory", "default_level", "private", lambda _, ctx: conversation_of(ctx).prompt_log.default_level),
-        ("store", "commit_wait_s", 0.75, lambda _, ctx: conversation_of(ctx).commit_wait_s),
+        ("memory", "default_level", "private", lambda _, ctx: log_of(ctx).prompt_log.default_level),
+        ("store", "commit_wait_s", 0.75, lambda _, ctx: log_of(ctx).commit_wait_s),
         (
             "context",
             "summary_tokens",
             123,
-            lambda hooks, _: one(ContextCompactionHook, hooks).planner.summary_tokens,
+            lambda hooks, _: one(ContextCompactionHook, hooks).part.planner.summary_tokens,
         ),
-        ("context", "block_tokens", 61, lambda hooks, _: one(MemoryInjectionHook, hooks).block_tokens),
-        ("injection", "max_chars", 333, lambda hooks, _: one(MemoryInjectionHook, hooks).max_chars),
-        ("injection", "min_score", 0.91, lambda hooks, _: one(MemoryInjectionHook, hooks).floors.any),
-        ("notes", "inject_chars", 555, lambda hooks, _: one(NotesInjectorHook, hooks).max_chars),
+        ("context", "block_tokens", 61, lambda hooks, _: one(MemoryInjectionHook, hooks).part.block_tokens),
+        ("injection", "max_chars", 333, lambda hooks, _: one(MemoryInjectionHook, hooks).part.max_chars),
+        ("injection", "min_score", 0.91, lambda hooks, _: one(MemoryInjectionHook, hooks).part.floors.any),
+        ("notes", "inject_chars", 555, lambda hooks, _: one(NotesInjectorHook, hooks).part.max_chars),
     ],
 )
 def test_a_changed_setting_reaches_its_hook(

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from edgemem import AgentLoop, Memory
-from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.hooks.builtin import UpkeepHook
+from edgemem.session.upkeep import UpkeepHold
 from edgemem.loop.toolbox import Tool
 from edgemem.memory.idle import IdleWorker
 from edgemem.records import Message, Reply, Session, ToolCall
@@ -131,7 +132,7 @@ class Agent:
     """One agent's upkeep hook, and its session."""
 
     def __init__(self, worker: IdleWorker) -> None:
-        self.hooks = HookRegistry([UpkeepHook(worker)])
+        self.hooks = HookRegistry([UpkeepHook(UpkeepHold(worker))])
         self.ctx = TurnContext(Session())
 
     def fire(self, point: str, ctx: TurnContext | None = None, **payload: Any) -> None:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import Profile, RecallSettings
-from edgemem.hooks.turn_log import FigureFile, TurnFigures
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.records import Heard
+from edgemem.session.figures import FigureFile, TurnFigures
 from support.homes import BY_WORDS
 from support.models import Model, write_llama_gguf
 

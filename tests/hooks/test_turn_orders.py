@@ -103,7 +103,7 @@ class House:
         self.session = session
         look = Tool("look", "Look.", SCHEMA, self.look)
         hooks = self.memory.hooks(session_id=session)
-        next(hook for hook in hooks if isinstance(hook, edgemem.MemoryInjectionHook)).max_episodes = 0
+        next(hook.part for hook in hooks if isinstance(hook, edgemem.MemoryInjectionHook)).max_episodes = 0
         self.loop = AgentLoop(self, hooks=hooks, instructions="You are Pip.", tools=[look], speaker="alice")
         self.fresh = True
 

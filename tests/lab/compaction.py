@@ -21,9 +21,8 @@ from edgemem.bench.ground import KEEP_PLAN, Robot, quiet, real_embedder, real_to
 from edgemem.bench.report import at_most, median, percentile, report, say
 from edgemem.bench.session import conversation
 from edgemem.config import Profile
-from edgemem.hooks.compaction import ContextCompactionHook
-from edgemem.hooks.conversation import conversation_of
-from edgemem.hooks.upkeep import UpkeepHook
+from edgemem.hooks.builtin import ContextCompactionHook, UpkeepHook
+from edgemem.hooks.shared import log_of
 from edgemem.llama.protocols import common_prefix
 from edgemem.memory.idle import IdleWorker
 from edgemem.session.points import ON_RUN_END
@@ -83,7 +82,7 @@ class _Timed:
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Call the hook."""
-        prompt_log = conversation_of(ctx).prompt_log
+        prompt_log = log_of(ctx).prompt_log
         counted, encoded = self._tokenizer.counted, self._tokenizer.encoded
         before, begun, cpu = prompt_log.epoch, perf_counter(), time.thread_time()
         result = self._hook(point, ctx, payload)
@@ -220,13 +219,13 @@ def _beside(
         for n, line in enumerate(lines):
             if n % 2:
                 alone = _alone(other, line, worker, speech_s)
-            time.sleep(chance.uniform(0.0, LONG_PAUSE_S if hook.due() else PAUSE_S))
+            time.sleep(chance.uniform(0.0, LONG_PAUSE_S if hook.part is not None and hook.part.due() else PAUSE_S))
             at_work += worker.working and n >= WARM
-            epoch = conversation_of(one.loop.ctx).prompt_log.epoch
+            epoch = log_of(one.loop.ctx).prompt_log.epoch
             cpu = _upkeep_cpu_ms()
             beside = _timed(one, line, speech_s)
             upkeep.append(_upkeep_cpu_ms() - cpu)
-            began = conversation_of(one.loop.ctx).prompt_log.epoch is not epoch
+            began = log_of(one.loop.ctx).prompt_log.epoch is not epoch
             if not n % 2:
                 alone = _alone(other, line, worker, speech_s)
             ids, again = _reread(tokenizer, alone.handed, other.schemas, ids)
@@ -292,7 +291,7 @@ def _robot(memory: Memory, model: ChatModel | None = None) -> tuple[Robot, IdleW
     """Return a robot, the worker that yields to it, and what compacts its prompt."""
     hooks = memory.hooks(session_id="now", tokenizer=memory.diagnostics.tokenizer, model=model)
     (worker,) = [
-        hook.upkeep for hook in hooks if isinstance(hook, UpkeepHook) and isinstance(hook.upkeep, IdleWorker)
+        hook.part.upkeep for hook in hooks if isinstance(hook, UpkeepHook) and isinstance(hook.part.upkeep, IdleWorker)
     ]
     (compaction,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
     return Robot(hooks, tools=[KEEP_PLAN]), worker, compaction

@@ -13,7 +13,8 @@ import edgemem
 from edgemem.bench.corpus import SPEAKER, known, sentences
 from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
 from edgemem.bench.report import at_least, median, percentile, report, say, timed_ms
-from edgemem.hooks.early_recall import EarlyRecallHook, Waited
+from edgemem.hooks.builtin import EarlyRecallHook
+from edgemem.session.prefetch import Waited
 from lab.lent import Lent
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class _Talk:
     def __init__(self, memory: Memory, embedder: Slowed, session: str) -> None:
         self._embedder = embedder
         hooks = memory.hooks(session_id=session)
-        self._early = next(hook for hook in hooks if isinstance(hook, EarlyRecallHook))
+        self._early = next(hook.part for hook in hooks if isinstance(hook, EarlyRecallHook))
         self._robot = Robot(hooks)
 
     def speak(self, text: str, gap_s: float, end_s: float) -> Spoken:

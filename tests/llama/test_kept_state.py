@@ -22,7 +22,7 @@ from llama_cpp import Llama
 
 import edgemem
 from edgemem.hooks import load
-from edgemem.hooks.upkeep import KeepStateHook
+from edgemem.hooks.builtin import KeepStateHook
 from edgemem.llama.chat import LlamaChat
 from edgemem.llama.sequence import copy_out
 from edgemem.llama.state import KeptState, headers_in, read_state, write_state
@@ -511,7 +511,7 @@ def test_a_model_of_two_sessions_has_one_state(file: Path, home: Path) -> None:
     """Whichever session talks, what the model has evaluated is kept once."""
     with edgemem.open(home, worker=False) as memory, opened(file, n_ctx=2048) as chat:
         sessions = [memory.hooks(session_id=name, model=chat) for name in ("hall", "kitchen")]
-        keeping = [hook.kept for hooks in sessions for hook in hooks if isinstance(hook, KeepStateHook)]
+        keeping = [hook.part.kept for hooks in sessions for hook in hooks if isinstance(hook, KeepStateHook)]
         assert len(keeping) == 2
         assert memory.diagnostics.in_use.kept_states() == keeping[:1] == keeping[1:]
 

@@ -13,7 +13,7 @@ from edgemem.clock import Clock
 from edgemem.config import ContextSettings, Profile, RecallSettings
 from edgemem.errors import ClosedError, NewerSchemaError
 from edgemem.hooks import HookRegistry
-from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line, Player, ScriptedFact, ScriptedModel
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.toolbox import Tool
@@ -167,7 +167,7 @@ def test_a_turn_left_open_comes_back_unfinished(tmp_path: Path, clock: Clock) ->
         assert next(m["content"] for m in result.handed[0] if m["role"] == "user").endswith(
             "remember the milk"
         )
-        assert conversation_of(loop.ctx).prompt_log.next_n == 2
+        assert log_of(loop.ctx).prompt_log.next_n == 2
 
 
 def test_a_home_that_cannot_be_opened_leaves_nothing_open(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_store_that_finds_by_meaning_ranks_what_is_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hook asks it for what is near, embeds no stored text before the model is called, and some of it after."""
-    monkeypatch.setattr("edgemem.hooks.injection.KEEP_UP_S", 60.0)  # on a busy machine too
+    monkeypatch.setattr("edgemem.session.memory_block.KEEP_UP_S", 60.0)  # on a busy machine too
     calls: list[str] = []
 
     def embed(text: str) -> list[float]:

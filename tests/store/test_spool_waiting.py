@@ -10,9 +10,9 @@ import pytest
 
 import edgemem
 from edgemem.errors import BusyError, DiskFullError, StoreError
-from edgemem.hooks.persist import TURNS_WAIT
 from edgemem.memory import Memory
 from edgemem.records import StoredMessage, Turn
+from edgemem.session.stored import TURNS_WAIT
 from edgemem.store.schema import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.spool import look_into, spool_paths

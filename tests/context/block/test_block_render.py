@@ -13,7 +13,7 @@ from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import GAP, MOST_CHARS, VisibleLines, day_of, excerpt, line_text
 from edgemem.context.block.select import within
 from edgemem.fence import clean
-from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.shared import log_of
 from edgemem.loop.loop import AgentLoop
 from edgemem.recall.text.analyse import analyse, terms
 from edgemem.records import BlockLine, Recalled
@@ -151,7 +151,7 @@ def test_a_turn_reaches_the_prompt_in_parts_as_they_are_asked_for(tmp_path: Path
             "On which day do the children learn to swim at the quarry with their teacher?",
         ):
             loop.run(question)
-            prompt_log = conversation_of(loop.ctx).prompt_log
+            prompt_log = log_of(loop.ctx).prompt_log
             blocks.append(prompt_log.turns[-1].block)
         assert "cherry trees" in blocks[0]
         assert GAP in blocks[0]
@@ -177,7 +177,7 @@ def test_what_a_recogniser_wrote_without_an_end_is_told_where_it_answers(tmp_pat
         memory.idle(10.0)
         loop = AgentLoop(Model(otherwise="Fine."), hooks=memory.hooks(session_id="kitchen", speaker="ann"))
         loop.run("Where is the spare key for the shed?")
-        assert "behind the rain gauge" in conversation_of(loop.ctx).prompt_log.turns[-1].block
+        assert "behind the rain gauge" in log_of(loop.ctx).prompt_log.turns[-1].block
 
 
 # Excerpts

@@ -11,7 +11,7 @@ import pytest
 
 from edgemem import AgentLoop
 from edgemem.context.prompt.log import PromptLog
-from edgemem.hooks.conversation import conversation_of
+from edgemem.hooks.shared import log_of
 from edgemem.records import Epoch, Message
 from support.homes import opened
 from support.models import Model
@@ -55,7 +55,7 @@ def test_a_turn_costs_the_same_after_ten_thousand(tmp_path: Path) -> None:
             model, hooks=memory.hooks(session_id="s"), instructions="You are Pip.", speaker="alice"
         )
         loop.run("hello")
-        prompt_log = conversation_of(loop.ctx).prompt_log
+        prompt_log = log_of(loop.ctx).prompt_log
         costs, prompts = [], []
         many = 9_900 if LONG else 600
         for turns in (100, many):

@@ -1,4 +1,4 @@
-"""ProcedureHook: proposes what worked before for what is asked now, and notes how it went."""
+"""Procedures in the block: one that worked before is proposed for a request that fits it, and its outcome is counted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean
-from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.records import BlockLine, Procedure
-from edgemem.session.points import AFTER_TOOL, BEFORE_LLM, HookResult, short_text
+from edgemem.session.log import Moment, SessionLog
+from edgemem.session.points import short_text
 from edgemem.store.turn_steps import CountOutcome
 
 if TYPE_CHECKING:
@@ -31,15 +31,14 @@ _DEADLINE_S = 0.05
 _SECTION = "procedure"
 
 
-class ProcedureHook(SharedHook):
-    """Propose at most one procedure a turn, in the newest user message, within what the memory block leaves of its budget.
+class ProcedureProposals:
+    """Proposes at most one procedure a turn, in the newest user message, within what the memory block leaves of its budget.
 
     It fits only if all its tools are offered. Its outcome is counted with the turn: a success if its steps ran in order and
     each worked in the end, a failure if one of them failed, and nothing where the model did something else.
     """
 
-    points = TURN | {BEFORE_LLM, AFTER_TOOL}
-    priority = 78
+    name = "procedures"
 
     def __init__(
         self,
@@ -49,19 +48,15 @@ class ProcedureHook(SharedHook):
         exist: Callable[[], bool],
         budget: Budget,
         sizes: TokenCache,
-        speaker: str | None = None,
-        conversation: Conversation | None = None,
     ) -> None:
-        """Make the hook.
+        """Make the part.
 
         Args:
             database: keeps the procedures; outcomes are counted where it keeps the session too.
             exist: tells whether there are any, and costs nothing.
             budget: says how many tokens the memory block may take.
             sizes: counts them.
-            speaker: who speaks where the loop does not say it.
         """
-        super().__init__(conversation, speaker)
         self._procedures = procedures
         self._database = database
         self._exist = exist
@@ -71,25 +66,22 @@ class ProcedureHook(SharedHook):
         self._runs: list[tuple[str, bool]] = []
         self._lock = threading.Lock()
 
-    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
-        """Propose before the first call of the model; after a tool, note how it went."""
-        if self._conversation not in (None, conversation):
-            return None  # of an agent within a tool, whose prompt is another
-        if not isinstance(payload, dict):
-            self._note(conversation, str(payload.name), ok=payload.error is None)
-            return None
-        if payload.get("hop", 0) != 0:
-            return None
+    def propose(self, moment: Moment) -> None:
+        """Propose before the first call of the model."""
+        if not moment.is_first_hop:
+            return
         self._proposed, self._runs = None, []
-        line = self._propose(conversation, payload.get("tools")) if self._exist() else None
-        if line is None:
-            return None
-        conversation.prompt_log.put(_SECTION, [line], tokens=self._sizes.of(f"{line.line}\n"))
-        return HookResult.replace({**payload, "messages": conversation.prompt_log.view()}, reason=_SECTION)
+        line = self._chosen(moment.log, moment.payload.get("tools")) if self._exist() else None
+        if line is not None:
+            moment.log.prompt_log.put(_SECTION, [line], tokens=self._sizes.of(f"{line.line}\n"))
 
-    def _propose(self, conversation: Conversation, tools: Any) -> BlockLine | None:
-        """Choose a procedure; return the line that tells of it, unless that stands in the prompt already."""
-        prompt_log = conversation.prompt_log
+    def note(self, moment: Moment) -> None:
+        """Note how a tool went."""
+        self._note(moment.log, str(moment.payload.name), ok=moment.payload.error is None)
+
+    def _chosen(self, log: SessionLog, tools: Any) -> BlockLine | None:
+        """Choose a procedure; return the line that tells of it, unless the prompt holds that already."""
+        prompt_log = log.prompt_log
         offered = {str(tool.get("function", tool).get("name")) for tool in tools or ()}
         if not offered or not prompt_log.utterance.strip():
             return None
@@ -116,16 +108,16 @@ class ProcedureHook(SharedHook):
         taken = memory.tokens if memory is not None and memory.lines else count(f"{OPEN}\n") + count(CLOSE)
         return taken + count(f"{line.line}\n") <= self._budget.plan["memory"]
 
-    def _note(self, conversation: Conversation, tool: str, *, ok: bool) -> None:
+    def _note(self, log: SessionLog, tool: str, *, ok: bool) -> None:
         proposed = self._proposed
-        if proposed is None or not conversation.is_kept_in(self._database):
+        if proposed is None or not log.is_kept_in(self._database):
             return
         with self._lock:  # some frameworks run several tools at once, each in a thread
             self._runs.append((tool, ok))
             success = went_well(proposed, self._runs)
-            conversation.also[:] = [step for step in conversation.also if not isinstance(step, CountOutcome)]
+            log.turn_writes[:] = [step for step in log.turn_writes if not isinstance(step, CountOutcome)]
             if success is not None:
-                conversation.also.append(CountOutcome(proposed.id, success))
+                log.turn_writes.append(CountOutcome(proposed.id, success))
 
 
 def went_well(procedure: Procedure, runs: Sequence[tuple[str, bool]]) -> bool | None:

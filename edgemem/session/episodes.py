@@ -1,4 +1,4 @@
-"""EpisodeLoggerHook: remembers what each tool did and how it went."""
+"""Episodes of tools: what each call did and how it went, in the transaction of its turn."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ from typing import Any
 import msgspec
 
 from edgemem.context.level import values_in
-from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.records import MEMORY_TOOLS, as_ours
-from edgemem.session.points import (
-    AFTER_TOOL,
-    BEFORE_TOOL,
-    SecondPlace,
-    TurnContext,
-    given_store,
-    needs,
-    short_text,
-)
+from edgemem.session.log import Moment, SessionLog
+from edgemem.session.points import TurnContext, short_text
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.spool import Later
@@ -35,8 +27,8 @@ MOST_ARGUMENTS = 16
 NAME_CHARS = 64
 
 
-class EpisodeLoggerHook(SharedHook):
-    """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite.
+class ToolEpisodes:
+    """Logs the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite.
 
     There, a turn with several calls has one episode more that tells of all of them.
 
@@ -44,23 +36,14 @@ class EpisodeLoggerHook(SharedHook):
     waiting: its episodes are written as soon as that is possible.
     """
 
-    points = TURN | {AFTER_TOOL}
-    priority = 0
+    name = "episodes"
 
     def __init__(
         self,
-        store: MemoryStore | None = None,
+        store: MemoryStore,
         agent_name: str = "",
-        *,
-        memory_store: MemoryStore | None = None,
-        speaker: str | None = None,
-        conversation: Conversation | None = None,
     ) -> None:
-        """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
-        super().__init__(conversation, speaker)
-        store = given_store(self, store, memory_store)
-        needs(self, store, "add_episode", what="a memory store")
-        self.store: MemoryStore = store
+        self.store = store
         self.agent_name = agent_name
         self._database = abilities_of(store).database
         self._later = Later(store)
@@ -68,42 +51,35 @@ class EpisodeLoggerHook(SharedHook):
         """When the calls began that run now; some frameworks run several at once, each in a thread."""
         self._lock = threading.Lock()
 
-    @property
-    def second_place(self) -> SecondPlace:
-        """Return the hook's second place, last before a tool, where it takes the time at which it begins."""
-        return SecondPlace(frozenset({BEFORE_TOOL}), -1000, self._begin)
+    def begin(self, moment: Moment) -> None:
+        """Take the time at which a tool begins."""
+        self._begun[_call(moment.payload)] = time.perf_counter()
 
-    def _begin(self, point: str, ctx: Any, payload: Any) -> None:
-        self._begun[_call(payload)] = time.perf_counter()
-
-    def ended(self, conversation: Conversation) -> None:
+    def end(self, moment: Moment) -> None:
         """Have all written that the store has not written yet."""
-        if conversation.is_kept_in(self._database):
+        if moment.log.is_kept_in(self._database):
             self._begun.clear()  # not at the end of an agent within a tool, whose conversation nobody keeps
         else:
             self._later.retry()
-            self._later.settle(conversation.commit_wait_s)
+            self._later.settle(moment.log.commit_wait_s)
 
-    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> None:
+    def note(self, moment: Moment) -> None:
         """Keep the outcome of one call."""
+        log, payload = moment.log, moment.payload
         now, begun = time.perf_counter(), self._begun.pop(_call(payload), None)
         latency_ms = None if begun is None else round((now - begun) * 1e3, 1)
         if payload.name in MEMORY_TOOLS:  # what they did is a fact already, and need not be an episode too
             return
-        agent = self.agent_name or as_ours(ctx, TurnContext).agent_name or ""
+        agent = self.agent_name or as_ours(moment.ctx, TurnContext).agent_name or ""
         outcome = "ok" if payload.error is None else "failed"
         record = {"name": payload.name[:NAME_CHARS], "args": _short_arguments(payload.arguments)}
         if payload.error is None:
             record["result"] = short_text(payload.result, RESULT_CHARS)
         else:
             record["error"] = short_text(payload.error, RESULT_CHARS)
-        turn = conversation.prompt_log.running
-        if turn is not None and not turn.messages:  # no other hook has looked at what was said
-            conversation.prompt_log.take(ctx.session.messages)
+        turn = log.prompt_log.running
         given = values_in(payload.arguments)
-        level, owner = (
-            conversation.prompt_log.level_of(turn, *given) if turn is not None else ("household", None)
-        )
+        level, owner = log.prompt_log.level_of(turn, *given) if turn is not None else ("household", None)
         if level == "private" and owner is None:
             return  # an unknown voice in private: no store keeps what nobody could ever be told
         whose: dict[str, Any] = {
@@ -112,12 +88,12 @@ class EpisodeLoggerHook(SharedHook):
             "owner": owner,
             "latency_ms": latency_ms,
         }
-        if conversation.is_kept_in(self._database):
+        if log.is_kept_in(self._database):
             keep = abilities_of(self.store).max_episodes
-            whose |= {"keep": 500 if keep is None else keep, "session": conversation.prompt_log.session}
+            whose |= {"keep": 500 if keep is None else keep, "session": log.prompt_log.session}
             with self._lock:
-                conversation.also.append(AddEpisode(TOOL_CALL, record, outcome, agent=agent, **whose))
-                _retell(conversation, whose["session"], agent, whose["keep"])
+                log.turn_writes.append(AddEpisode(TOOL_CALL, record, outcome, agent=agent, **whose))
+                _retell(log, whose["session"], agent, whose["keep"])
         elif isinstance(self.store, TableMemoryStore):
             # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
             self._later.write(
@@ -137,13 +113,13 @@ def _call(payload: Any) -> str:
     return as_ours(payload, _Call).id or str(threading.get_ident())
 
 
-def _retell(conversation: Conversation, session: str, agent: str, keep: int) -> None:
+def _retell(log: SessionLog, session: str, agent: str, keep: int) -> None:
     """Have the turn retold by one episode, once it has a second call."""
-    calls = [step for step in conversation.also if isinstance(step, AddEpisode) and step.kind == TOOL_CALL]
+    calls = [step for step in log.turn_writes if isinstance(step, AddEpisode) and step.kind == TOOL_CALL]
     if len(calls) > 1:
-        conversation.also[:] = [step for step in conversation.also if not isinstance(step, RetellTurn)]
+        log.turn_writes[:] = [step for step in log.turn_writes if not isinstance(step, RetellTurn)]
         runs = [(step.payload["name"], step.outcome == "ok") for step in calls]
-        conversation.also.append(RetellTurn(session, runs, agent, keep))
+        log.turn_writes.append(RetellTurn(session, runs, agent, keep))
 
 
 def _short_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ToolOutputTruncatorHook: a long result of a tool keeps its beginning and its end, and says how much is left out.
+"""Long results of tools: the beginning and the end stay, with how much is left out.
 
 The whole text is kept with the turn where the session is kept in SQLite, for the operator and the export.
 """
@@ -10,9 +10,9 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.conversation import Conversation, conversation_of
 from edgemem.records import MEMORY_TOOLS
-from edgemem.session.points import AFTER_TOOL, BEFORE_LLM, HookResult, as_text
+from edgemem.session.log import Moment, SessionLog
+from edgemem.session.points import as_text
 from edgemem.store.turn_steps import KeepOutput
 from edgemem.store.turns import pointer_to
 from edgemem.store.validation import whole_number
@@ -38,12 +38,10 @@ _LONGEST_SIGN = 16
 """Characters that one sign may consist of."""
 
 
-class ToolOutputTruncatorHook:
-    """Shorten results of tools to a number of characters, and to what the window has room for."""
+class ToolResults:
+    """Shortens results of tools to a number of characters, and to what the window has room for."""
 
-    points = frozenset({BEFORE_LLM, AFTER_TOOL})
-    # Before any hook that keeps or shows the result.
-    priority = 40
+    name = "results"
 
     def __init__(
         self,
@@ -51,9 +49,8 @@ class ToolOutputTruncatorHook:
         *,
         budget: Budget | None = None,
         keep_bytes: int = 0,
-        conversation: Conversation | None = None,
     ) -> None:
-        """Make the hook.
+        """Make the part.
 
         Args:
             max_chars: the most characters of a result, its note about what was left out included; at least 200.
@@ -69,48 +66,45 @@ class ToolOutputTruncatorHook:
         self.max_chars = max_chars
         self.keep_bytes = keep_bytes
         self._budget = budget
-        self._conversation = conversation
+        self._taken = 0
+        """Tokens that results of the newest turn take."""
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Begin to count with a turn, and replace a result that is too long."""
-        if point == BEFORE_LLM:
-            if payload.get("hop", 0) == 0:
-                ctx.hook_state[id(self)] = 0
-            return None
-        shortened = self._shortened(ctx, payload)
-        return HookResult.replace(shortened, reason="truncated") if shortened is not None else None
+    def begin(self, moment: Moment) -> None:
+        """Begin to count with a turn."""
+        if moment.is_first_hop:
+            self._taken = 0
 
-    def _shortened(self, ctx: Any, payload: Any) -> Any:
-        """Return a copy of the payload with less of its result; None where it may stay."""
+    def shorten(self, moment: Moment) -> None:
+        """Put a copy of the payload with less of its result in its place, where that is too long."""
+        payload = moment.payload
         text = answer_text(payload)
         if text is None:
-            return None
+            return
         # The memory's own tools know their bounds, and can be asked again; only the window bounds them.
         room = len(text) if payload.name in MEMORY_TOOLS else self.max_chars
         if self._budget is not None:
-            taken = ctx.hook_state.get(id(self), 0)
-            most = int(SHARE_OF_WINDOW * self._budget.plan.room - taken) // 2
+            most = int(SHARE_OF_WINDOW * self._budget.plan.room - self._taken) // 2
             room = max(MIN_CHARS, fitting_chars(text[:room], most, self._budget.tokenizer))
-            ctx.hook_state[id(self)] = taken + min(most, byte_count(text[:room]))
+            self._taken += max(0, min(most, byte_count(text[:room])))
         if len(text) <= room:
-            return None
-        shown = shorten(text, room, self._keep(conversation_of(ctx, self._conversation), text))
+            return
+        shown = shorten(text, room, self._keep(moment.log, text))
         # A copy: the payload of another framework is no record of ours, and others may hold it.
         shortened = copy.copy(payload)
         if payload.result is None:
             shortened.error = shown
         else:
             shortened.result = shown
-        return shortened
+        moment.payload = shortened
 
-    def _keep(self, conversation: Conversation, text: str) -> str:
+    def _keep(self, log: SessionLog, text: str) -> str:
         """Have the whole text written with its turn; return its name, or nothing if it cannot be kept."""
-        if conversation.journal is None or byte_count(text) > self.keep_bytes:
+        if log.journal is None or byte_count(text) > self.keep_bytes:
             return ""
-        pointer = pointer_to(conversation.prompt_log.session, text)
-        step = KeepOutput(conversation.prompt_log.session, pointer, text, self.keep_bytes)
-        if step not in conversation.also:
-            conversation.also.append(step)
+        pointer = pointer_to(log.prompt_log.session, text)
+        step = KeepOutput(log.prompt_log.session, pointer, text, self.keep_bytes)
+        if step not in log.turn_writes:
+            log.turn_writes.append(step)
         return pointer
 
 

@@ -1,4 +1,4 @@
-"""TurnLogHook: one line of figures a turn on the logger `edgemem.turn`, with nothing that anybody said in it.
+"""Figures of a turn: one line on the logger `edgemem.turn`, without a word that anybody said.
 
 Nothing is tokenised for it: the block was counted where it was made, the prompt by the model, or else by its bytes. An agent
 that runs within a tool of another has lines of its own. The newest figures stand in a file for `edgemem stats`.
@@ -17,19 +17,10 @@ from zlib import crc32
 import msgspec
 
 from edgemem.context.size import estimate
-from edgemem.hooks.conversation import STATE_KEY, Conversation, conversation_of
 from edgemem.llama.protocols import Generation
 from edgemem.records import Message, as_ours, text_of
-from edgemem.session.points import (
-    AFTER_LLM,
-    BEFORE_LLM,
-    ON_ABORT,
-    ON_RUN_END,
-    ON_RUN_START,
-    AgentResult,
-    SecondPlace,
-    TurnContext,
-)
+from edgemem.session.log import STATE_KEY, Moment
+from edgemem.session.points import AgentResult, TurnContext
 from edgemem.session.registry import replace_file
 
 if TYPE_CHECKING:
@@ -78,16 +69,16 @@ class TurnFigures(msgspec.Struct, frozen=True):
     interrupted: bool = False
     failed: bool = False
     session: int = 0
-    """Which conversation it was of: `named` of its id; 0: one that is not kept, of an agent within another's tool."""
+    """Which conversation it was of: `name_hash` of its id; 0: one that is not kept, of an agent within another's tool."""
     agent: int = 0
-    """Whose turn it was: `named` of the agent's name; 0: it has none."""
+    """Whose turn it was: `name_hash` of the agent's name; 0: it has none."""
     heard_early: int = 0
     """Turns of this process until then whose sentence was heard before its end."""
     ready_early: int = 0
     """Those of them for which nothing was left to recall at its end."""
 
 
-def named(name: str) -> int:
+def name_hash(name: str) -> int:
     """Return the number that stands for a name in figures: its CRC-32, so the same in every run; 0 for no name."""
     return crc32(name.encode(errors="replace"))
 
@@ -114,7 +105,7 @@ class _Running(msgspec.Struct):
     messages: list[Message] = []
 
 
-class _Talk(msgspec.Struct):
+class _SessionFigures(msgspec.Struct):
     """What is known of one session."""
 
     running: _Running | None = None
@@ -123,11 +114,10 @@ class _Talk(msgspec.Struct):
     """The newest prompt, and what each of its messages takes."""
 
 
-class TurnLogHook:
-    """Log one JSON object a turn, and hand the figures on: the first of all hooks takes the time, the last of all counts."""
+class TurnLog:
+    """Logs one JSON object a turn, and hands the figures on: the first of all steps takes the time, the last of all counts."""
 
-    points = frozenset({BEFORE_LLM, AFTER_LLM, ON_RUN_END, ON_ABORT})
-    priority = -1000
+    name = "figures"
 
     def __init__(
         self,
@@ -138,9 +128,8 @@ class TurnLogHook:
         early: Counts | None = None,
         now: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.perf_counter,
-        conversation: Conversation | None = None,
     ) -> None:
-        """Make the hook.
+        """Make the part.
 
         Args:
             settings: `[log]` tells whether to log; figures go to `keep` either way. None: it does.
@@ -155,45 +144,52 @@ class TurnLogHook:
         self._early = early
         self._now = now
         self._clock = clock
-        self._conversation = conversation
 
-    @property
-    def second_place(self) -> SecondPlace:
-        """Return the hook's second place, where it takes the time at which a point begins: before all others."""
-        return SecondPlace(frozenset({ON_RUN_START, AFTER_LLM, ON_RUN_END}), 1000, self._begin)
+    def begin(self, moment: Moment) -> None:
+        """Take the time at which a turn begins."""
+        recalled = None if self._search is None else self._search.last
+        self._of(moment).running = _Running(self._clock(), recalled, _generation(moment.ctx))
 
-    def _talk(self, ctx: Any) -> _Talk:
-        talks: dict[int, _Talk] = ctx.session.state.setdefault(_FIGURES, {})
-        return talks.setdefault(id(self), _Talk())
+    def answer(self, moment: Moment) -> None:
+        """Take the time at which the model has answered, before the steps that take the answer."""
+        if (running := self._of(moment).running) is not None:
+            running.answered = self._clock()
 
-    def _begin(self, point: str, ctx: Any, payload: Any) -> None:
-        now, talk = self._clock(), self._talk(ctx)
-        if point == ON_RUN_START:
-            recalled = None if self._search is None else self._search.last
-            talk.running = _Running(now, recalled, _generation(ctx))
-        elif talk.running is not None and point == AFTER_LLM:
-            talk.running.answered = now
-        elif talk.running is not None:
-            talk.running.ending = now
+    def ending(self, moment: Moment) -> None:
+        """Take the time at which the end of a turn begins."""
+        if (running := self._of(moment).running) is not None:
+            running.ending = self._clock()
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-        """Collect, and log when the turn has ended."""
-        talk = self._talk(ctx)
-        running = talk.running
-        if point in (ON_RUN_END, ON_ABORT):
-            talk.running = None
-        if running is not None and point == BEFORE_LLM:
-            self._called(running, ctx, payload)
-        elif running is not None and point == AFTER_LLM:
-            self._answered(running, ctx)
-        elif running is not None and point == ON_RUN_END:
-            self._ended(talk, running, ctx, payload)
+    def call(self, moment: Moment) -> None:
+        """Take the time at which the model is called."""
+        if (running := self._of(moment).running) is not None:
+            self._called(running, moment)
 
-    def _called(self, running: _Running, ctx: Any, payload: dict[str, Any]) -> None:
-        prompt_turn = conversation_of(ctx, self._conversation).prompt_log.running
+    def count(self, moment: Moment) -> None:
+        """Count an answer, behind the steps that took it."""
+        if (running := self._of(moment).running) is not None:
+            self._answered(running, moment.ctx)
+
+    def end(self, moment: Moment) -> None:
+        """Log the figures of the turn that has ended."""
+        session = self._of(moment)
+        running, session.running = session.running, None
+        if running is not None:
+            self._ended(session, running, moment)
+
+    def abort(self, moment: Moment) -> None:
+        """Forget the figures of a turn that was thrown away."""
+        self._of(moment).running = None
+
+    def _of(self, moment: Moment) -> _SessionFigures:
+        figures: dict[int, _SessionFigures] = moment.ctx.session.state.setdefault(_FIGURES, {})
+        return figures.setdefault(id(self), _SessionFigures())
+
+    def _called(self, running: _Running, moment: Moment) -> None:
+        prompt_turn = moment.log.prompt_log.running
         if prompt_turn is not None:
             running.turn, running.block_tokens = prompt_turn.n, prompt_turn.block_tokens
-        running.messages = payload["messages"]
+        running.messages = moment.payload["messages"]
         running.called = self._clock()
         if running.hooks_ms is None:
             running.hooks_ms = (running.called - running.begun) * 1e3
@@ -214,13 +210,13 @@ class TurnLogHook:
         if generation.ids or generation.stopped != "interrupted":
             running.reused_tokens += generation.prompt_tokens - generation.evaluated_tokens
 
-    def _ended(self, talk: _Talk, running: _Running, ctx: Any, payload: Any) -> None:
+    def _ended(self, before: _SessionFigures, running: _Running, moment: Moment) -> None:
         counted = running.has_counts and running.hops > 0
         new, reused = running.new_tokens, running.reused_tokens
         if running.hops and not counted:
-            new, reused = _compared(talk, running)
-        ended, agent = as_ours(payload, AgentResult), as_ours(ctx, TurnContext).agent_name
-        session, early = conversation_of(ctx, self._conversation).prompt_log.session, self._early
+            new, reused = _compared(before, running)
+        ended, agent = as_ours(moment.payload, AgentResult), as_ours(moment.ctx, TurnContext).agent_name
+        session, early = moment.log.prompt_log.session, self._early
         figures = TurnFigures(
             round(self._now(), 3),
             running.turn,
@@ -234,8 +230,8 @@ class TurnLogHook:
             block_tokens=running.block_tokens,
             interrupted=ended.interrupted,
             failed=ended.error is not None,
-            session=named(session),
-            agent=named(str(agent or "")),
+            session=name_hash(session),
+            agent=name_hash(str(agent or "")),
             heard_early=0 if early is None else early.turns,
             ready_early=0 if early is None else early.ready,
         )
@@ -252,14 +248,14 @@ class TurnLogHook:
             log.info("%s", msgspec.json.encode(figures).decode())
 
 
-def _compared(talk: _Talk, running: _Running) -> tuple[int, int]:
+def _compared(figures: _SessionFigures, running: _Running) -> tuple[int, int]:
     """Return what of the prompt is new since the one before, and what is not, where the model does not tell."""
-    before, sizes = talk.seen
+    before, sizes = figures.seen
     messages = running.messages
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False)))
     texts = [text_of(message) for message in messages[same:]]
     new = list(map(estimate, texts))
-    talk.seen = (messages, [*sizes[:same], *new])
+    figures.seen = (messages, [*sizes[:same], *new])
     return sum(new), sum(sizes[:same])
 
 

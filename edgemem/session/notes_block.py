@@ -1,16 +1,15 @@
-"""NotesInjectorHook: shows the end of NOTES.md once an epoch, then only what is new in it; and MEMORY.md of the bank likewise."""
+"""The notes in the block: the end of NOTES.md once an epoch, then only lines that are new in it; and MEMORY.md of the bank."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgemem.config import NotesSettings, Profile, Settings
 from edgemem.context.size import estimate
 from edgemem.fence import clean
-from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.records import BlockLine
-from edgemem.session.points import BEFORE_LLM, HookResult, header_line, needs
+from edgemem.session.log import Moment
 from edgemem.store.bank.rules import MEMORY_FILE
 from edgemem.store.rights import readable
 
@@ -36,41 +35,35 @@ def shown_line(line: str) -> str:
     return clean(line.lstrip("# "), max_chars=_LINE_CHARS)
 
 
-class NotesInjectorHook(SharedHook):
-    """Put the tail of the notes into the newest user message, and later only lines not shown yet."""
+class NotesBlock:
+    """Puts the tail of the notes into the newest user message, and later only lines not shown yet."""
 
-    points = TURN | {BEFORE_LLM}
-    priority = 79
+    name = "notes"
 
     def __init__(
         self,
         notes: NotesFile,
+        *,
         max_chars: int = 1500,
         header: str = "Notes:",
-        *,
         settings: Settings | None = None,
         budget: Budget | None = None,
-        speaker: str | None = None,
-        conversation: Conversation | None = None,
         bank: MemoryBank | None = None,
     ) -> None:
-        """Make the hook.
+        """Make the part.
 
         Args:
             max_chars: at most this much of the file's end is shown.
             header: a line before the notes.
             settings: say how much of the file's end is shown, in place of `max_chars`.
             budget: says how many tokens of it; None: no such bound.
-            speaker: who speaks where the loop does not say it; the file's `level` says who may read it.
             bank: its MEMORY.md are shown as well, in what the notes leave of the tokens; None: there is none.
         """
-        super().__init__(conversation, speaker)
-        needs(self, notes, "tail", what="a NotesFile")
         self.notes = notes
         self._settings = settings or Settings(Profile(notes=NotesSettings(inject_chars=max_chars)))
         self._budget = budget
         self._bank = bank
-        self.header = header_line(self, header).lstrip("# ")
+        self.header = header.lstrip("# ")
         self.note = ""
         """Why the notes are not in the newest prompt; empty where they may be read."""
         self._warned = False
@@ -80,11 +73,11 @@ class NotesInjectorHook(SharedHook):
         """Return how many characters of the file's end are shown at most."""
         return self._settings.now.notes.inject_chars
 
-    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
+    def fill(self, moment: Moment) -> None:
         """Add the notes, and MEMORY.md of the bank, before the first call of the model."""
-        if payload.get("hop", 0) != 0:
-            return None
-        prompt_log = conversation.prompt_log
+        if not moment.is_first_hop:
+            return
+        prompt_log = moment.log.prompt_log
         notes, files = self._notes(prompt_log), self._memory_files(prompt_log)
         # The newest note first: where not all fit, the oldest ones go, and before them the ends of the files.
         count = self._count_fitting([*(line for line, _ in reversed(notes)), *files])
@@ -95,11 +88,10 @@ class NotesInjectorHook(SharedHook):
         kept += files[: max(0, count - len(notes))]
         lines = [line for line in kept if line.id not in committed.visible]
         if not lines:
-            return None
+            return
         # Those that stand in the prompt already count to their bound too, so this is for the log alone: about how many.
         tokens = estimate("\n".join([self.header, *(line.line for line in lines)]))
         prompt_log.put("notes", lines, header=self.header, tokens=tokens)
-        return HookResult.replace({**payload, "messages": prompt_log.view()}, reason="notes")
 
     def _notes(self, prompt_log: PromptLog) -> list[tuple[BlockLine, str]]:
         """Return the newest lines of the notes as they are shown and as they stand there, if they may be read."""

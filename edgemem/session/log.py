@@ -1,7 +1,6 @@
-"""The conversation: what the built-in hooks of one session share during a turn.
+"""The log of a session: its prompt log, and what the running turn has collected for its commit.
 
-They find it in the session's own state (under a key that is never stored), so hooks that were made apart, as in
-EdgeVox, still put their lines into one block and their records into one transaction.
+The steps of a turn share it. It belongs to the thread of the turn; `lock` is held by whoever changes it.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -19,6 +18,7 @@ from edgemem.context.level import Closing
 from edgemem.context.messages import speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
+from edgemem.errors import InvalidInputError
 from edgemem.records import (
     Epoch,
     Heard,
@@ -28,18 +28,9 @@ from edgemem.records import (
     StoredMessage,
     Turn,
     TurnState,
-    as_ours,
     text_of,
 )
-from edgemem.session.points import (
-    BEFORE_LLM,
-    ON_ABORT,
-    ON_RUN_END,
-    ON_RUN_START,
-    HookResult,
-    TurnContext,
-    attachable,
-)
+from edgemem.scopes import Level
 from edgemem.store.erase.copies import (
     Erased,
     summary_without,
@@ -63,21 +54,40 @@ Also = list[Callable[[Any], Any]]
 """Writes that belong into a transaction of the journal."""
 
 
-class Conversation:
+class Endable(Protocol):
+    """A turn that can be ended by another."""
+
+    def end(self) -> None:
+        """Commit it: complete with a reply, else unfinished."""
+
+
+class SessionLog:
     """The prompt log of one session, and what the running turn has collected for its commit."""
 
     def __init__(self, prompt_log: PromptLog | None = None, *, settings: Settings | None = None) -> None:
         self.prompt_log = prompt_log or PromptLog()
+        self.record = Session()
+        """The messages that were said, and the loop's own state, for hooks that look at these."""
+        self.lock = threading.RLock()
+        """Held while a turn is changed; tools and the model run without it."""
+        self.open_turn: Endable | None = None
+        """The turn that the door has open."""
+        self.is_resumed = False
+        """Whether the stored session was taken up."""
+        self.is_detached = False
+        """Whether it is of an agent within a tool, which nobody keeps."""
+        self.state = "{}"
+        """The session's state as it was stored last, as JSON."""
         self.journal: TurnJournal | None = None
         """Writes the turns; None where the session is not kept in SQLite."""
         self._settings = settings or Settings()
-        self.opening: Also = []
+        self.epoch_writes: Also = []
         """Writes that belong into the transaction of the next turn that is kept, such as a new epoch."""
         self.erased: list[Erased] = []
         """What was forgotten since this conversation was opened."""
-        self.opened_as_of: int | None = None
+        self.last_forgetting: int | None = None
         """The newest forgetting that was known when the session was taken up; what was said since stands here as it was."""
-        self.kept: Callable[[BlockLine], bool] | None = None
+        self.value_exists: Callable[[BlockLine], bool] | None = None
         """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
         self.caller: Session | None = None
         """The loop's session while one of its tools runs."""
@@ -87,9 +97,9 @@ class Conversation:
         """The newest turn, and what tells its number."""
         self._writes: list[Future[Any]] = []
         """What the journal was given and has not told the outcome of."""
-        self._session: Session | None = None
+        self.turn_session: Session | None = None
         """The loop's session in which the running turn began."""
-        self._openers: list[object] = []
+        self.started_by: list[object] = []
         """The hooks that know of the running turn."""
         self._noted: dict[str, Any] = {}
         """What tools had noted in that session before it."""
@@ -97,7 +107,7 @@ class Conversation:
 
     def reset(self) -> None:
         """Forget what the running turn has collected."""
-        self.also: Also = []
+        self.turn_writes: Also = []
         """Writes that belong into the turn's transaction."""
         self.generated: list[tuple[int, ...]] = []
         """The ids that the model generated, one entry for each of its messages."""
@@ -125,73 +135,48 @@ class Conversation:
 
     # -- how a turn begins ---------------------------------------------------------------------------
 
-    def begin(
-        self, ctx: Any, payload: Any, *, speaker: str | None = None, by: object = None, private: bool = False
-    ) -> bool:
-        """Open a turn, once for all hooks of it; one that is still open is closed as its own speaker's.
-
-        Returns whether the loop's list holds words that nobody knows the speaker of.
+    def open(
+        self,
+        reader: Reader,
+        heard: Heard | None,
+        *,
+        session: Session,
+        level: Level | None = None,
+        owner: str | None = None,
+    ) -> PromptTurn:
+        """Open a turn, where none is open.
 
         Args:
-            by: the hook that is called at the begin of a turn; called a second time, it begins another turn.
-            private: nobody but the speaker may read it.
+            session: the record whose state its tools may change.
+            level: the level of its utterance; None: the usual one.
+            owner: whose it is where nobody said it, as the utterance of an agent within a tool.
         """
-        if self.prompt_log.running is not None:
-            if by is None or not any(by is hook for hook in self._openers):
-                self._openers.append(by)
-                return False
-            self.close_left(ctx, payload)
         self.reset()
         self._renumber()
-        fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
-        known = as_ours(ctx, TurnContext)
-        reader = reader_of(known, fields, speaker=speaker)
-        heard = fields.get("heard") or known.heard
-        if not isinstance(heard, Heard):
-            heard = Heard(speaker=reader.speaker) if reader.speaker else None
-        private = private or bool(fields.get("private") or known.private)
-        self._session, self._openers = ctx.session, [by]
-        self._noted, task = _noted(ctx.session), task_of(payload)
-        self.prompt_log.begin(reader, heard, level="private" if private else None)
-        if by is None:
-            return False
-        is_first = not self.prompt_log.turns
-        unknown = self.prompt_log.arrive(ctx.session.messages, task)
-        for turn in unknown:
-            self._write(self.record(turn, "unfinished"), turn, wait_s=0.0)
-        return not is_first and any(turn.owner is None for turn in unknown)
+        self.turn_session, self._noted = session, _noted(session)
+        turn = self.prompt_log.begin(reader, heard, level=level)
+        turn.owner = turn.owner if owner is None else owner
+        return turn
 
-    def take(self, ctx: Any, messages: Sequence[Message], *, speaker: str | None) -> None:
-        """Learn from a loop's list what has been said, in a turn that it may never have begun."""
-        if self.prompt_log.running is None:
-            self.begin(ctx, {}, speaker=speaker)
-        self.prompt_log.take(messages)
+    def append(self, message: Message, tokens: Sequence[int] = ()) -> None:
+        """Add a message to the open turn.
+
+        Args:
+            tokens: the ids that the model generated for it.
+        """
+        turn = self.prompt_log.running
+        if turn is None:
+            raise InvalidInputError("No turn is open; begin one first.")
+        turn.take([*turn.as_listed(), message])
+        if message.get("role") == "assistant":
+            self.generated.append(tuple(tokens))
+
+    def keep_unknown(self, turns: Sequence[PromptTurn]) -> None:
+        """Write turns that are made of messages which no turn had brought."""
+        for turn in turns:
+            self._write(self.record_of(turn, "unfinished"), turn, wait_s=0.0)
 
     # -- how it ends ---------------------------------------------------------------------------------
-
-    def close_left(self, ctx: Any, payload: Any) -> bool:
-        """Close the turn that a loop left open as its speaker's, if there is one; return whether there was.
-
-        Raises:
-            StoreError: it could not be written.
-        """
-        if self.prompt_log.running is None:
-            return False
-        session = self._session or ctx.session
-        self.prompt_log.take_left(session.messages, task_of(payload) if session is ctx.session else None)
-        if self.answered:
-            self.prompt_log.running.take_reply(self.answered)
-        return self.finish("interrupted" if self.hear_out() else "unfinished", wait_s=0.0)
-
-    def end(self, point: str, ctx: Any) -> None:
-        """Make the turn history, or drop it if it was aborted, where no session hook has done so already."""
-        if self.prompt_log.running is None:
-            return
-        if point == ON_ABORT:
-            self.abort()
-        else:
-            self.prompt_log.take(ctx.session.messages)
-            self.finish("complete")
 
     def finish(self, state: TurnState, *, wait_s: float | None = None) -> bool:
         """Make the running turn history, and commit it; return whether anything was said in it.
@@ -209,7 +194,7 @@ class Conversation:
             return False
         closing = self.prompt_log.level_of(running)
         try:
-            record = self.record(running, state, closing)
+            record = self.record_of(running, state, closing)
         finally:
             # Also where it cannot be kept it is over, and was said by whom it was said.
             self.prompt_log.commit(closing, unfinished=state == "unfinished")
@@ -223,25 +208,25 @@ class Conversation:
         """Throw the running turn away, what was accepted of it, and the questions that its tools have open since."""
         if self.journal is not None and self.accepted is not None:
             self._writes.append(self.journal.discard(self.prompt_log.session, self.accepted))
-        if self._session is not None and self.prompt_log.running is not None:
-            for key in _noted(self._session):
-                del self._session.state[key]
-            self._session.state.update(self._noted)
+        if self.turn_session is not None and self.prompt_log.running is not None:
+            for key in _noted(self.turn_session):
+                del self.turn_session.state[key]
+            self.turn_session.state.update(self._noted)
         self.prompt_log.abort()
         self.reset()
 
     # -- what is kept of it --------------------------------------------------------------------------
 
-    def lay_out(self, kept: Callable[[BlockLine], bool] | None) -> None:
+    def note_memory_shown(self, value_exists: Callable[[BlockLine], bool] | None) -> None:
         """Note what was forgotten until now: what is put before the model from here on may be forgotten meanwhile.
 
         Args:
-            kept: tells whether a value was not erased, where memory is not in the file that keeps the session.
+            value_exists: tells whether a value was not erased, where memory is not in the file that keeps the session.
         """
         self._forgotten = self.newest_forgetting()
-        self.kept = kept
+        self.value_exists = value_exists
 
-    def record(self, turn: PromptTurn, state: TurnState, closing: Closing | None = None) -> Turn:
+    def record_of(self, turn: PromptTurn, state: TurnState, closing: Closing | None = None) -> Turn:
         """Return the record of a prompt turn.
 
         Args:
@@ -262,8 +247,8 @@ class Conversation:
         # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
         keep = state != "open" and bool(turn.block or turn.shown)
         keep = keep and not any(item.passing for item in turn.shown)
-        if self.kept is not None:
-            keep = keep and all(self.kept(item) for item in turn.shown if item.value)
+        if self.value_exists is not None:
+            keep = keep and all(self.value_exists(item) for item in turn.shown if item.value)
         shown = tuple(msgspec.structs.replace(item, line="").entry for item in turn.shown) if keep else ()
         keep = keep and (self._forgotten is None or self._forgotten == self.newest_forgetting())
         return Turn(
@@ -292,7 +277,7 @@ class Conversation:
         if self.called_tools or any(message.get("tool_calls") for message in messages):
             # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
             closing = "private", self.prompt_log.level_shown(running)[1]
-        turn = self.record(msgspec.structs.replace(running, messages=messages), "open", closing)
+        turn = self.record_of(msgspec.structs.replace(running, messages=messages), "open", closing)
         with self._accepting:
             before = self.accepted
             if turn == self._accepted_as:
@@ -307,7 +292,7 @@ class Conversation:
         """Commit the turn; a slow disk goes on in the background."""
         if self.journal is None:
             return
-        also, self.also, self.opening = [*self.opening, *self.also], [], []
+        also, self.turn_writes, self.epoch_writes = [*self.epoch_writes, *self.turn_writes], [], []
         if self._forgotten is not None:
             also.append(DropErased(turn.session, self._forgotten))
         accepted = self.accepted
@@ -414,7 +399,7 @@ class Conversation:
                 the session was taken up, and may quote what the memory's tools told at any time since.
         """
         newest = self.newest_forgetting()
-        if newest != self.opened_as_of:
+        if newest != self.last_forgetting:
             epoch = msgspec.structs.replace(epoch, summary=without_outcomes(epoch.summary))
         if newest != as_of:
             epoch = without_memory(epoch)
@@ -425,77 +410,23 @@ class Conversation:
         return None if self.journal is None else last_forgotten(self.journal.database)
 
 
-TURN = frozenset({ON_RUN_START, ON_RUN_END, ON_ABORT})
-"""The points at which a hook that shares the conversation opens and ends its turns."""
-
-
-class SharedHook:
-    """A hook that shares the conversation of its session with the others; each may be the only one.
+class Moment:
+    """One moment of a turn, as each step of it is handed it.
 
     Args:
-        conversation: which it is; None: the one in the session's state.
-        speaker: who speaks where the loop does not say it.
+        ctx: the context that hooks are handed.
+        payload: the payload of the point; a step puts another one in its place.
     """
 
-    __repr__ = attachable
+    __slots__ = ("ctx", "log", "payload")
 
-    def __init__(self, conversation: Conversation | None = None, speaker: str | None = None) -> None:
-        self.speaker = speaker
-        self._conversation = conversation
+    def __init__(self, log: SessionLog, ctx: Any, payload: Any) -> None:
+        self.log, self.ctx, self.payload = log, ctx, payload
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Open the turn, act on what has been said in it, or make the turn history, as the point demands."""
-        conversation = conversation_of(ctx, self._conversation)
-        if point == ON_RUN_START:
-            conversation.begin(ctx, payload, speaker=self.speaker, by=self)
-        elif point in (ON_RUN_END, ON_ABORT):
-            conversation.end(point, ctx)
-            self.ended(conversation)
-        else:
-            if point == BEFORE_LLM:
-                conversation.take(ctx, payload["messages"], speaker=self.speaker)
-            return self.act(conversation, ctx, payload)
-        return None
-
-    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult | None:
-        """Do what the hook is for, within a turn."""
-        raise NotImplementedError
-
-    def ended(self, conversation: Conversation) -> None:
-        """Do what is left to do when the turn is over."""
-
-
-def conversation_of(ctx: Any, given: Conversation | None = None) -> Conversation:
-    """Return the conversation that the hooks of this context share.
-
-    An agent that runs within a tool of another, with the same hooks, has one of its own, which nobody keeps: the other's
-    turn is still open, and is told the tool's result.
-    """
-    state = ctx.session.state
-    if given is not None and (given.caller is None or given.caller.state is state):
-        state[STATE_KEY] = given
-        return given
-    kept = state.get(STATE_KEY)
-    if isinstance(kept, Conversation):
-        return kept
-    conversation = state[STATE_KEY] = Conversation()
-    return conversation
-
-
-def reader_of(ctx: Any, payload: Any, *, speaker: str | None = None) -> Reader:
-    """Return who will hear the answer: the payload says it, else the context, else the hook's own setting."""
-    fields: dict[str, Any] = payload if isinstance(payload, dict) else {}
-    known = as_ours(ctx, TurnContext)
-    names = (fields.get("speaker"), known.speaker, speaker)
-    # A voice may be called 0.
-    name = next((candidate for candidate in names if candidate is not None and candidate != ""), None)
-    return Reader(name, frozenset(fields.get("audience") or known.audience or ()))
-
-
-def task_of(payload: Any) -> str | None:
-    """Return the utterance that a turn begins with, if its loop tells."""
-    task = payload.get("task") if isinstance(payload, dict) else None
-    return task if isinstance(task, str) else None
+    @property
+    def is_first_hop(self) -> bool:
+        """Tell whether the model is called for the first time in the turn."""
+        return bool(self.payload.get("hop", 0) == 0)
 
 
 def _noted(session: Session) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""EarlyRecallHook: recalls while somebody still speaks, where the loop tells what it hears (`on_partial`)."""
+"""Prefetch of a session: recall while somebody still speaks, where the loop tells what it hears."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import EdgememError
-from edgemem.hooks.conversation import Conversation, reader_of
 from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch, read_utterance, with_ending
 from edgemem.recall.rank.selection import asks
 from edgemem.records import Reader, Recalled
-from edgemem.session.points import (
-    ON_ABORT,
-    ON_IDLE,
-    ON_PARTIAL,
-    ON_RUN_END,
-    ON_RUN_START,
-    ON_SPEECH_START,
-    HookResult,
-)
+from edgemem.session.log import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,65 +27,67 @@ class Waited(NamedTuple):
     """For how long the reply waited for it."""
 
 
-class EarlyRecallHook:
-    """Hand what is heard to the thread that recalls ahead, and the turn what it found.
+class SessionPrefetch:
+    """Hands a half-heard sentence to the thread that recalls ahead, and the turn what that found.
 
-    Nothing of a sentence that ends without a turn is kept. What fails there is raised at the next point, where the
-    registry counts it like every failure of a hook; the turn itself then recalls as if nobody had looked ahead.
+    Nothing of a sentence that ends without a turn is kept. What fails there is raised at the next moment, where it
+    is counted like every failure of a step; the turn itself then recalls as if nobody had looked ahead.
     """
 
-    points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, ON_RUN_END, ON_ABORT, ON_IDLE})
-    # Behind the hooks that end a turn, so that what the prompt holds is what the next one will find; before upkeep.
-    priority = -800
+    name = "prefetch"
 
     def __init__(
         self,
         prefetch: Prefetch,
         *,
         arguments: Callable[[Reader | None], Mapping[str, Any]],
-        conversation: Conversation,
-        speaker: str | None = None,
     ) -> None:
-        """Make the hook; its method `recall` goes into the `MemoryInjectionHook` of the same session.
+        """Make the part; its method `recall` goes into the `MemoryBlock` of the same session.
 
         Args:
-            ahead: shared by all sessions of a memory.
+            prefetch: shared by all sessions of a memory.
             arguments: returns how to search for a reader at this moment, as far as the sentence does not say it.
-            speaker: who speaks where the loop does not say it.
         """
         self.last = Waited("unheard", 0.0)
-        self.speaker = speaker
         self._prefetch = prefetch
         self._arguments = arguments
-        self._conversation = conversation
         self._newest = ""
         """The newest text of the sentence that becomes the next turn."""
         self._heard: tuple[str, Reader] | None = None
         """The newest text of a sentence that has not become a turn yet, and who says it."""
 
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Note what is heard, or that it is over."""
-        if point == ON_PARTIAL:
-            text = payload.get("text")
-            if isinstance(text, str) and len(text) <= MAX_CHARS:
-                self._newest, self._heard = text, (text, self._reader(ctx, payload))
-                self._ask()
-        elif point == ON_SPEECH_START:
-            self._forget()
-            if self._prefetch.share():
-                self._prefetch.wake()
-        elif point == ON_IDLE:
-            self._forget()
-        elif point == ON_RUN_START:
-            self._heard = None
-        elif self._heard is not None:
-            # Somebody went on to speak while the turn was made: what its prompt holds has changed.
+    def speech(self, _moment: Moment) -> None:
+        """Note that somebody begins to speak."""
+        self._forget()
+        if self._prefetch.share():
+            self._prefetch.wake()
+        self._raise_fault()
+
+    def partial(self, moment: Moment) -> None:
+        """Take the part of a sentence that was heard; the payload has its `reader`."""
+        text = moment.payload.get("text")
+        if isinstance(text, str) and len(text) <= MAX_CHARS:
+            self._newest, self._heard = text, (text, self._reader(moment))
+            self._ask()
+        self._raise_fault()
+
+    def begin(self, _moment: Moment) -> None:
+        """Note that the sentence has become a turn."""
+        self._heard = None
+        self._raise_fault()
+
+    def end(self, _moment: Moment) -> None:
+        """Ask again for a sentence that somebody went on to speak while the turn was made: the prompt has changed."""
+        if self._heard is not None:
             self._ask()
         else:
             self._forget()
-        if fault := self._prefetch.fault(self):
-            raise EdgememError(f"a recall ahead of a turn failed ({fault}); the turn's own tells more")
-        return None
+        self._raise_fault()
+
+    def idle(self, _moment: Moment) -> None:
+        """Forget a sentence that became no turn."""
+        self._forget()
+        self._raise_fault()
 
     def recall(self, utterance: str, reader: Reader | None) -> list[Recalled]:
         """Return what matters for an utterance: what was found while it was spoken, if that is what would be found now."""
@@ -131,8 +124,13 @@ class EarlyRecallHook:
         if heard.words == whole.words:
             self._prefetch.marks_late = bool(whole.ending) and not heard.ending
 
-    def _reader(self, ctx: Any, payload: Any) -> Reader:
+    def _reader(self, moment: Moment) -> Reader:
         """Return who is likely to hear the answer: voices are recognised late, and nobody is told anything before that."""
-        reader, before = reader_of(ctx, payload, speaker=self.speaker), self._conversation.prompt_log.reader
+        reader: Reader = moment.payload.get("reader") or Reader(None)
+        before = moment.log.prompt_log.reader
         unknown = reader.speaker is None or (before is not None and reader.key == before.key)
         return before if before is not None and unknown and not reader.audience else reader
+
+    def _raise_fault(self) -> None:
+        if fault := self._prefetch.fault(self):
+            raise EdgememError(f"a recall ahead of a turn failed ({fault}); the turn's own tells more")

@@ -1,7 +1,7 @@
-"""MemoryInjectionHook: puts what is remembered and matters now into the newest user message.
+"""The block of memory: items that matter for an utterance, as lines before it.
 
-Listing: what a store has to say that no recall looks through. EdgeVox puts the newest of everything before the model; so
-does this, but what shares a word with the utterance, or means something like it where the store can tell, comes first.
+Where no recall looks through a store, its own lists are told, the newest first, as EdgeVox does; items that share a word with the
+utterance, or mean something like it where the store can tell, come before the others.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,12 +21,11 @@ from edgemem.context.block.select import FittingLines, Floors, floors_of, within
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
-from edgemem.hooks.conversation import TURN, Conversation, SharedHook
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import About, BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, as_ours
 from edgemem.scopes import level_of_scope
-from edgemem.session.points import BEFORE_LLM, HookResult, given_store, header_line, needs
+from edgemem.session.log import Moment, SessionLog
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
@@ -51,53 +50,44 @@ KEEP_UP_S = 0.05
 _PREFERENCE_ID = re.compile(r"\bpreference:(\d+)\b")
 
 
-class MemoryInjectionHook(SharedHook):
-    """Put recalled items into the newest user message, as a delta, once a turn."""
+class MemoryBlock:
+    """Puts recalled items into the newest user message, as a delta, once a turn."""
 
-    points = TURN | {BEFORE_LLM}
-    priority = 80
+    name = "memory"
 
     def __init__(
         self,
-        store: MemoryStore | None = None,
+        store: MemoryStore,
+        *,
         max_facts: int = 20,
         max_episodes: int = 5,
         header: str = "",
-        *,
-        memory_store: MemoryStore | None = None,
         max_chars: int = 1200,
-        speaker: str | None = None,
         recall: Recaller | None = None,
         tokenizer: Tokenizer | None = None,
         sizes: TokenCache | None = None,
         settings: Settings | None = None,
         budget: Budget | None = None,
-        conversation: Conversation | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
-        """Make the hook.
+        """Make the part.
 
         Args:
-            memory_store: the same as `store`, as EdgeVox calls it.
             max_facts: at most this many facts are candidates.
             max_episodes: at most this many episodes are candidates.
             header: a line that opens the block.
             max_chars: at most this much text is candidate.
-            speaker: who speaks where the loop does not say it.
             recall: finds what matters; None looks through the store's own lists.
             settings: `[injection]`; None: `max_chars`, and all is said that is near the best, whatever its score.
             budget: says how many tokens the block may take; None: what the caps above let pass is said.
             sizes: what `tokenizer` has counted already, for others too; None: nothing.
             now: seconds since the epoch; with it a day long past is said with its year.
         """
-        super().__init__(conversation, speaker)
-        store = given_store(self, store, memory_store)
-        needs(self, store, "facts", "get_fact", "recent_episodes", what="a memory store")
-        self.store: MemoryStore = store
+        self.store = store
         self._can = abilities_of(store)
         self._later = Later(store)
         self.max_facts = max_facts
-        self.header = header_line(self, header)
+        self.header = header
         self.max_episodes = max_episodes
         self._settings = settings or Settings(Profile(injection=InjectionSettings(max_chars=max_chars)))
         self._floors = Floors() if settings is None else None
@@ -124,30 +114,29 @@ class MemoryInjectionHook(SharedHook):
         """Return the least scores at which something is said."""
         return self._floors or floors_of(self._settings.now.injection)
 
-    def ended(self, conversation: Conversation) -> None:
-        """Have what tools of this turn added written, and do while the reply is spoken what by hand nobody else does."""
+    def end(self, moment: Moment) -> None:
+        """Write what tools of this turn added, and do while the reply is spoken what by hand nobody else does."""
         # In a store that writes later it is durable now, or as soon as it can be.
-        self._later.settle(conversation.commit_wait_s)
+        self._later.settle(moment.log.commit_wait_s)
         if self._recall == self._listed and self._listing.version() is not None:
             self._listing.follow()
         if self._can.embed_pending is not None:
             end = monotonic() + KEEP_UP_S
             self._can.embed_pending(stop=lambda: monotonic() > end)
 
-    def act(self, conversation: Conversation, ctx: Any, payload: Any) -> HookResult:
+    def fill(self, moment: Moment) -> None:
         """Fill the block before the first call of the model."""
-        prompt_log = conversation.prompt_log
-        if payload.get("hop", 0) == 0:
-            conversation.lay_out(None if conversation.is_kept_in(self._can.database) else self._kept)
-            chosen = self._lines(conversation)
-            block = prompt_log.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
-            if block and len(prompt_log.sections) == 1:
-                self._sizes.note(block, chosen.tokens)
-        shown = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}
-        return HookResult.replace({**payload, **shown}, reason="memory")
+        if not moment.is_first_hop:
+            return
+        log, prompt_log = moment.log, moment.log.prompt_log
+        log.note_memory_shown(None if log.is_kept_in(self._can.database) else self._exists)
+        chosen = self._lines(log)
+        block = prompt_log.put("memory", chosen.lines, header=self.header, tokens=chosen.tokens)
+        if block and len(prompt_log.sections) == 1:
+            self._sizes.note(block, chosen.tokens)
 
-    def _lines(self, conversation: Conversation) -> FittingLines:
-        prompt_log = conversation.prompt_log
+    def _lines(self, log: SessionLog) -> FittingLines:
+        prompt_log = log.prompt_log
         committed, closing = prompt_log.committed(), prompt_log.closing
         visible, cut_off, utterance = committed.visible, committed.cut_off, prompt_log.utterance
         lines = []
@@ -156,7 +145,7 @@ class MemoryInjectionHook(SharedHook):
             heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
             text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
             lines.append(BlockLine(interruption(cut_off), text, cut_off.level, cut_off.owner))
-        lines += self._changed(prompt_log.reader, committed, conversation)
+        lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
         worth = worth_saying(self.last, self.floors, utterance=question, closing=closing)
@@ -168,7 +157,7 @@ class MemoryInjectionHook(SharedHook):
             visible=visible,
             visible_turns=committed.numbers,
             session=prompt_log.session,
-            kept=self._kept,
+            kept=self._exists,
             stands=committed.seen.holds,
             question=question,
             now=now,
@@ -187,22 +176,20 @@ class MemoryInjectionHook(SharedHook):
             now=now,
         )
 
-    def _changed(
-        self, reader: Reader | None, committed: Committed, conversation: Conversation
-    ) -> list[BlockLine]:
+    def _changed(self, reader: Reader | None, committed: Committed, log: SessionLog) -> list[BlockLine]:
         """Return a line for each shown fact that is not true any more."""
         gone: list[BlockLine] = []
 
         def kept(item: BlockLine) -> bool:
-            holds = self._kept(item)
+            holds = self._exists(item)
             gone.extend([] if holds else [item])
             return holds
 
         changed = changes(committed.visible, lambda abouts: self.current(abouts, reader), kept=kept)
-        if gone and conversation.kept is not None and conversation.journal is not None:
+        if gone and log.value_exists is not None and log.journal is not None:
             # The store could not reach the blocks of this file when it erased.
             pairs = {item.fact or item.preference or ("", "") for item in gone}
-            conversation.opening.append(EraseBlocks(tuple(sorted(pairs))))
+            log.epoch_writes.append(EraseBlocks(tuple(sorted(pairs))))
         holds = committed.seen.holds_fact
         return [line for line in changed if line.fact is None or not holds(line.fact[1], line.value)]
 
@@ -238,7 +225,7 @@ class MemoryInjectionHook(SharedHook):
     def _preferences(self) -> list[Recalled]:
         return [value_as_recalled(as_ours(wish, Preference)) for wish in self.store.preferences()]
 
-    def _kept(self, item: BlockLine) -> bool:
+    def _exists(self, item: BlockLine) -> bool:
         """Tell whether the store still holds the value that was shown, at least as history: it was not erased."""
         if item.fact is not None:
             scope, key = item.fact

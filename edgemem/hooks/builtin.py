@@ -1,0 +1,760 @@
+"""The hooks with EdgeVox's names, for loops that keep their own list of messages: each calls a part of the session at its points.
+
+`edgemem.session.steps` has the order in which the door calls the same parts; here it follows from the priorities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from edgemem.context.messages import split_instructions
+from edgemem.errors import InvalidInputError
+from edgemem.fence import check_session_id
+from edgemem.hooks.shared import (
+    TURN,
+    SharedHook,
+    begin,
+    close_left,
+    log_of,
+    reader_of,
+    show,
+    take,
+    task_of,
+)
+from edgemem.llama.tokens.estimate import tokenizer_of
+from edgemem.records import Message, Session, as_ours
+from edgemem.session.compaction import Compaction
+from edgemem.session.episodes import ToolEpisodes
+from edgemem.session.figures import TurnLog
+from edgemem.session.log import Moment, SessionLog
+from edgemem.session.memory_block import MemoryBlock
+from edgemem.session.notes_block import NotesBlock
+from edgemem.session.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    BEFORE_TOOL,
+    CLASSIC_POINTS,
+    ON_ABORT,
+    ON_IDLE,
+    ON_INTERRUPT,
+    ON_PARTIAL,
+    ON_RUN_END,
+    ON_RUN_START,
+    ON_SPEECH_START,
+    AgentResult,
+    Hook,
+    HookResult,
+    SecondPlace,
+    TurnContext,
+    attachable,
+    given_store,
+    header_line,
+    needs,
+)
+from edgemem.session.prompt import PromptHead, WindowBudget
+from edgemem.session.results import ToolResults
+from edgemem.session.stored import StoredSession
+from edgemem.session.upkeep import StateKeeping, UpkeepHold
+from edgemem.store.validation import whole_number
+
+if TYPE_CHECKING:
+    from edgemem.config import Settings
+    from edgemem.context.budget import Budget
+    from edgemem.context.compaction.compactor import Compactor
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.session.parts import Parts
+    from edgemem.session.prefetch import SessionPrefetch
+    from edgemem.session.procedures import ProcedureProposals
+    from edgemem.session.registry import HookFailure
+    from edgemem.store.notes import NotesFile
+    from edgemem.store.protocols import MemoryStore, SessionStore
+
+LEFT_OPEN = (
+    "The turn before got no on_run_end, and is kept as its own speaker's, unfinished. Fire on_run_end also where the model"
+    " fails, or on_abort to throw a turn away."
+)
+
+UNKNOWN = (
+    "The loop's list holds words that were said in no turn of these hooks; they are kept for the operator alone, and stand"
+    " in no prompt. Fire on_run_start before what is said is put into the list."
+)
+
+MOST_WITHIN = 8
+"""Turns that other agents may have within one tool; with one more, the tool is taken for given up."""
+
+
+class PersistSessionHook(SharedHook):
+    """Keep the session: resume at the first turn, one durable transaction at the end of each.
+
+    Loops that share these hooks share the conversation: each takes it up where the other left it. What an agent says
+    within a tool of another stays its own; the other's session keeps the tool's result.
+    """
+
+    points = CLASSIC_POINTS | {ON_INTERRUPT, ON_ABORT, ON_IDLE}
+    # Before every other hook at the start (the history must be there), and before them at the end.
+    priority = 90
+
+    def __init__(
+        self,
+        session_store: SessionStore | None = None,
+        *,
+        session_id: str = "",
+        resume: bool = True,
+        speaker: str | None = None,
+        settings: Settings | None = None,
+        log: SessionLog | None = None,
+        part: StoredSession | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            settings: tell how fast the robot speaks, where a loop tells only for how long it was heard.
+            resume: load what the store has when the loop's session is empty.
+            speaker: who speaks where the loop does not say it.
+            part: the part of a memory's session, in place of all but `speaker` and `log`.
+        """
+        super().__init__(log, speaker)
+        if part is None:
+            needs(self, session_store, "save", "load", what="a session store")
+            check_session_id(session_id)
+            part = StoredSession(session_store, session_id, resume=resume, settings=settings)
+        self.part = part
+        self._is_resumed = False
+        self._session: Session | None = None
+        """The loop's session that had the newest turn."""
+        self._tools = 0
+        """How many tools run in it now."""
+        self._within = 0
+        """How many turns other agents had while the newest of them ran."""
+
+    @property
+    def second_place(self) -> SecondPlace:
+        """Return the hook's second place, where it accepts the turn: behind all others, so that its thread does not compete with recall."""
+        return SecondPlace(frozenset({BEFORE_LLM}), -999, self._accept)
+
+    def _accept(self, point: str, ctx: Any, payload: Any) -> None:
+        log_of(ctx, self.log).accept()
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Resume, collect, accept, commit or amend, as the point demands."""
+        if point == ON_IDLE:
+            self.part.idle(Moment(log_of(ctx, self.log), ctx, payload))
+            return None
+        if self._tools and not self._is_own(ctx.session) and self._is_within(point):
+            return None  # an agent that runs within a tool: its few messages are not this conversation
+        # One log for one session id, whatever session object a loop comes with.
+        log = self.log = log_of(ctx, self.log)
+        if point == ON_RUN_START:
+            self._begin(log, ctx, payload)
+        elif point == BEFORE_LLM:
+            take(log, ctx, payload["messages"], speaker=self.speaker)
+            log.answered = None
+        elif point == AFTER_LLM:
+            log.generated.append(tuple(payload.get("tokens") or ()))
+            if not payload.get("tool_calls"):
+                log.answered = payload.get("content") or None
+                log.accept()
+        elif point == BEFORE_TOOL:
+            self._tools += 1
+            self._within = 0
+            log.caller = ctx.session
+            log.called_tools = True
+            if log.prompt_log.running is not None:
+                log.prompt_log.take(ctx.session.messages)
+            log.accept()
+        elif point == AFTER_TOOL:
+            self._tools = max(0, self._tools - 1)
+            log.caller = ctx.session if self._tools else None
+        elif point == ON_RUN_END:
+            self._tools = 0
+            self._commit(log, ctx, payload)
+        elif point == ON_INTERRUPT:
+            if log.prompt_log.running is not None:
+                log.prompt_log.take(ctx.session.messages)
+            heard = self.part.interrupt(Moment(log, ctx, payload))
+            if heard:  # else the reply is still to come, and is cut when the turn ends
+                return HookResult.replace({**payload, "heard_text": heard[-1], "speeches": heard})
+        else:
+            self._tools = 0
+            log.abort()
+        return None
+
+    def _begin(self, log: SessionLog, ctx: Any, payload: Any) -> None:
+        """Close what a loop left open, take the session up, and open the turn."""
+        self._tools = 0
+        left = False
+        try:
+            left = close_left(log, ctx, payload)
+        finally:
+            if not self._is_resumed:
+                self._resume(log, ctx.session, task_of(payload))
+            elif ctx.session is not self._session:
+                log.prompt_log.bring_up(ctx.session.messages, task_of(payload))
+            self._session = ctx.session
+            unknown = begin(log, ctx, payload, speaker=self.speaker, by=self)
+        if left or unknown:
+            raise InvalidInputError(LEFT_OPEN if left else UNKNOWN)
+
+    def _resume(self, log: SessionLog, session: Session, task: str | None) -> None:
+        self._is_resumed = True
+        brought = log.prompt_log.brought(session.messages, task)
+        if self.part.take_up(log, session, brought):
+            log.prompt_log.bring_up(session.messages, task)
+            # Last: where nothing can be written now, the talk goes on with its history all the same.
+            self.part.mark_unfinished(log)
+
+    def _is_own(self, session: Session) -> bool:
+        """Tell whether this is the session that had the newest turn; some attachments wrap it, with its own state."""
+        return self._session is not None and session.state is self._session.state
+
+    def _is_within(self, point: str) -> bool:
+        """Tell whether a tool still runs: some frameworks end a turn there, and never say so."""
+        if point == ON_RUN_START:
+            self._within += 1
+            if self._within > MOST_WITHIN:
+                self._tools = 0
+                if self.log is not None:
+                    self.log.caller = None
+        return self._tools > 0
+
+    def _commit(self, log: SessionLog, ctx: Any, payload: Any) -> None:
+        prompt_log = log.prompt_log
+        if prompt_log.running is None and self._session is not None and not self._is_new(log, ctx):
+            return  # ended twice, or nothing was said
+        prompt_log.take(ctx.session.messages)
+        reply = as_ours(payload, AgentResult).reply or log.answered
+        if reply and prompt_log.running is not None:
+            prompt_log.running.take_reply(str(reply))
+        self.part.commit(Moment(log, ctx, payload))
+
+    def _is_new(self, log: SessionLog, ctx: Any) -> bool:
+        """Open a turn that ends without having begun, where another hook ended it before this one knew who spoke."""
+        if not log.prompt_log.brings_utterance(ctx.session.messages):
+            return False
+        begin(log, ctx, {}, speaker=None, private=reader_of(ctx, {}).speaker is None)
+        return True
+
+
+class PromptLogHook(SharedHook):
+    """Put the prompt log's view in place of the loop's message list: what the present listener may read, where it was shown.
+
+    A hook of its own, because a failing hook is skipped: when recall fails, the turn goes on with what this one left,
+    and not with the loop's raw list, in which other people's private turns stand. It guards that, so it fails closed.
+    """
+
+    points = frozenset({ON_RUN_START, BEFORE_LLM})
+    # Before everything that adds to the prompt.
+    priority = 85
+    fail_closed = True
+
+    def __init__(
+        self,
+        *,
+        speaker: str | None = None,
+        log: SessionLog | None = None,
+        part: PromptHead | None = None,
+    ) -> None:
+        super().__init__(log, speaker)
+        self.part = part or PromptHead()
+
+    def act(self, moment: Moment) -> None:
+        """Lay the prompt out."""
+        if moment.log is (self.log or moment.log):
+            self.part.compare(moment)
+        show(moment)
+
+
+class MemoryInjectionHook(SharedHook):
+    """Put recalled items into the newest user message, as a delta, once a turn."""
+
+    points = TURN | {BEFORE_LLM}
+    priority = 80
+
+    def __init__(
+        self,
+        store: MemoryStore | None = None,
+        max_facts: int = 20,
+        max_episodes: int = 5,
+        header: str = "",
+        *,
+        memory_store: MemoryStore | None = None,
+        max_chars: int = 1200,
+        speaker: str | None = None,
+        log: SessionLog | None = None,
+        part: MemoryBlock | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            memory_store: the same as `store`, as EdgeVox calls it.
+            max_facts: at most this many facts are candidates.
+            max_episodes: at most this many episodes are candidates.
+            header: a line that opens the block.
+            max_chars: at most this much text is candidate.
+            speaker: who speaks where the loop does not say it.
+            part: the part of a memory's session, in place of all but `speaker` and `log`.
+        """
+        super().__init__(log, speaker)
+        if part is None:
+            given = given_store(self, store, memory_store)
+            needs(self, given, "facts", "get_fact", "recent_episodes", what="a memory store")
+            part = MemoryBlock(
+                given,
+                max_facts=max_facts,
+                max_episodes=max_episodes,
+                header=header_line(self, header),
+                max_chars=max_chars,
+            )
+        self.part = part
+
+    @property
+    def store(self) -> MemoryStore:
+        """Return the memory store."""
+        return self.part.store
+
+    def act(self, moment: Moment) -> None:
+        """Fill the block before the first call of the model."""
+        self.part.fill(moment)
+        show(moment)
+
+    def end(self, moment: Moment) -> None:
+        """Write what tools of this turn added."""
+        self.part.end(moment)
+
+
+class NotesInjectorHook(SharedHook):
+    """Put the tail of the notes into the newest user message, and later only lines not shown yet."""
+
+    points = TURN | {BEFORE_LLM}
+    priority = 79
+
+    def __init__(
+        self,
+        notes: NotesFile | None = None,
+        max_chars: int = 1500,
+        header: str = "Notes:",
+        *,
+        speaker: str | None = None,
+        log: SessionLog | None = None,
+        part: NotesBlock | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            max_chars: at most this much of the file's end is shown.
+            header: a line before the notes.
+            speaker: who speaks where the loop does not say it; the file's `level` says who may read it.
+            part: the part of a memory's session, in place of all but `speaker` and `log`.
+        """
+        super().__init__(log, speaker)
+        if part is None:
+            needs(self, notes, "tail", what="a NotesFile")
+            assert notes is not None  # noqa: S101 - `needs` has raised
+            part = NotesBlock(notes, max_chars=max_chars, header=header_line(self, header))
+        self.part = part
+
+    def act(self, moment: Moment) -> None:
+        """Add the notes before the first call of the model."""
+        self.part.fill(moment)
+        show(moment)
+
+
+class ProcedureHook(SharedHook):
+    """Propose at most one procedure a turn, and count how it went."""
+
+    points = TURN | {BEFORE_LLM, AFTER_TOOL}
+    priority = 78
+
+    def __init__(
+        self, part: ProcedureProposals, *, speaker: str | None = None, log: SessionLog | None = None
+    ) -> None:
+        super().__init__(log, speaker)
+        self.part = part
+
+    def act(self, moment: Moment) -> None:
+        """Propose before the first call of the model; after a tool, note how it went."""
+        if moment.log is not (self.log or moment.log):
+            return  # of an agent within a tool, whose prompt is another
+        if isinstance(moment.payload, dict):
+            self.part.propose(moment)
+            show(moment)
+        else:
+            self.part.note(moment)
+
+
+class ContextCompactionHook:
+    """Compact whole turns into a summary.
+
+    With a memory, in idle time, or, when the user is faster, at once and simply; else the loop's own message list, as the seed does.
+    """
+
+    points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_IDLE})
+    # After memory and notes have put their lines in, before the budget has the last word.
+    priority = 70
+    __repr__ = attachable
+
+    def __init__(
+        self,
+        compactor: Compactor | None = None,
+        llm_getter: Callable[[Any], Any] | None = None,
+        *,
+        log: SessionLog | None = None,
+        part: Compaction | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            compactor: compacts the loop's own message list.
+            llm_getter: returns, for the context of a turn, what counts tokens for the compactor.
+            part: the part of a memory's session, in place of the compactor.
+        """
+        self.compactor = compactor
+        self.part = part
+        self.log = log
+        self._llm_getter = llm_getter
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Prepare in idle time, switch between turns, and guard the window before the model is called."""
+        if self.part is None:
+            return self._compact(ctx, payload) if point == BEFORE_LLM else None
+        moment = Moment(log_of(ctx, self.log), ctx, payload)
+        if point == ON_IDLE:
+            self.part.idle(moment)
+        elif point == ON_RUN_START:
+            self.part.switch(moment)
+        elif point == ON_RUN_END:
+            self.part.end(moment)
+        else:
+            self.part.guard(moment)
+        return HookResult.replace(moment.payload) if moment.payload is not payload else None
+
+    def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
+        if self.compactor is None:
+            return None
+        llm = self._llm_getter(ctx) if self._llm_getter is not None else as_ours(ctx, TurnContext).llm
+        messages: list[Message] = payload["messages"]
+        # The loop's list still begins with what was compacted. That stays compacted, byte for byte and at every hop:
+        # to compact it anew with each turn would change the prompt's head each time.
+        source, shown = ctx.hook_state.get(id(self), ([], []))
+        begins = bool(source) and messages[: len(source)] == source
+        view = [*shown, *messages[len(source) :]] if begins else messages
+        if payload.get("hop", 0) == 0 and self.compactor.should_compact(view, llm):
+            # Nobody waits here for a model to write: it only counts.
+            view = self.compactor.compact(view, tokenizer_of(llm))
+            ctx.hook_state[id(self)] = (list(messages), view)
+        if view == messages:
+            return None
+        return HookResult.replace({**payload, "messages": view}, reason="compacted")
+
+
+class TokenBudgetHook:
+    """Drop the oldest whole turns from the prompt until it fits, and never the newest utterance; the log keeps them."""
+
+    points = frozenset({BEFORE_LLM, ON_RUN_END})
+    priority = 60
+
+    def __init__(
+        self,
+        max_context_tokens: int = 4000,
+        keep_last: int = 4,
+        *,
+        low_water: float = 0.6,
+        tokenizer: Tokenizer | None = None,
+        log: SessionLog | None = None,
+        part: WindowBudget | None = None,
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            max_context_tokens: what the prompt may take, tools and template included.
+            keep_last: kept for the seed's signature; whole turns are dropped, oldest first, and the newest stays.
+            low_water: share of the budget to go down to when it is passed, because each cut costs the cache.
+            tokenizer: counts; None: whatever `tokenizer_of` finds in the context's `llm`.
+            part: the part of a memory's session, in place of all of these.
+        """
+        most = whole_number(max_context_tokens, "max_context_tokens")
+        self.keep_last = keep_last
+        self.log = log
+        self.part = part or WindowBudget(max_context_tokens=most, low_water=low_water, tokenizer=tokenizer)
+
+    @property
+    def max_context_tokens(self) -> int:
+        """Return what the prompt may take, tools and template included."""
+        return self.part.max_context_tokens
+
+    @property
+    def second_place(self) -> SecondPlace | None:
+        """Return the hook's second place, where it measures the prompt: behind the prompt log, before all that adds to a prompt."""
+        return (
+            SecondPlace(frozenset({BEFORE_LLM}), 82, self._measure) if self.part.budget is not None else None
+        )
+
+    def _is_own(self, ctx: Any) -> bool:
+        """Tell whether this is no agent within a tool, which has a prompt of its own."""
+        return self.log in (None, log_of(ctx, self.log))
+
+    def _measure(self, point: str, ctx: Any, payload: Any) -> None:
+        if self.part.budget is not None and payload.get("hop", 0) == 0 and self._is_own(ctx):
+            self.part.budget.measure(split_instructions(payload["messages"])[0], payload.get("tools"))
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Cut the messages to the budget; at the end, note whether the model had no room for them."""
+        moment = Moment(self.log or SessionLog(), ctx, payload)
+        if point == BEFORE_LLM:
+            self.part.fit(moment)
+        elif self._is_own(ctx):
+            self.part.end(moment)
+        return HookResult.replace(moment.payload, reason="budget") if moment.payload is not payload else None
+
+
+class ToolOutputTruncatorHook:
+    """Shorten results of tools to a number of characters, and to what the window has room for."""
+
+    points = frozenset({BEFORE_LLM, AFTER_TOOL})
+    # Before any hook that keeps or shows the result.
+    priority = 40
+
+    def __init__(
+        self,
+        max_chars: int = 2000,
+        *,
+        budget: Budget | None = None,
+        keep_bytes: int = 0,
+        log: SessionLog | None = None,
+        part: ToolResults | None = None,
+    ) -> None:
+        """Make the hook; the arguments are those of `ToolResults`.
+
+        Args:
+            part: the part of a memory's session, in place of these.
+        """
+        self.log = log
+        self.part = part or ToolResults(max_chars, budget=budget, keep_bytes=keep_bytes)
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
+        """Begin to count with a turn, and replace a result that is too long."""
+        moment = Moment(log_of(ctx, self.log), ctx, payload)
+        if point == BEFORE_LLM:
+            self.part.begin(moment)
+        else:
+            self.part.shorten(moment)
+        return (
+            HookResult.replace(moment.payload, reason="truncated") if moment.payload is not payload else None
+        )
+
+
+class EpisodeLoggerHook(SharedHook):
+    """Log the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite."""
+
+    points = TURN | {AFTER_TOOL}
+    priority = 0
+
+    def __init__(
+        self,
+        store: MemoryStore | None = None,
+        agent_name: str = "",
+        *,
+        memory_store: MemoryStore | None = None,
+        speaker: str | None = None,
+        log: SessionLog | None = None,
+        part: ToolEpisodes | None = None,
+    ) -> None:
+        """Make the hook; `memory_store` is `store`, as EdgeVox calls it."""
+        super().__init__(log, speaker)
+        if part is None:
+            given = given_store(self, store, memory_store)
+            needs(self, given, "add_episode", what="a memory store")
+            part = ToolEpisodes(given, agent_name)
+        self.part = part
+
+    @property
+    def store(self) -> MemoryStore:
+        """Return the memory store."""
+        return self.part.store
+
+    @property
+    def second_place(self) -> SecondPlace:
+        """Return the hook's second place, last before a tool, where it takes the time at which it begins."""
+        return SecondPlace(frozenset({BEFORE_TOOL}), -1000, self._begin)
+
+    def _begin(self, point: str, ctx: Any, payload: Any) -> None:
+        self.part.begin(Moment(log_of(ctx, self.log), ctx, payload))
+
+    def act(self, moment: Moment) -> None:
+        """Keep the outcome of one call."""
+        turn = moment.log.prompt_log.running
+        if turn is not None and not turn.messages:  # no other hook has looked at what was said
+            moment.log.prompt_log.take(moment.ctx.session.messages)
+        self.part.note(moment)
+
+    def end(self, moment: Moment) -> None:
+        """Write what the store has not written yet."""
+        self.part.end(moment)
+
+
+class EarlyRecallHook:
+    """Hand half-heard sentences to the thread that recalls ahead."""
+
+    points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, ON_RUN_END, ON_ABORT, ON_IDLE})
+    # Behind the hooks that end a turn, so that what the prompt holds is what the next one will find; before upkeep.
+    priority = -800
+
+    def __init__(
+        self, part: SessionPrefetch, *, speaker: str | None = None, log: SessionLog | None = None
+    ) -> None:
+        self.part = part
+        self.speaker = speaker
+        self.log = log
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+        """Note a half-heard sentence, or that it is over."""
+        moment = Moment(self.log or log_of(ctx), ctx, payload)
+        if point == ON_PARTIAL:
+            moment.payload = {**payload, "reader": reader_of(ctx, payload, speaker=self.speaker)}
+            self.part.partial(moment)
+        elif point == ON_SPEECH_START:
+            self.part.speech(moment)
+        elif point == ON_IDLE:
+            self.part.idle(moment)
+        elif point == ON_RUN_START:
+            self.part.begin(moment)
+        else:
+            self.part.end(moment)
+
+
+class TurnLogHook:
+    """Log one JSON object a turn: the first of all hooks takes the time, the last of all counts."""
+
+    points = frozenset({BEFORE_LLM, AFTER_LLM, ON_RUN_END, ON_ABORT})
+    priority = -1000
+    __repr__ = attachable
+
+    def __init__(self, *, log: SessionLog | None = None, part: TurnLog | None = None) -> None:
+        self.log = log
+        self.part = part or TurnLog()
+
+    @property
+    def second_place(self) -> SecondPlace:
+        """Return the hook's second place, where it takes the time at which a point begins: before all others."""
+        return SecondPlace(frozenset({ON_RUN_START, AFTER_LLM, ON_RUN_END}), 1000, self._begin)
+
+    def _begin(self, point: str, ctx: Any, payload: Any) -> None:
+        moment = Moment(log_of(ctx, self.log), ctx, payload)
+        if point == ON_RUN_START:
+            self.part.begin(moment)
+        elif point == AFTER_LLM:
+            self.part.answer(moment)
+        else:
+            self.part.ending(moment)
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+        """Collect, and log when the turn has ended."""
+        moment = Moment(log_of(ctx, self.log), ctx, payload)
+        if point == BEFORE_LLM:
+            self.part.call(moment)
+        elif point == AFTER_LLM:
+            self.part.count(moment)
+        elif point == ON_RUN_END:
+            self.part.end(moment)
+        else:
+            self.part.abort(moment)
+
+
+class UpkeepHook:
+    """Hold idle work from the first sound, before any other hook acts, until the end of the turn, when that is written.
+
+    A loop that knows only the six classic points gets the same: upkeep then follows `on_run_end`.
+    """
+
+    points = frozenset({ON_RUN_END, ON_ABORT, ON_IDLE})
+    # Behind all others: the turn is not over before it is written.
+    priority = -1001
+    __repr__ = attachable
+
+    def __init__(
+        self, part: UpkeepHold, *, note_failure: Callable[[HookFailure], None] = lambda _: None
+    ) -> None:
+        """Make the hook.
+
+        Args:
+            note_failure: keeps what the registry says has failed, in whichever hook.
+        """
+        self.part = part
+        self.note_failure = note_failure
+
+    @property
+    def second_place(self) -> SecondPlace:
+        """Return the hook's second place, where it stops idle work: before recall, so that nothing competes with that."""
+        return SecondPlace(frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START}), 100, self._hold)
+
+    def _hold(self, point: str, ctx: Any, payload: Any) -> None:
+        moment = Moment(log_of(ctx), ctx, payload)
+        if point == ON_SPEECH_START:
+            self.part.speech(moment)
+        elif point == ON_PARTIAL:
+            self.part.partial(moment)
+        else:
+            self.part.begin(moment)
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+        """Let idle work go on; at `on_idle`, work."""
+        moment = Moment(log_of(ctx), ctx, payload)
+        if point == ON_IDLE:
+            self.part.idle(moment)
+        else:
+            self.part.end(moment)
+
+
+class KeepStateHook:
+    """Keep the state of the model, in the thread of the turn."""
+
+    points = frozenset({ON_RUN_END})
+    # After the commit, and before the figures of the turn are written.
+    priority = -900
+
+    def __init__(self, part: StateKeeping) -> None:
+        self.part = part
+
+    def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+        """Work, unless the turn was cut off."""
+        self.part.end(Moment(log_of(ctx), ctx, payload))
+
+
+def hooks_of(
+    parts: Parts, log: SessionLog, *, speaker: str | None, note_failure: Callable[[HookFailure], None]
+) -> list[Hook]:
+    """Return the hooks that call the parts of a session.
+
+    Args:
+        speaker: who speaks where the loop does not say it.
+        note_failure: keeps what the registry says has failed, in whichever hook.
+    """
+    hooks: list[Hook] = [
+        PersistSessionHook(log=log, speaker=speaker, part=parts.session),
+        PromptLogHook(log=log, speaker=speaker, part=parts.head),
+    ]
+    if parts.prefetch is not None:
+        hooks.append(EarlyRecallHook(parts.prefetch, log=log, speaker=speaker))
+    if parts.memory is not None:
+        hooks.append(MemoryInjectionHook(log=log, speaker=speaker, part=parts.memory))
+    if parts.notes is not None:
+        hooks.append(NotesInjectorHook(log=log, speaker=speaker, part=parts.notes))
+    if parts.procedures is not None:
+        hooks.append(ProcedureHook(parts.procedures, log=log, speaker=speaker))
+    if parts.compaction is not None:
+        hooks.append(ContextCompactionHook(log=log, part=parts.compaction))
+    if parts.budget is not None:
+        hooks.append(TokenBudgetHook(log=log, part=parts.budget))
+    if parts.episodes is not None:
+        hooks.append(EpisodeLoggerHook(log=log, speaker=speaker, part=parts.episodes))
+    if parts.figures is not None:
+        hooks.append(TurnLogHook(log=log, part=parts.figures))
+    if parts.upkeep is not None:
+        hooks.append(UpkeepHook(parts.upkeep, note_failure=note_failure))
+    if parts.state is not None:
+        hooks.append(KeepStateHook(parts.state))
+    if parts.results is not None:
+        hooks.append(ToolOutputTruncatorHook(log=log, part=parts.results))
+    return hooks

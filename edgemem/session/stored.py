@@ -1,0 +1,208 @@
+"""The stored session: it is taken up at the first turn, and each turn is kept in one transaction.
+
+A store that knows messages only keeps in the session's state who may read which turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.config import Settings
+from edgemem.context.level import joined
+from edgemem.context.messages import split_turns
+from edgemem.errors import StoreError
+from edgemem.records import Message, Session, Turn, as_ours
+from edgemem.scopes import Level
+from edgemem.session.log import Moment, SessionLog
+from edgemem.session.points import AgentResult
+from edgemem.store.messages import stored_message
+from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
+from edgemem.store.spool import Later
+from edgemem.store.turn_steps import BeginEpoch, KeepState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgemem.context.prompt.log import PromptLog
+    from edgemem.store.protocols import SessionStore
+
+TURNS_WAIT = "A turn cannot be written now, and is tried again"
+"""How the message of a failure begins that ends when the turns are written."""
+
+
+class StoredSession:
+    """Keeps the session: resumes at the first turn, one durable transaction at the end of each."""
+
+    name = "session"
+
+    def __init__(
+        self,
+        store: SessionStore | None = None,
+        session_id: str = "",
+        *,
+        resume: bool = True,
+        settings: Settings | None = None,
+    ) -> None:
+        """Make the part.
+
+        Args:
+            store: None: the session lives as long as the process.
+            resume: take up the stored session, where the loop brings none.
+            settings: tell how fast the robot speaks, where a voice reports only for how long it was heard.
+        """
+        self.store = store
+        self.session_id = session_id
+        self._settings = settings or Settings()
+        self._resume = resume
+        self._warned: set[str] = set()
+        self._later = Later(store)
+
+    def take_up(self, log: SessionLog, session: Session, brought: Sequence[Message] = ()) -> bool:
+        """Take the stored session up, before its first turn; return whether its turns stand in the log now.
+
+        Args:
+            session: gets the stored state.
+            brought: the history that a loop has from elsewhere.
+        """
+        log.is_resumed = True
+        prompt_log, store = log.prompt_log, self.store
+        prompt_log.session = self.session_id or prompt_log.session
+        if store is None:
+            return False
+        if not isinstance(store, SQLiteSessionStore):
+            stored = store.load(self.session_id) if self._resume or brought else None
+            if stored is None:
+                return False
+            state = dict(stored.state)
+            turns = turns_of(self.session_id, stored.messages, state, prompt_log.default_level)
+            if brought:
+                prompt_log.recognise(turns, brought)
+                return False
+            prompt_log.resume(turns, None)
+            session.state.update(state)
+            return True
+        journal = log.journal = store.journal
+        # Before anything is read: a forgetting in between may concern that.
+        log.last_forgetting = log.newest_forgetting()
+        if brought:
+            # A loop with a history of its own goes on with that; who said what of it is known here.
+            prompt_log.recognise(journal.read_turns(self.session_id), brought)
+            journal.mark_unfinished(self.session_id)
+            return False
+        if not self._resume:
+            return False
+        epoch = journal.latest_epoch(self.session_id)
+        if epoch is None and prompt_log.epoch.started_at:
+            # The first epoch is written with the first turn: it freezes the date that templates print.
+            begun = msgspec.structs.replace(prompt_log.epoch, session=self.session_id)
+            log.epoch_writes = [BeginEpoch(begun)]
+        turns = journal.read_turns(self.session_id, from_n=epoch.first_turn if epoch else 0)
+        prompt_log.resume(turns, epoch)
+        stored_state = read_state(journal.database, self.session_id)
+        log.state = state_text(stored_state, self._warned)
+        for key, value in stored_state.items():
+            session.state.setdefault(key, value)
+        return True
+
+    def mark_unfinished(self, log: SessionLog) -> None:
+        """Mark turns that a crash left open; last of the resuming, since a full disk may refuse it."""
+        if log.journal is not None and self._resume:
+            log.journal.mark_unfinished(self.session_id)
+
+    def accept(self, moment: Moment) -> None:
+        """Keep the open turn as accepted, off the hot path."""
+        moment.log.accept()
+
+    def commit(self, moment: Moment) -> None:
+        """Make the open turn history, in one transaction.
+
+        Raises:
+            StoreError: it could not be written.
+        """
+        log, ended = moment.log, as_ours(moment.payload, AgentResult)
+        interrupted = log.hear_out() or ended.interrupted
+        if log.journal is None:
+            log.finish("complete")
+            self._save(log, moment.ctx.session)
+            return
+        state = state_text(moment.ctx.session.state, self._warned)
+        if state != log.state:
+            log.state = state
+            log.turn_writes.append(KeepState(self.session_id, state))
+        log.finish("interrupted" if interrupted else "unfinished" if ended.error is not None else "complete")
+        if (backlog := log.journal.backlog()).turns:
+            raise StoreError(f"{TURNS_WAIT}; {backlog}")
+
+    def interrupt(self, moment: Moment) -> list[str]:
+        """Keep of a turn's speech what was heard, as the payload reports it; return that, message by message."""
+        log, payload = moment.log, moment.payload
+        report = {name: payload.get(name) for name in ("heard_text", "heard_ms", "words")}
+        heard, changed = log.interrupt(
+            {**report, "chars_per_s": self._settings.now.context.speech_chars_s},
+            prepared=payload.get("prepared"),
+        )
+        if changed is not None and log.journal is None:
+            self._save(log, moment.ctx.session)
+        elif changed is not None:
+            log.amend(changed)
+        return heard
+
+    def idle(self, moment: Moment) -> None:
+        """Make the files of a store whole; one of rows has nothing to do."""
+        self._later.settle(float(moment.payload.get("seconds", 0.0)))
+
+    def _save(self, log: SessionLog, session: Session) -> None:
+        """Give a store that knows messages only all of them."""
+        if self.store is not None:
+            prompt_log = log.prompt_log
+            kept = Session(prompt_log.messages, with_levels(session.state, prompt_log))
+            self.store.save(self.session_id, kept)
+
+
+TURNS_KEY = "edgemem_turns"
+
+_Turns = list[tuple[int, Level, str | None]]
+"""Of each turn: how many messages it has, its level, and its owner."""
+
+
+def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
+    """Return what is kept of a state, and with it who may read the turns, unless all are as usual.
+
+    Names that begin with two underscores belong to the running process.
+    """
+    kept = {name: value for name, value in state.items() if not str(name).startswith("__")}
+    turns: _Turns = [(len(turn.messages), turn.level, turn.owner) for turn in prompt_log.turns]
+    if all(level == prompt_log.default_level for _, level, _ in turns):
+        return kept
+    return {**kept, TURNS_KEY: turns}
+
+
+def turns_of(session: str, messages: Sequence[Message], state: dict[str, Any], default: Level) -> list[Turn]:
+    """Return what was kept as turns, so that what comes now is the newest one, each for whom it was meant.
+
+    Args:
+        state: as it was kept; what `with_levels` put there is taken out.
+        default: the level of turns that nothing is known of.
+    """
+    try:
+        kept = msgspec.convert(state.pop(TURNS_KEY, []), _Turns, strict=False)
+    except msgspec.ValidationError:
+        kept = []
+    cut: list[Sequence[Message]] = []
+    if kept and sum(size for size, _, _ in kept) == len(messages):
+        at = 0
+        for size, _, _ in kept:
+            cut.append(messages[at : at + size])
+            at += size
+    else:
+        # Somebody has changed the messages: all of them are as closed as the most private of them was.
+        cut = list(split_turns(messages)[1])
+        closing = joined([(default, None), *(turn[1:] for turn in kept)])
+        kept = [(0, *closing)] * len(cut)
+    return [
+        Turn(session, n, tuple(stored_message(message) for message in part), level=level, owner=owner)
+        for n, (part, (_, level, owner)) in enumerate(zip(cut, kept, strict=True))
+        if part
+    ]
