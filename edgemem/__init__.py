@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from edgemem.llama.tokens.estimate import estimate_tokens
     from edgemem.loop.loop import AgentLoop
     from edgemem.loop.memory_tools import memory_tools
-    from edgemem.loop.toolbox import Tool, ToolTurn
     from edgemem.memory import Memory
     from edgemem.recall.vector_store import VectorMemoryStore
     from edgemem.records import (
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
         RecalledSession,
         Session,
     )
+    from edgemem.session.tools import Tool, ToolTurn
     from edgemem.store.json.memory import JSONMemoryStore
     from edgemem.store.json.sessions import JSONSessionStore
     from edgemem.store.memory_store import SQLiteMemoryStore
@@ -62,21 +62,22 @@ _HOMES = {
     "edgemem.context.compaction.model": "ModelSummarizer",
     "edgemem.errors": "EdgememError",
     "edgemem.hooks.builtin": (
-        "ContextCompactionHook EpisodeLoggerHook MemoryInjectionHook NotesInjectorHook PersistSessionHook TokenBudgetHook"
+        "ContextCompactionHook EpisodeLoggerHook MemoryInjectionHook NotesInjectorHook TokenBudgetHook"
         " ToolOutputTruncatorHook TurnLogHook"
     ),
     "edgemem.hooks.loader": "hook",
+    "edgemem.hooks.persist": "PersistSessionHook",
     "edgemem.session.points": "HookResult",
     "edgemem.session.registry": "HookRegistry",
     "edgemem.llama.embedder": "llama_embed",
     "edgemem.llama.tokens.estimate": "estimate_tokens",
     "edgemem.loop.loop": "AgentLoop",
     "edgemem.loop.memory_tools": "memory_tools",
-    "edgemem.loop.toolbox": "Tool ToolTurn",
     "edgemem.memory": "Memory open",
     "edgemem.recall.vector_store": "VectorMemoryStore",
     "edgemem.records": "Episode Fact Heard Preference Procedure ProcedureStep Reader Recalled RecalledSession Session",
     "edgemem.takeover.edgevox": "default_memory_dir new_session_id",
+    "edgemem.session.tools": "Tool ToolTurn",
     "edgemem.store.json.memory": "JSONMemoryStore",
     "edgemem.store.json.sessions": "JSONSessionStore",
     "edgemem.store.memory_store": "SQLiteMemoryStore",

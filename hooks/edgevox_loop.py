@@ -34,10 +34,9 @@ from weakref import WeakValueDictionary
 from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard
 from edgemem.context.messages import speeches_of, split_instructions
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.builtin import PersistSessionHook
+from edgemem.hooks.persist import PersistSessionHook
 from edgemem.hooks.shared import reader_of
 from edgemem.hooks.written_calls import ResultsInWords, inward, outward, results_in_words
-from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Message, Session, text_of
 from edgemem.session.points import (
     AFTER_LLM,
@@ -57,6 +56,7 @@ from edgemem.session.points import (
     TurnContext,
 )
 from edgemem.session.registry import HookFailure, HookRegistry, traits_of
+from edgemem.session.tools import Tool, ToolTurn
 
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from edgemem.llama.chat import LlamaChat
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool
+from edgemem.session.tools import Tool
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory

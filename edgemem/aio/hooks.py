@@ -15,7 +15,6 @@ from edgemem.aio.worker import Worker
 from edgemem.errors import ClosedError, InvalidInputError
 from edgemem.hooks.builtin import UpkeepHook
 from edgemem.hooks.shared import task_of
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Session
 from edgemem.session import registry
 from edgemem.session.points import (
@@ -29,6 +28,7 @@ from edgemem.session.points import (
     HookResult,
 )
 from edgemem.session.registry import HookFailure, hook_name
+from edgemem.session.tools import Tool
 from edgemem.session.upkeep import Upkeep
 
 
@@ -90,10 +90,10 @@ class HookRegistry:
     async def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
         """Call the hooks of a point and return what they agree on.
 
-        A task that is cancelled while it waits here for `before_llm`, or for an `on_run_start` that has begun, has aborted
-        its turn, as `abort` does, once the hooks have returned. At the other points the hooks just go on.
+        A task that is cancelled while it waits here for `before_llm`, or a begun `on_run_start`, aborts its turn, as `abort` does,
+        once the hooks have returned. At the other points the hooks go on.
 
-        At `on_idle` upkeep has the payload's `seconds` on its own thread; other hooks have none, and keep nobody from being heard.
+        At `on_idle` upkeep has the payload's `seconds` on its own thread; other hooks have none.
 
         Raises:
             InvalidInputError: there is no such point.
@@ -178,7 +178,7 @@ class HookRegistry:
 
 
 _OPEN = "__aio_before"
-"""Where a session's state keeps how many messages stood before the turn that is prepared; such names are never stored."""
+"""Where a session's state keeps how many messages came before the prepared turn; such names are never stored."""
 
 
 async def run_upkeep(worker: Worker, upkeep: Upkeep, work: Callable[..., bool]) -> bool:
@@ -207,10 +207,9 @@ def session_of(ctx: Any) -> Session:
 
 
 def heard_before(session: Session, payload: Any) -> int:
-    """Return how many messages stand before a turn that begins; some loops note its utterance before they tell of it."""
+    """Return how many messages come before a turn that begins; some loops note its utterance before they tell of it."""
     messages = session.messages
-    noted = bool(messages) and messages[-1] == {"role": "user", "content": task_of(payload)}
-    return len(messages) - noted
+    return len(messages) - (messages[-1:] == [{"role": "user", "content": task_of(payload)}])
 
 
 def async_tools(worker: Worker, tools: Iterable[Tool]) -> list[Tool]:

@@ -26,11 +26,11 @@ from edgemem.aio.worker import Face, Worker, asynchronous
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.loop import bank_tools
-from edgemem.loop.toolbox import Tool
 from edgemem.recall.index.index import Index
 from edgemem.recall.recall import Recall
 from edgemem.recall.vector_store import index_path
 from edgemem.records import Heard
+from edgemem.session.tools import Tool
 from edgemem.store.bank.bank import ScopedBank
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.bank.rules import MemoryBankConfig, scope_of_user

@@ -27,10 +27,10 @@ from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.loop.loop import AgentLoop, TurnResult
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Episode, Heard, StoredMessage, Turn
 from edgemem.session.points import Hook
 from edgemem.session.registry import HookRegistry
+from edgemem.session.tools import Tool
 from edgemem.store.episodes import append_episode
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn

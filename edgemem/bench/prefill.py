@@ -30,10 +30,10 @@ from edgemem.llama.protocols import common_prefix
 if TYPE_CHECKING:
     from edgemem.llama.protocols import Prompt, Tokenizer
     from edgemem.loop.loop import LoopModel
-    from edgemem.loop.toolbox import Tool
     from edgemem.memory import Memory
     from edgemem.records import Message, Reply
     from edgemem.session.points import Hook
+    from edgemem.session.tools import Tool
 
 OURS = "with_memory"
 BARE = "without_memory"

@@ -9,21 +9,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.messages import split_instructions
-from edgemem.errors import InvalidInputError
-from edgemem.fence import check_session_id
+from edgemem.hooks.persist import PersistSessionHook, PromptLogHook
 from edgemem.hooks.shared import (
     TURN,
     SharedHook,
-    begin,
-    close_left,
     log_of,
     reader_of,
-    show,
-    take,
-    task_of,
 )
 from edgemem.llama.tokens.estimate import tokenizer_of
-from edgemem.records import Message, Session, as_ours
+from edgemem.records import Message, as_ours
 from edgemem.session.compaction import Compaction
 from edgemem.session.episodes import ToolEpisodes
 from edgemem.session.figures import TurnLog
@@ -35,15 +29,12 @@ from edgemem.session.points import (
     AFTER_TOOL,
     BEFORE_LLM,
     BEFORE_TOOL,
-    CLASSIC_POINTS,
     ON_ABORT,
     ON_IDLE,
-    ON_INTERRUPT,
     ON_PARTIAL,
     ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
-    AgentResult,
     Hook,
     HookResult,
     SecondPlace,
@@ -53,217 +44,21 @@ from edgemem.session.points import (
     header_line,
     needs,
 )
-from edgemem.session.prompt import PromptHead, WindowBudget
+from edgemem.session.prompt import WindowBudget
 from edgemem.session.results import ToolResults
-from edgemem.session.stored import StoredSession
 from edgemem.session.upkeep import StateKeeping, UpkeepHold
 from edgemem.store.validation import whole_number
 
 if TYPE_CHECKING:
-    from edgemem.config import Settings
     from edgemem.context.budget import Budget
     from edgemem.context.compaction.compactor import Compactor
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.session.parts import Parts
     from edgemem.session.prefetch import SessionPrefetch
-    from edgemem.session.procedures import ProcedureProposals
+    from edgemem.session.proposals import Proposals
     from edgemem.session.registry import HookFailure
+    from edgemem.session.steps import Parts
     from edgemem.store.notes import NotesFile
-    from edgemem.store.protocols import MemoryStore, SessionStore
-
-LEFT_OPEN = (
-    "The turn before got no on_run_end, and is kept as its own speaker's, unfinished. Fire on_run_end also where the model"
-    " fails, or on_abort to throw a turn away."
-)
-
-UNKNOWN = (
-    "The loop's list holds words that were said in no turn of these hooks; they are kept for the operator alone, and stand"
-    " in no prompt. Fire on_run_start before what is said is put into the list."
-)
-
-MOST_WITHIN = 8
-"""Turns that other agents may have within one tool; with one more, the tool is taken for given up."""
-
-
-class PersistSessionHook(SharedHook):
-    """Keep the session: resume at the first turn, one durable transaction at the end of each.
-
-    Loops that share these hooks share the conversation: each takes it up where the other left it. What an agent says
-    within a tool of another stays its own; the other's session keeps the tool's result.
-    """
-
-    points = CLASSIC_POINTS | {ON_INTERRUPT, ON_ABORT, ON_IDLE}
-    # Before every other hook at the start (the history must be there), and before them at the end.
-    priority = 90
-
-    def __init__(
-        self,
-        session_store: SessionStore | None = None,
-        *,
-        session_id: str = "",
-        resume: bool = True,
-        speaker: str | None = None,
-        settings: Settings | None = None,
-        log: SessionLog | None = None,
-        part: StoredSession | None = None,
-    ) -> None:
-        """Make the hook.
-
-        Args:
-            settings: tell how fast the robot speaks, where a loop tells only for how long it was heard.
-            resume: load what the store has when the loop's session is empty.
-            speaker: who speaks where the loop does not say it.
-            part: the part of a memory's session, in place of all but `speaker` and `log`.
-        """
-        super().__init__(log, speaker)
-        if part is None:
-            needs(self, session_store, "save", "load", what="a session store")
-            check_session_id(session_id)
-            part = StoredSession(session_store, session_id, resume=resume, settings=settings)
-        self.part = part
-        self._is_resumed = False
-        self._session: Session | None = None
-        """The loop's session that had the newest turn."""
-        self._tools = 0
-        """How many tools run in it now."""
-        self._within = 0
-        """How many turns other agents had while the newest of them ran."""
-
-    @property
-    def second_place(self) -> SecondPlace:
-        """Return the hook's second place, where it accepts the turn: behind all others, so that its thread does not compete with recall."""
-        return SecondPlace(frozenset({BEFORE_LLM}), -999, self._accept)
-
-    def _accept(self, point: str, ctx: Any, payload: Any) -> None:
-        log_of(ctx, self.log).accept()
-
-    def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
-        """Resume, collect, accept, commit or amend, as the point demands."""
-        if point == ON_IDLE:
-            self.part.idle(Moment(log_of(ctx, self.log), ctx, payload))
-            return None
-        if self._tools and not self._is_own(ctx.session) and self._is_within(point):
-            return None  # an agent that runs within a tool: its few messages are not this conversation
-        # One log for one session id, whatever session object a loop comes with.
-        log = self.log = log_of(ctx, self.log)
-        if point == ON_RUN_START:
-            self._begin(log, ctx, payload)
-        elif point == BEFORE_LLM:
-            take(log, ctx, payload["messages"], speaker=self.speaker)
-            log.answered = None
-        elif point == AFTER_LLM:
-            log.generated.append(tuple(payload.get("tokens") or ()))
-            if not payload.get("tool_calls"):
-                log.answered = payload.get("content") or None
-                log.accept()
-        elif point == BEFORE_TOOL:
-            self._tools += 1
-            self._within = 0
-            log.caller = ctx.session
-            log.called_tools = True
-            if log.prompt_log.running is not None:
-                log.prompt_log.take(ctx.session.messages)
-            log.accept()
-        elif point == AFTER_TOOL:
-            self._tools = max(0, self._tools - 1)
-            log.caller = ctx.session if self._tools else None
-        elif point == ON_RUN_END:
-            self._tools = 0
-            self._commit(log, ctx, payload)
-        elif point == ON_INTERRUPT:
-            if log.prompt_log.running is not None:
-                log.prompt_log.take(ctx.session.messages)
-            heard = self.part.interrupt(Moment(log, ctx, payload))
-            if heard:  # else the reply is still to come, and is cut when the turn ends
-                return HookResult.replace({**payload, "heard_text": heard[-1], "speeches": heard})
-        else:
-            self._tools = 0
-            log.abort()
-        return None
-
-    def _begin(self, log: SessionLog, ctx: Any, payload: Any) -> None:
-        """Close what a loop left open, take the session up, and open the turn."""
-        self._tools = 0
-        left = False
-        try:
-            left = close_left(log, ctx, payload)
-        finally:
-            if not self._is_resumed:
-                self._resume(log, ctx.session, task_of(payload))
-            elif ctx.session is not self._session:
-                log.prompt_log.bring_up(ctx.session.messages, task_of(payload))
-            self._session = ctx.session
-            unknown = begin(log, ctx, payload, speaker=self.speaker, by=self)
-        if left or unknown:
-            raise InvalidInputError(LEFT_OPEN if left else UNKNOWN)
-
-    def _resume(self, log: SessionLog, session: Session, task: str | None) -> None:
-        self._is_resumed = True
-        brought = log.prompt_log.brought(session.messages, task)
-        if self.part.take_up(log, session, brought):
-            log.prompt_log.bring_up(session.messages, task)
-            # Last: where nothing can be written now, the talk goes on with its history all the same.
-            self.part.mark_unfinished(log)
-
-    def _is_own(self, session: Session) -> bool:
-        """Tell whether this is the session that had the newest turn; some attachments wrap it, with its own state."""
-        return self._session is not None and session.state is self._session.state
-
-    def _is_within(self, point: str) -> bool:
-        """Tell whether a tool still runs: some frameworks end a turn there, and never say so."""
-        if point == ON_RUN_START:
-            self._within += 1
-            if self._within > MOST_WITHIN:
-                self._tools = 0
-                if self.log is not None:
-                    self.log.caller = None
-        return self._tools > 0
-
-    def _commit(self, log: SessionLog, ctx: Any, payload: Any) -> None:
-        prompt_log = log.prompt_log
-        if prompt_log.running is None and self._session is not None and not self._is_new(log, ctx):
-            return  # ended twice, or nothing was said
-        prompt_log.take(ctx.session.messages)
-        reply = as_ours(payload, AgentResult).reply or log.answered
-        if reply and prompt_log.running is not None:
-            prompt_log.running.take_reply(str(reply))
-        self.part.commit(Moment(log, ctx, payload))
-
-    def _is_new(self, log: SessionLog, ctx: Any) -> bool:
-        """Open a turn that ends without having begun, where another hook ended it before this one knew who spoke."""
-        if not log.prompt_log.brings_utterance(ctx.session.messages):
-            return False
-        begin(log, ctx, {}, speaker=None, private=reader_of(ctx, {}).speaker is None)
-        return True
-
-
-class PromptLogHook(SharedHook):
-    """Put the prompt log's view in place of the loop's message list: what the present listener may read, where it was shown.
-
-    A hook of its own, because a failing hook is skipped: when recall fails, the turn goes on with what this one left,
-    and not with the loop's raw list, in which other people's private turns stand. It guards that, so it fails closed.
-    """
-
-    points = frozenset({ON_RUN_START, BEFORE_LLM})
-    # Before everything that adds to the prompt.
-    priority = 85
-    fail_closed = True
-
-    def __init__(
-        self,
-        *,
-        speaker: str | None = None,
-        log: SessionLog | None = None,
-        part: PromptHead | None = None,
-    ) -> None:
-        super().__init__(log, speaker)
-        self.part = part or PromptHead()
-
-    def act(self, moment: Moment) -> None:
-        """Lay the prompt out."""
-        if moment.log is (self.log or moment.log):
-            self.part.compare(moment)
-        show(moment)
+    from edgemem.store.protocols import MemoryStore
 
 
 class MemoryInjectionHook(SharedHook):
@@ -317,7 +112,7 @@ class MemoryInjectionHook(SharedHook):
     def act(self, moment: Moment) -> None:
         """Fill the block before the first call of the model."""
         self.part.fill(moment)
-        show(moment)
+        moment.lay_out()
 
     def end(self, moment: Moment) -> None:
         """Write what tools of this turn added."""
@@ -358,18 +153,16 @@ class NotesInjectorHook(SharedHook):
     def act(self, moment: Moment) -> None:
         """Add the notes before the first call of the model."""
         self.part.fill(moment)
-        show(moment)
+        moment.lay_out()
 
 
-class ProcedureHook(SharedHook):
-    """Propose at most one procedure a turn, and count how it went."""
+class ProposalHook(SharedHook):
+    """Propose at most one known way to do something a turn, and count how it went."""
 
     points = TURN | {BEFORE_LLM, AFTER_TOOL}
     priority = 78
 
-    def __init__(
-        self, part: ProcedureProposals, *, speaker: str | None = None, log: SessionLog | None = None
-    ) -> None:
+    def __init__(self, part: Proposals, *, speaker: str | None = None, log: SessionLog | None = None) -> None:
         super().__init__(log, speaker)
         self.part = part
 
@@ -379,7 +172,7 @@ class ProcedureHook(SharedHook):
             return  # of an agent within a tool, whose prompt is another
         if isinstance(moment.payload, dict):
             self.part.propose(moment)
-            show(moment)
+            moment.lay_out()
         else:
             self.part.note(moment)
 
@@ -390,6 +183,7 @@ class ContextCompactionHook:
     With a memory, in idle time, or, when the user is faster, at once and simply; else the loop's own message list, as the seed does.
     """
 
+    is_builtin = True
     points = frozenset({ON_RUN_START, BEFORE_LLM, ON_RUN_END, ON_IDLE})
     # After memory and notes have put their lines in, before the budget has the last word.
     priority = 70
@@ -452,6 +246,7 @@ class ContextCompactionHook:
 class TokenBudgetHook:
     """Drop the oldest whole turns from the prompt until it fits, and never the newest utterance; the log keeps them."""
 
+    is_builtin = True
     points = frozenset({BEFORE_LLM, ON_RUN_END})
     priority = 60
 
@@ -512,6 +307,7 @@ class TokenBudgetHook:
 class ToolOutputTruncatorHook:
     """Shorten results of tools to a number of characters, and to what the window has room for."""
 
+    is_builtin = True
     points = frozenset({BEFORE_LLM, AFTER_TOOL})
     # Before any hook that keeps or shows the result.
     priority = 40
@@ -597,6 +393,7 @@ class EpisodeLoggerHook(SharedHook):
 class EarlyRecallHook:
     """Hand half-heard sentences to the thread that recalls ahead."""
 
+    is_builtin = True
     points = frozenset({ON_SPEECH_START, ON_PARTIAL, ON_RUN_START, ON_RUN_END, ON_ABORT, ON_IDLE})
     # Behind the hooks that end a turn, so that what the prompt holds is what the next one will find; before upkeep.
     priority = -800
@@ -627,6 +424,7 @@ class EarlyRecallHook:
 class TurnLogHook:
     """Log one JSON object a turn: the first of all hooks takes the time, the last of all counts."""
 
+    is_builtin = True
     points = frozenset({BEFORE_LLM, AFTER_LLM, ON_RUN_END, ON_ABORT})
     priority = -1000
     __repr__ = attachable
@@ -668,6 +466,7 @@ class UpkeepHook:
     A loop that knows only the six classic points gets the same: upkeep then follows `on_run_end`.
     """
 
+    is_builtin = True
     points = frozenset({ON_RUN_END, ON_ABORT, ON_IDLE})
     # Behind all others: the turn is not over before it is written.
     priority = -1001
@@ -710,6 +509,7 @@ class UpkeepHook:
 class KeepStateHook:
     """Keep the state of the model, in the thread of the turn."""
 
+    is_builtin = True
     points = frozenset({ON_RUN_END})
     # After the commit, and before the figures of the turn are written.
     priority = -900
@@ -741,8 +541,8 @@ def hooks_of(
         hooks.append(MemoryInjectionHook(log=log, speaker=speaker, part=parts.memory))
     if parts.notes is not None:
         hooks.append(NotesInjectorHook(log=log, speaker=speaker, part=parts.notes))
-    if parts.procedures is not None:
-        hooks.append(ProcedureHook(parts.procedures, log=log, speaker=speaker))
+    if parts.proposals is not None:
+        hooks.append(ProposalHook(parts.proposals, log=log, speaker=speaker))
     if parts.compaction is not None:
         hooks.append(ContextCompactionHook(log=log, part=parts.compaction))
     if parts.budget is not None:

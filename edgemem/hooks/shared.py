@@ -28,6 +28,7 @@ class SharedHook:
         speaker: who speaks where the loop does not say it.
     """
 
+    is_builtin = True
     __repr__ = attachable
 
     def __init__(self, log: SessionLog | None = None, speaker: str | None = None) -> None:
@@ -57,13 +58,6 @@ class SharedHook:
 
     def end(self, moment: Moment) -> None:
         """Do what is left to do when the turn is over."""
-
-
-def show(moment: Moment) -> None:
-    """Put the log's view in place of the messages of a prompt."""
-    prompt_log = moment.log.prompt_log
-    view = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}
-    moment.payload = {**moment.payload, **view}
 
 
 def log_of(ctx: Any, given: SessionLog | None = None) -> SessionLog:

@@ -25,13 +25,12 @@ from edgemem.hooks.builtin import (
     ContextCompactionHook,
     MemoryInjectionHook,
     NotesInjectorHook,
-    PersistSessionHook,
-    ProcedureHook,
-    PromptLogHook,
+    ProposalHook,
     TokenBudgetHook,
     ToolOutputTruncatorHook,
     TurnLogHook,
 )
+from edgemem.hooks.persist import PersistSessionHook, PromptLogHook
 from edgemem.hooks.shared import log_of
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
@@ -50,7 +49,7 @@ ASKED = (
     MemoryInjectionHook,
     NotesInjectorHook,
     ContextCompactionHook,
-    ProcedureHook,
+    ProposalHook,
     TokenBudgetHook,
 )
 """Hooks that lay out a prompt and write nothing."""

@@ -39,10 +39,10 @@ from edgemem.hooks.builtin import MemoryInjectionHook
 from edgemem.hooks.shared import log_of
 from edgemem.llama.protocols import common_prefix
 from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
-from edgemem.loop.toolbox import Tool
 from edgemem.recall.search.search import RecallStats
 from edgemem.records import REMEMBER_FACT, Heard, Message, Recalled, Reply, ToolCall, text_of
 from edgemem.session.registry import HookFailure, HookRegistry
+from edgemem.session.tools import Tool
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,17 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import EdgememError, MemoryBankViolation
-from edgemem.loop.toolbox import Tool, as_texts, asked_in
+from edgemem.loop.toolbox import as_texts
 from edgemem.records import BANK_TOOLS, BlockLine
 from edgemem.scopes import name_key
+from edgemem.session.tools import Tool, asked_in
 from edgemem.store.bank.rules import HOUSEHOLD, SHARED
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from edgemem.loop.toolbox import ToolTurn
     from edgemem.scopes import Level
+    from edgemem.session.tools import ToolTurn
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.protocols import Bank
 
@@ -140,7 +141,7 @@ def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[Bank | None, Level
         return None, level, owner
     if owner is None:
         return bank.at(level, ""), level, owner
-    topic = turn.conversation.prompt_log.session if turn.conversation is not None else ""
+    topic = turn.log.prompt_log.session if turn.log is not None else ""
     return bank.of(owner, topic or "default"), level, owner
 
 

@@ -18,7 +18,7 @@ from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_hear
 from edgemem.context.messages import speeches_of
 from edgemem.errors import InvalidInputError
 from edgemem.hooks.shared import reader_of
-from edgemem.loop.toolbox import Tool, Toolbox, ToolTurn, never
+from edgemem.loop.toolbox import Toolbox
 from edgemem.records import Heard, Message, Reply, Session, text_of
 from edgemem.session.points import (
     AFTER_LLM,
@@ -36,6 +36,7 @@ from edgemem.session.points import (
     TurnContext,
 )
 from edgemem.session.registry import HookRegistry
+from edgemem.session.tools import Tool, ToolTurn, never
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""

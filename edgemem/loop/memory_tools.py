@@ -22,7 +22,7 @@ from edgemem.context.level import is_closer
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.languages.words import says_no, says_not_to_forget, says_yes
-from edgemem.loop.toolbox import Tool, ToolTurn, as_texts, asked_in
+from edgemem.loop.toolbox import as_texts
 from edgemem.records import (
     FORGET_FACT,
     LIST_FACTS,
@@ -38,6 +38,7 @@ from edgemem.records import (
     as_ours,
 )
 from edgemem.scopes import Level, is_known_form, level_of_scope, name_key, person_of, scope_of, without_spaces
+from edgemem.session.tools import Tool, ToolTurn, asked_in
 from edgemem.store.episodes import episode_text
 from edgemem.store.erase.copies import Erased
 from edgemem.store.memory_store import TableMemoryStore

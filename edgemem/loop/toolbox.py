@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from edgemem.context.block.render import day_of
 from edgemem.context.messages import NO_RESULT
-from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import clean
 from edgemem.records import (
@@ -21,100 +18,19 @@ from edgemem.records import (
     REMEMBER_FACT,
     SEARCH_MEMORY,
     BlockLine,
-    Heard,
     Message,
-    Reader,
-    Session,
     ToolCall,
 )
-from edgemem.session.log import STATE_KEY, SessionLog
 from edgemem.session.notes_block import shown_line
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
 from edgemem.session.registry import HookRegistry
-from edgemem.store.erase.copies import Erased
+from edgemem.session.tools import Tool, ToolTurn, asked_in
 from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Settings
     from edgemem.store.notes import NotesFile
-
-
-def never() -> bool:
-    """Return False: nobody has cut the robot off."""
-    return False
-
-
-class ToolTurn(msgspec.Struct, frozen=True):
-    """The turn in which a tool is called: who said what, as the hooks left it at the turn's start."""
-
-    utterance: str
-    reader: Reader
-    """Who spoke, and who else hears the answer."""
-    heard: Heard | None = None
-    private: bool = False
-    """Whether only the speaker may ever be reminded of this turn."""
-    session: Session = msgspec.field(default_factory=Session)
-    n: int = 0
-    """Counts the turns of the loop."""
-    stop: Callable[[], bool] = never
-    """Whether the robot was cut off: a long tool asks now and then, and a tool that runs another agent hands it on."""
-
-    @property
-    def conversation(self) -> SessionLog | None:
-        """The conversation that the memory's hooks share in this session; None where there are no such hooks."""
-        conversation = self.session.state.get(STATE_KEY)
-        return conversation if isinstance(conversation, SessionLog) else None
-
-    @property
-    def prompt_log(self) -> PromptLog | None:
-        """The prompt log of the prompt that this turn runs in, if the memory's hooks lay it out."""
-        prompt_log = self.conversation.prompt_log if self.conversation is not None else None
-        return prompt_log if prompt_log is not None and prompt_log.running is not None else None
-
-    def forget(self, erased: Erased) -> None:
-        """Keep what is erased out of what the conversation is still to write."""
-        if self.conversation is not None:
-            self.conversation.forget(erased)
-
-    def note_shown(self, items: Iterable[BlockLine]) -> None:
-        """Note what a tool tells the model: the turn becomes as private as that, and no block tells it again."""
-        if self.prompt_log is not None:
-            for item in items:
-                # Without a line, the prompt stays as the model has seen it.
-                self.prompt_log.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
-
-
-def asked_in(turn: ToolTurn | None, speaker: str | None) -> ToolTurn:
-    """Return the turn of a call, with who asks; outside of any turn, one with the number -1.
-
-    Args:
-        speaker: who speaks where the loop does not say it; None: an unknown voice.
-    """
-    turn = turn or ToolTurn("", Reader(), n=-1)
-    return msgspec.structs.replace(turn, reader=Reader(turn.reader.speaker or speaker, turn.reader.audience))
-
-
-class Tool(msgspec.Struct, frozen=True):
-    """Something the robot can do."""
-
-    name: str
-    description: str
-    parameters: dict[str, Any]
-    """A JSON schema."""
-    run: Callable[..., Any]
-    wants_turn: bool = False
-    """Whether `run` takes the ToolTurn before the arguments."""
-
-    def __repr__(self) -> str:
-        """Say how an EdgeVox agent takes it; EdgeVox quotes that where it refuses a tool of ours."""
-        call = "edgemem.hooks.load('edgevox_loop').attach_tools(agent, tools)"
-        return f"<edgemem Tool {self.name}; for an EdgeVox agent: {call}>"
-
-    def schema(self) -> dict[str, Any]:
-        """Return the schema that a chat template prints."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return {"type": "function", "function": function}
 
 
 class Toolbox:

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from edgemem.config import Profile
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
-    from edgemem.loop.toolbox import Tool
     from edgemem.memory.stats import Stats
+    from edgemem.session.tools import Tool
     from edgemem.store.erase.erasings import Forgotten
     from edgemem.store.transfer.merge import ImportReport
 

@@ -24,10 +24,10 @@ from edgemem.session.figures import TurnLog
 from edgemem.session.log import SessionLog
 from edgemem.session.memory_block import MemoryBlock
 from edgemem.session.notes_block import NotesBlock
-from edgemem.session.parts import Parts
 from edgemem.session.prefetch import SessionPrefetch
-from edgemem.session.procedures import ProcedureProposals
 from edgemem.session.prompt import PromptHead, WindowBudget
+from edgemem.session.proposals import Proposals
+from edgemem.session.steps import Parts
 from edgemem.session.stored import StoredSession
 from edgemem.session.upkeep import StateKeeping, UpkeepHold
 from edgemem.store.erase.erasings import last_forgotten
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.chat import LlamaChat
     from edgemem.llama.protocols import ChatModel, Tokenizer
-    from edgemem.loop.toolbox import Tool
     from edgemem.memory.opened import OpenHome
+    from edgemem.session.tools import Tool
 
 _log = logging.getLogger(__name__)
 
@@ -111,7 +111,7 @@ def session_parts(
         head=PromptHead(now=now),
         memory=memory,
         notes=NotesBlock(home.notes, settings=settings, budget=budget, bank=home.bank),
-        procedures=ProcedureProposals(
+        proposals=Proposals(
             home.procedures,
             home.database,
             exist=lambda: home.search.holds("procedures"),

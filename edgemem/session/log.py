@@ -418,15 +418,23 @@ class Moment:
         payload: the payload of the point; a step puts another one in its place.
     """
 
-    __slots__ = ("ctx", "log", "payload")
+    __slots__ = ("ctx", "log", "payload", "reply")
 
     def __init__(self, log: SessionLog, ctx: Any, payload: Any) -> None:
         self.log, self.ctx, self.payload = log, ctx, payload
+        self.reply: str | None = None
+        """The reply with which a hook of the user's own ended the turn."""
 
     @property
     def is_first_hop(self) -> bool:
         """Tell whether the model is called for the first time in the turn."""
         return bool(self.payload.get("hop", 0) == 0)
+
+    def lay_out(self) -> None:
+        """Put the log's view in place of the messages of a prompt: what the present listener may read, where it was shown."""
+        prompt_log = self.log.prompt_log
+        view = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}
+        self.payload = {**self.payload, **view}
 
 
 def _noted(session: Session) -> dict[str, Any]:

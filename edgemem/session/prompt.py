@@ -64,6 +64,10 @@ class PromptHead:
             prompt_log.epoch = msgspec.structs.replace(prompt_log.epoch, head=noted)
         log.turn_writes.append(KeepHead(prompt_log.session, noted))
 
+    def lay_out(self, moment: Moment) -> None:
+        """Put the log's view in place of the messages of a prompt."""
+        moment.lay_out()
+
 
 WINDOW = "the model's window"
 """Under this name `check` finds what is noted here."""

@@ -42,6 +42,8 @@ class HookTraits(msgspec.Struct, frozen=True):
     fail_closed: bool = False
     second_place: SecondPlace | None = None
     note_failure: Callable[[HookFailure], None] | None = None
+    is_builtin: bool = False
+    """Whether it calls a part of the session, which the door calls itself."""
 
 
 class HookEntry(msgspec.Struct, frozen=True):
@@ -54,18 +56,22 @@ class HookEntry(msgspec.Struct, frozen=True):
     priority: int
     fail_closed: bool
     note_failure: Callable[[HookFailure], None] | None = None
-    """Is told of what any hook failed at."""
+    """Is told of each failure of any hook."""
+    is_builtin: bool = False
 
 
 class HookRegistry:
     """Hooks in the order in which they act; each stands here once."""
 
-    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+    def __init__(
+        self, hooks: Iterable[Hook] = (), *, note_failure: Callable[[HookFailure], None] | None = None
+    ) -> None:
         self._entries: list[HookEntry] = []
         """As they were registered, each with its second place behind it."""
         self._at: dict[str, tuple[HookEntry, ...]] = {}
         """Those of a point in the order in which they act: most hooks act at few, and each turn has eight points or more."""
         self._failures: dict[tuple[str, str], HookFailure] = {}
+        self._note_failure = note_failure
         self._lock = threading.Lock()
         self.extend(hooks)
 
@@ -88,9 +94,20 @@ class HookRegistry:
             raise InvalidInputError(f"{hook_name(hook)} names the {unknown}")
         rank = int(traits.priority or 0) if priority is None else priority
         closed = bool(traits.fail_closed) if fail_closed is None else fail_closed
-        entries = [HookEntry(hook, hook, traits.points, rank, closed, traits.note_failure)]
+        entries = [
+            HookEntry(hook, hook, traits.points, rank, closed, traits.note_failure, bool(traits.is_builtin))
+        ]
         if second := traits.second_place:
-            entries.append(HookEntry(hook, second.act, second.points, second.priority, closed))
+            entries.append(
+                HookEntry(
+                    hook,
+                    second.act,
+                    second.points,
+                    second.priority,
+                    closed,
+                    is_builtin=bool(traits.is_builtin),
+                )
+            )
         with self._lock:
             if any(hook is known for known in self):
                 return self
@@ -135,6 +152,11 @@ class HookRegistry:
             raise InvalidInputError(f"There is no point {point!r}; there are: {', '.join(sorted(POINTS))}")
         return self._fire(self._at.get(point, ()), point, ctx, payload)
 
+    def fire_own(self, point: str, ctx: Any, payload: Any) -> HookResult:
+        """Call the hooks of a point that are none of edgemem's, as `fire` does: the door calls the parts itself."""
+        entries = [entry for entry in self._at.get(point, ()) if not entry.is_builtin]
+        return self._fire(entries, point, ctx, payload) if entries else HookResult("continue", payload)
+
     def fire_one(self, act: Callable[..., Any], point: str, ctx: Any, payload: Any) -> HookResult:
         """Call one hook alone, or its second place, for a framework whose own registry keeps the order."""
         entries = [entry for entry in self._at.get(point, ()) if entry.act == act]
@@ -150,7 +172,7 @@ class HookRegistry:
                     continue
                 result = HookResult.of(answer, payload)
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
-                self._failed(entry.hook, point, error)
+                self.note(hook_name(entry.hook), point, error)
                 if entry.fail_closed and point != ON_RUN_END:
                     return HookResult.end(FAIL_CLOSED_REPLY, reason=f"{hook_name(entry.hook)} failed")
                 continue
@@ -167,15 +189,21 @@ class HookRegistry:
         with self._lock:
             return sorted(self._failures.values(), key=lambda f: -f.count)
 
-    def _failed(self, hook: Hook, point: str, error: Exception) -> None:
-        key = (hook_name(hook), point)
+    def note(self, name: str, point: str, error: Exception) -> None:
+        """Count a failure of a hook or of a step.
+
+        Args:
+            name: of the hook or step.
+        """
+        key = (name, point)
         message = f"{type(error).__name__}: {error}"
         with self._lock:
             before = self._failures.get(key)
             failure = self._failures[key] = HookFailure(*key, before.count + 1 if before else 1, message)
-        for entry in self._entries:
-            if entry.note_failure is not None:
-                entry.note_failure(failure)
+        listeners = [entry.note_failure for entry in self._entries]
+        for note in (self._note_failure, *listeners):
+            if note is not None:
+                note(failure)
         if before is None:
             log.warning(
                 "hook %s failed at %s: %s (further failures are only counted)", *key, message, exc_info=error

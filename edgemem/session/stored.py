@@ -111,6 +111,19 @@ class StoredSession:
         if log.journal is not None and self._resume:
             log.journal.mark_unfinished(self.session_id)
 
+    def begin(self, moment: Moment) -> None:
+        """Take the stored session up, before the first turn of its log."""
+        log, session = moment.log, moment.ctx.session
+        if log.is_resumed:
+            return
+        if self.take_up(log, session, session.messages):
+            session.messages[:] = log.prompt_log.messages
+            self.mark_unfinished(log)
+
+    def abort(self, moment: Moment) -> None:
+        """Throw the open turn away."""
+        moment.log.abort()
+
     def accept(self, moment: Moment) -> None:
         """Keep the open turn as accepted, off the hot path."""
         moment.log.accept()

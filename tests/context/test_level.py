@@ -12,8 +12,8 @@ import pytest
 import edgemem
 from edgemem import AgentLoop, Memory
 from edgemem.context.prompt.log import PromptLog
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reader, Reply, StoredMessage, ToolCall, Turn
+from edgemem.session.tools import Tool
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
 from support.homes import opened

@@ -16,9 +16,9 @@ import pytest
 from test_level import Robot
 
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.recall.text.analyse import stop_words
 from edgemem.records import ToolCall
+from edgemem.session.tools import Tool
 from lab.weeks import Talk, Telling, Turn
 from lab.weeks_world import FormSet, facts, forms_of
 from support.selection import cases

@@ -11,9 +11,9 @@ import pytest
 
 from edgemem import AgentLoop, Memory
 from edgemem.hooks.builtin import ContextCompactionHook
-from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Reply, ToolCall
 from edgemem.session.points import ON_RUN_START
+from edgemem.session.tools import Tool, ToolTurn
 from support.homes import opened
 from support.models import Model
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgemem.clock import Clock
 from edgemem.errors import InvalidInputError
 from edgemem.hooks import MemoryInjectionHook, PersistSessionHook
-from edgemem.hooks.builtin import PromptLogHook
+from edgemem.hooks.persist import PromptLogHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.records import Reply, Session
 from edgemem.store import SessionStore, SQLiteMemoryStore

@@ -14,9 +14,9 @@ import pytest
 
 import edgemem
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Reply, ToolCall
+from edgemem.session.tools import Tool
 
 TESTS = Path(__file__).resolve().parents[1]
 

@@ -15,9 +15,9 @@ from llama_cpp import Llama
 from edgemem.hooks import HookResult, load
 from edgemem.llama.protocols import Generation
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.session.points import BEFORE_LLM
+from edgemem.session.tools import Tool
 from support.homes import opened
 from support.models import write_llama_gguf
 

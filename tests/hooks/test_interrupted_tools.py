@@ -20,9 +20,9 @@ from edgemem import AgentLoop, Memory
 from edgemem.context.messages import repair_orphans
 from edgemem.errors import TemplateError
 from edgemem.llama.template.chat_template import ChatTemplate
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reply, ToolCall
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL
+from edgemem.session.tools import Tool
 from support.homes import opened
 
 SCHEMA = {

@@ -14,8 +14,8 @@ import pytest
 
 import edgemem
 from edgemem import AgentLoop, Memory, Recalled
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Message, Procedure, ProcedureStep, Reader, Reply, ToolCall
+from edgemem.session.tools import Tool
 from support.selection import cases
 
 pytestmark = pytest.mark.usefixtures("patient")

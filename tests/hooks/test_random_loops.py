@@ -30,7 +30,7 @@ from edgemem.hooks import (
     ToolCallResult,
     TurnContext,
 )
-from edgemem.hooks.builtin import LEFT_OPEN, UNKNOWN, PromptLogHook
+from edgemem.hooks.persist import LEFT_OPEN, UNKNOWN, PromptLogHook
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session
 from edgemem.store.json.sessions import JSONSessionStore

@@ -24,9 +24,9 @@ from edgemem import (
     TokenBudgetHook,
     estimate_tokens,
 )
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, Session, ToolCall
 from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
+from edgemem.session.tools import Tool
 from support.models import Model
 
 

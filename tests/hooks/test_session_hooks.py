@@ -15,10 +15,10 @@ from edgemem.hooks import ON_RUN_START, HookRegistry, TurnContext
 from edgemem.hooks.builtin import ContextCompactionHook, MemoryInjectionHook, NotesInjectorHook
 from edgemem.hooks.shared import log_of
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Reply, Session, ToolCall
 from edgemem.session.points import Hook
+from edgemem.session.tools import Tool
 
 T = TypeVar("T")
 

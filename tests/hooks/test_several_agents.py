@@ -15,8 +15,6 @@ import pytest
 
 from edgemem import AgentLoop, Memory
 from edgemem.hooks.builtin import UpkeepHook
-from edgemem.session.upkeep import UpkeepHold
-from edgemem.loop.toolbox import Tool
 from edgemem.memory.idle import IdleWorker
 from edgemem.records import Message, Reply, Session, ToolCall
 from edgemem.session.points import (
@@ -29,6 +27,8 @@ from edgemem.session.points import (
     TurnContext,
 )
 from edgemem.session.registry import HookRegistry
+from edgemem.session.tools import Tool
+from edgemem.session.upkeep import UpkeepHold
 from support.homes import opened
 
 WIDE = "[context]\nwindow_tokens = 16384\n"

@@ -15,9 +15,9 @@ from edgemem import AgentLoop, JSONSessionStore, Memory, PersistSessionHook, Too
 from edgemem.config import ContextSettings, Profile, Settings
 from edgemem.context.budget import Budget
 from edgemem.errors import InvalidInputError
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, Session, ToolCall
 from edgemem.session.points import AFTER_TOOL, ToolCallResult, TurnContext
+from edgemem.session.tools import Tool
 from edgemem.store.turns import read_output
 from support.homes import opened
 from support.models import Model

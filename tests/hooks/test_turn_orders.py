@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import edgemem
 from edgemem import AgentLoop
 from edgemem.fence import fence
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reply, ToolCall
+from edgemem.session.tools import Tool
 from support.selection import cases
 
 QUIET = """

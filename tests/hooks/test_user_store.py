@@ -21,8 +21,8 @@ from edgemem import (
     TokenBudgetHook,
     memory_tools,
 )
-from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.records import Reader, Reply, ToolCall
+from edgemem.session.tools import Tool, ToolTurn
 from support.loops import after_a_yes, tool_named
 
 
@@ -176,7 +176,7 @@ def test_the_logger_alone_keeps_a_private_turn_private(tmp_path):
 
 def test_a_session_that_somebody_changed_is_as_closed_as_its_most_private_turn():
     """When the kept messages no longer fit the kept levels, nobody but the owner of the private turn is shown any."""
-    from edgemem.hooks.builtin import PromptLogHook
+    from edgemem.hooks.persist import PromptLogHook
 
     sessions = DictSessions()
     hooks = [PersistSessionHook(sessions, session_id="kitchen"), PromptLogHook()]

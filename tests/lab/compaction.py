@@ -219,7 +219,9 @@ def _beside(
         for n, line in enumerate(lines):
             if n % 2:
                 alone = _alone(other, line, worker, speech_s)
-            time.sleep(chance.uniform(0.0, LONG_PAUSE_S if hook.part is not None and hook.part.due() else PAUSE_S))
+            time.sleep(
+                chance.uniform(0.0, LONG_PAUSE_S if hook.part is not None and hook.part.due() else PAUSE_S)
+            )
             at_work += worker.working and n >= WARM
             epoch = log_of(one.loop.ctx).prompt_log.epoch
             cpu = _upkeep_cpu_ms()
@@ -291,7 +293,9 @@ def _robot(memory: Memory, model: ChatModel | None = None) -> tuple[Robot, IdleW
     """Return a robot, the worker that yields to it, and what compacts its prompt."""
     hooks = memory.hooks(session_id="now", tokenizer=memory.diagnostics.tokenizer, model=model)
     (worker,) = [
-        hook.part.upkeep for hook in hooks if isinstance(hook, UpkeepHook) and isinstance(hook.part.upkeep, IdleWorker)
+        hook.part.upkeep
+        for hook in hooks
+        if isinstance(hook, UpkeepHook) and isinstance(hook.part.upkeep, IdleWorker)
     ]
     (compaction,) = [hook for hook in hooks if isinstance(hook, ContextCompactionHook)]
     return Robot(hooks, tools=[KEEP_PLAN]), worker, compaction

@@ -18,7 +18,7 @@ from edgemem.bench.report import report, say
 from edgemem.cli.demo import cache_folder
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
-from edgemem.loop.toolbox import never
+from edgemem.session.tools import never
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from edgemem.bench.corpus import Known
     from edgemem.inspect.replay import Line
     from edgemem.llama.protocols import Tokenizer
-    from edgemem.loop.toolbox import Tool
     from edgemem.records import Message
+    from edgemem.session.tools import Tool
 
 EDGEVOX = "edgevox"
 BARE = "edgevox_without_memory"

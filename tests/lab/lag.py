@@ -17,7 +17,7 @@ from edgemem.bench.corpus import SPEAKER, known, sentences
 from edgemem.bench.ground import quiet, real_embedder, scratch, store_facts, store_turns
 from edgemem.bench.report import at_most, median, percentile, report, say
 from edgemem.config import Profile
-from edgemem.loop.toolbox import Tool
+from edgemem.session.tools import Tool
 from support.loops import Loop
 
 LIMIT_MS = 20.0

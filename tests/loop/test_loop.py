@@ -11,7 +11,6 @@ import pytest
 import edgemem
 from edgemem.errors import InvalidInputError
 from edgemem.loop.loop import NO_ANSWER, AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, ToolCall
 from edgemem.session.points import (
     AFTER_LLM,
@@ -24,6 +23,7 @@ from edgemem.session.points import (
     POINTS,
     HookResult,
 )
+from edgemem.session.tools import Tool
 from support.homes import BY_WORDS
 
 

@@ -15,8 +15,8 @@ from edgemem.llama.chat import LlamaChat
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
+from edgemem.session.tools import Tool
 from support.models import Forced, write_llama_gguf
 
 OPENING = CHATML.replace("assistant\n' }}", "assistant\n<think>\n' }}")

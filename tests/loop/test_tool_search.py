@@ -11,9 +11,9 @@ from edgemem.bench.ground import Robot
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line
 from edgemem.loop.memory_tools import memory_tools
-from edgemem.loop.toolbox import ToolTurn
 from edgemem.recall.vector_store import VectorMemoryStore
 from edgemem.records import Fact, Reader
+from edgemem.session.tools import ToolTurn
 from edgemem.store.json.memory import JSONMemoryStore
 from support.embedders import HashEmbedder
 

@@ -12,9 +12,9 @@ from edgemem.config import MemorySettings, Profile, ToolSettings
 from edgemem.errors import InvalidInputError
 from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.memory_tools import NAMES, memory_tools
-from edgemem.loop.toolbox import ToolTurn
 from edgemem.memory import Memory
 from edgemem.records import Fact, Heard, Reader
+from edgemem.session.tools import ToolTurn
 from edgemem.store.memory_store import SQLiteMemoryStore
 from support.embedders import HashEmbedder
 from support.homes import BY_WORDS

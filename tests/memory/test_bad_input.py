@@ -17,8 +17,8 @@ import edgemem
 from edgemem.errors import InvalidInputError
 from edgemem.fence import storable
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Reply, ToolCall
+from edgemem.session.tools import Tool
 from support.cli import ROOT, one_sentence, run
 from support.cli import refused as told_by
 from support.disks import MODES, fill_command

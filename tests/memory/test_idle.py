@@ -14,7 +14,6 @@ import edgemem
 from edgemem.bench.ground import Robot
 from edgemem.config import Profile
 from edgemem.hooks.builtin import UpkeepHook
-from edgemem.session.upkeep import UpkeepHold
 from edgemem.inspect.replay import Line
 from edgemem.memory.idle import IdleWorker, Step
 from edgemem.session.points import (
@@ -25,6 +24,7 @@ from edgemem.session.points import (
     ON_RUN_START,
     ON_SPEECH_START,
 )
+from edgemem.session.upkeep import UpkeepHold
 from support.embedders import HashEmbedder
 
 

@@ -16,9 +16,9 @@ from edgemem.hooks import HookRegistry
 from edgemem.hooks.shared import log_of
 from edgemem.inspect.replay import Line, Player, ScriptedFact, ScriptedModel
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Heard
+from edgemem.session.tools import Tool
 from edgemem.store.db.database import Database
 from edgemem.store.db.migrations import Migration
 from edgemem.store.schema import TRUTH

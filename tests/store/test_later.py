@@ -11,8 +11,8 @@ from edgemem.config import Profile, StoreSettings, ToolSettings
 from edgemem.errors import BusyError, InvalidInputError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Reply, ToolCall
+from edgemem.session.tools import Tool
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.schema import open_truth

@@ -32,9 +32,9 @@ from edgemem.hooks import (
 )
 from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.loop import AgentLoop, TurnResult
-from edgemem.loop.toolbox import Tool, ToolTurn
 from edgemem.memory import Memory
 from edgemem.records import Message, Reader, Session, ToolCall
+from edgemem.session.tools import Tool, ToolTurn
 from support.homes import BY_WORDS
 from support.models import Caller, Listener
 

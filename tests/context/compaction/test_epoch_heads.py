@@ -12,8 +12,8 @@ import pytest
 import edgemem
 from edgemem import AgentLoop
 from edgemem.clock import Clock
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Message, Reply
+from edgemem.session.tools import Tool
 from edgemem.store.epochs import latest_epoch
 
 MONTH_S = 30 * 86_400.0

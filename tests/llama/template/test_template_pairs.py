@@ -16,10 +16,10 @@ from edgemem.llama.template.append_only import as_generated
 from edgemem.llama.template.chat_template import CHATML
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
-from edgemem.loop.toolbox import Tool
 from edgemem.memory import Memory
 from edgemem.records import Reply, ToolCall
 from edgemem.session.points import ON_RUN_START
+from edgemem.session.tools import Tool
 from support.models import write_llama_gguf
 from support.selection import LONG
 

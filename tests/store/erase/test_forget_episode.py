@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import edgemem
 from edgemem.cli import main
-from edgemem.loop.toolbox import ToolTurn
 from edgemem.records import Heard, Reader
+from edgemem.session.tools import ToolTurn
 from support.homes import files_with
 from support.loops import Robot, tool_named
 

@@ -22,8 +22,8 @@ from edgemem import (
 )
 from edgemem.context.block.delta import ERASED
 from edgemem.fence import fence
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Reply, StoredMessage, ToolCall, Turn
+from edgemem.session.tools import Tool
 from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.turn_steps import DropErased
 from support.homes import BY_WORDS, files_with

@@ -16,8 +16,8 @@ from edgemem.errors import InvalidInputError, NewerSchemaError, StoreError
 from edgemem.hooks import EpisodeLoggerHook, MemoryInjectionHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.memory_tools import memory_tools
-from edgemem.loop.toolbox import Tool
 from edgemem.records import Heard, Reply, ToolCall
+from edgemem.session.tools import Tool
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.json.sessions import JSONSessionStore
 

@@ -31,7 +31,7 @@ _DEADLINE_S = 0.05
 _SECTION = "procedure"
 
 
-class ProcedureProposals:
+class Proposals:
     """Proposes at most one procedure a turn, in the newest user message, within what the memory block leaves of its budget.
 
     It fits only if all its tools are offered. Its outcome is counted with the turn: a success if its steps ran in order and

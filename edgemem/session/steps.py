@@ -1,0 +1,206 @@
+"""The steps of a turn: what is done at each moment of it, in this order, and the parts of a session that do it.
+
+A step that fails is counted and left out, as a hook is: a failing memory never stops a reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from edgemem.session.compaction import Compaction
+from edgemem.session.episodes import ToolEpisodes
+from edgemem.session.figures import TurnLog
+from edgemem.session.log import Moment
+from edgemem.session.memory_block import MemoryBlock
+from edgemem.session.notes_block import NotesBlock
+from edgemem.session.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    BEFORE_TOOL,
+    ON_ABORT,
+    ON_IDLE,
+    ON_PARTIAL,
+    ON_RUN_END,
+    ON_RUN_START,
+    ON_SPEECH_START,
+)
+from edgemem.session.prefetch import SessionPrefetch
+from edgemem.session.prompt import PromptHead, WindowBudget
+from edgemem.session.proposals import Proposals
+from edgemem.session.registry import HookRegistry
+from edgemem.session.results import ToolResults
+from edgemem.session.stored import StoredSession
+from edgemem.session.upkeep import StateKeeping, UpkeepHold
+
+
+@dataclass
+class Parts:
+    """The parts of one session. One that it lacks is None, and its steps are left out."""
+
+    session: StoredSession = field(default_factory=StoredSession)
+    head: PromptHead = field(default_factory=PromptHead)
+    memory: MemoryBlock | None = None
+    notes: NotesBlock | None = None
+    proposals: Proposals | None = None
+    compaction: Compaction | None = None
+    budget: WindowBudget | None = None
+    results: ToolResults | None = None
+    episodes: ToolEpisodes | None = None
+    prefetch: SessionPrefetch | None = None
+    figures: TurnLog | None = None
+    upkeep: UpkeepHold | None = None
+    state: StateKeeping | None = None
+
+
+class Named(Protocol):
+    """A part, under whose name failures are counted."""
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        ...
+
+
+class Step(NamedTuple):
+    """One step."""
+
+    name: str
+    act: Callable[[Moment], object]
+
+
+class Hooks:
+    """The hooks of the user's own at one point, as a step."""
+
+    name = "hooks"
+
+    def __init__(self, registry: HookRegistry, point: str) -> None:
+        self._registry, self._point = registry, point
+
+    def fire(self, moment: Moment) -> None:
+        """Call them; a hook that ends the turn gives the moment its reply."""
+        fired = self._registry.fire_own(self._point, moment.ctx, moment.payload)
+        if fired.is_end:
+            moment.reply = str(fired.payload)
+        else:
+            moment.payload = fired.payload
+
+
+def _steps(*pairs: tuple[Named | None, Callable[[Any, Moment], object]]) -> tuple[Step, ...]:
+    return tuple(Step(part.name, partial(act, part)) for part, act in pairs if part is not None)
+
+
+class Steps:
+    """The steps of each moment of a turn."""
+
+    def __init__(self, parts: Parts, registry: HookRegistry) -> None:
+        self.parts, self.registry = parts, registry
+        p, fire = parts, Hooks.fire
+
+        def hooks(point: str) -> Hooks:
+            return Hooks(registry, point)
+
+        # Somebody begins to speak, and goes on.
+        self.speech = _steps(
+            (p.upkeep, UpkeepHold.speech),
+            (hooks(ON_SPEECH_START), fire),
+            (p.prefetch, SessionPrefetch.speech),
+        )
+        self.partial = _steps(
+            (p.upkeep, UpkeepHold.partial),
+            (hooks(ON_PARTIAL), fire),
+            (p.prefetch, SessionPrefetch.partial),
+        )
+        # They have spoken: before the log opens the turn, and behind that.
+        self.begin = _steps(
+            (p.figures, TurnLog.begin),
+            (p.upkeep, UpkeepHold.begin),
+            (p.session, StoredSession.begin),
+            (hooks(ON_RUN_START), fire),
+        )
+        self.open = _steps(
+            (p.compaction, Compaction.switch),
+            (p.prefetch, SessionPrefetch.begin),
+        )
+        # The model is called.
+        self.prompt = _steps(
+            (p.head, PromptHead.compare),
+            (p.budget, WindowBudget.measure),
+            (p.memory, MemoryBlock.fill),
+            (p.notes, NotesBlock.fill),
+            (p.proposals, Proposals.propose),
+            (p.head, PromptHead.lay_out),
+            (p.compaction, Compaction.guard),
+            (p.budget, WindowBudget.fit),
+            (p.results, ToolResults.begin),
+            (hooks(BEFORE_LLM), fire),
+            (p.session, StoredSession.accept),
+            (p.figures, TurnLog.call),
+        )
+        # It has answered: before the log takes the answer.
+        self.answer = _steps(
+            (p.figures, TurnLog.answer),
+            (hooks(AFTER_LLM), fire),
+            (p.figures, TurnLog.count),
+        )
+        # A tool runs, and has run: before the log takes the result.
+        self.call = _steps(
+            (hooks(BEFORE_TOOL), fire),
+            (p.session, StoredSession.accept),
+            (p.episodes, ToolEpisodes.begin),
+        )
+        self.result = _steps(
+            (p.proposals, Proposals.note),
+            (hooks(AFTER_TOOL), fire),
+            (p.results, ToolResults.shorten),
+            (p.episodes, ToolEpisodes.note),
+        )
+        # The turn ends, or is thrown away.
+        self.end = _steps(
+            (p.figures, TurnLog.ending),
+            (p.session, StoredSession.commit),
+            (p.memory, MemoryBlock.end),
+            (p.episodes, ToolEpisodes.end),
+            (p.compaction, Compaction.end),
+            (p.budget, WindowBudget.end),
+            (hooks(ON_RUN_END), fire),
+            (p.prefetch, SessionPrefetch.end),
+            (p.state, StateKeeping.end),
+            (p.figures, TurnLog.end),
+            (p.upkeep, UpkeepHold.end),
+        )
+        self.abort = _steps(
+            (p.session, StoredSession.abort),
+            (p.memory, MemoryBlock.end),
+            (p.episodes, ToolEpisodes.end),
+            (hooks(ON_ABORT), fire),
+            (p.prefetch, SessionPrefetch.end),
+            (p.figures, TurnLog.abort),
+            (p.upkeep, UpkeepHold.end),
+        )
+        # Nobody speaks.
+        self.idle = _steps(
+            (p.session, StoredSession.idle),
+            (p.compaction, Compaction.idle),
+            (hooks(ON_IDLE), fire),
+            (p.prefetch, SessionPrefetch.idle),
+            (p.upkeep, UpkeepHold.idle),
+        )
+
+    def run(self, steps: tuple[Step, ...], point: str, moment: Moment) -> None:
+        """Take the steps of a moment, one after the other.
+
+        Args:
+            point: under which failures are counted.
+        """
+        for step in steps:
+            self._take(step, point, moment)
+
+    def _take(self, step: Step, point: str, moment: Moment) -> None:
+        try:
+            step.act(moment)
+        except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
+            self.registry.note(step.name, point, error)

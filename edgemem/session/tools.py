@@ -1,0 +1,90 @@
+"""Tools: actions of the robot that a model may call, and the turn in which one is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from edgemem.context.prompt.log import PromptLog
+from edgemem.records import BlockLine, Heard, Reader, Session
+from edgemem.session.log import STATE_KEY, SessionLog
+from edgemem.store.erase.copies import Erased
+
+
+def never() -> bool:
+    """Return False: nobody has cut the robot off."""
+    return False
+
+
+class ToolTurn(msgspec.Struct, frozen=True):
+    """The turn in which a tool is called: who said what, as the hooks left it at the turn's start."""
+
+    utterance: str
+    reader: Reader
+    """Who spoke, and who else hears the answer."""
+    heard: Heard | None = None
+    private: bool = False
+    """Whether only the speaker may ever be reminded of this turn."""
+    session: Session = msgspec.field(default_factory=Session)
+    n: int = 0
+    """Counts the turns of the loop."""
+    stop: Callable[[], bool] = never
+    """Whether the robot was cut off: a long tool asks now and then, and a tool that runs another agent hands it on."""
+
+    @property
+    def log(self) -> SessionLog | None:
+        """The log of this session; None where no memory keeps one."""
+        log = self.session.state.get(STATE_KEY)
+        return log if isinstance(log, SessionLog) else None
+
+    @property
+    def prompt_log(self) -> PromptLog | None:
+        """The prompt log of the prompt that this turn runs in, if the memory's hooks lay it out."""
+        prompt_log = self.log.prompt_log if self.log is not None else None
+        return prompt_log if prompt_log is not None and prompt_log.running is not None else None
+
+    def forget(self, erased: Erased) -> None:
+        """Keep what is erased out of what the conversation is still to write."""
+        if self.log is not None:
+            self.log.forget(erased)
+
+    def note_shown(self, items: Iterable[BlockLine]) -> None:
+        """Note what a tool tells the model: the turn becomes as private as that, and no block tells it again."""
+        if self.prompt_log is not None:
+            for item in items:
+                # Without a line, the prompt stays as the model has seen it.
+                self.prompt_log.put(f"tool {item.id}", [msgspec.structs.replace(item, line="")])
+
+
+def asked_in(turn: ToolTurn | None, speaker: str | None) -> ToolTurn:
+    """Return the turn of a call, with who asks; outside of any turn, one with the number -1.
+
+    Args:
+        speaker: who speaks where the loop does not say it; None: an unknown voice.
+    """
+    turn = turn or ToolTurn("", Reader(), n=-1)
+    return msgspec.structs.replace(turn, reader=Reader(turn.reader.speaker or speaker, turn.reader.audience))
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """Something the robot can do."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """A JSON schema."""
+    run: Callable[..., Any]
+    wants_turn: bool = False
+    """Whether `run` takes the ToolTurn before the arguments."""
+
+    def __repr__(self) -> str:
+        """Say how an EdgeVox agent takes it; EdgeVox quotes that where it refuses a tool of ours."""
+        call = "edgemem.hooks.load('edgevox_loop').attach_tools(agent, tools)"
+        return f"<edgemem Tool {self.name}; for an EdgeVox agent: {call}>"
+
+    def schema(self) -> dict[str, Any]:
+        """Return the schema that a chat template prints."""
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
