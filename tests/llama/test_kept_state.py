@@ -29,7 +29,6 @@ from edgemem.llama.state import KeptState, headers_in, read_state, write_state
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
-from edgemem.session.points import ON_RUN_END, AgentResult
 from support.models import write_llama_gguf
 
 INSTRUCTIONS = "You are a kitchen robot that knows its cups. " * 24
@@ -300,7 +299,7 @@ def test_model_whose_memory_cannot_be_cut_is_left_alone(
     with edgemem.open(home, worker=False) as memory, opened(file) as chat:
         (hook,) = [hook for hook in memory.hooks(model=chat) if isinstance(hook, KeepStateHook)]
         list(chat.stream(said(), max_tokens=2))
-        hook(ON_RUN_END, None, AgentResult(""))
+        hook.part.kept.work()
         assert row(memory).state == "warn"
         assert reason in row(memory).detail
     assert not headers_in(home / "db")
