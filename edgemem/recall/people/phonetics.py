@@ -63,40 +63,17 @@ ei=ai ai=ai ey=ai ay=ai ie=i eu=oi au=au oe=e ue=i ae=e ee=e oo=o h(?![aeiou])= 
     "spanish": """
 ll=Y ch=C qu(?=[ei])=K gu(?=[ei])=K g(?=[ei])=H j=H ^x=H x=H z=S c(?=[ei])=S ^hu(?=[aeiou])=W h= v=B rr=R ii=i ia=iYa y(?=[aeiou])=Y y=i
 """,
-    "nahuatl": "^x=S x=X tl$=L hu=W z=S ch=C qu=K c(?=[ei])=S j=H ll=Y h= y=i",
-    "irish": """
-bhf=V bh=V mh=V dhbh=V aidh=ai aigh=ai adh(?=[bgdv])=ai adh=ai agh=ai oidh=ai idh=i igh=i eogha=oWa ogha=oWa ogh=o dh= gh= th=H sh=H ph=F fh= ch=K
-sc(?=[ei])=XK s(?=[eiéí])=X (?<=[ei])s=X c=K aoi=i ao=i eoi=o eo=o iai=ia ia=i io=i iu=u ea=a eai=a ei=e ai=a oi=o ui=i ua=ua e$=a
-""",
-    "slavic": """
-szcz=XC sz=X cz=C rz=J ch=K dz=Z zh=J ts=S tz=S ci(?=[aou])=C si(?=[aou])=X zi(?=[aou])=J ni(?=[aou])=N c=S w=V j=Y l=L ł=W ck=SK v$=F w$=F ia=Ya io=Yo iu=Yu ie=e y=i h=H
-dj=J lj=L nj=N kh=K sh=X
-""",
-    "french": """
-eaux=o eau=o aux=o au=o oi=Wa oy=Wa ou=u oeu=e eu=e ch=X gn=N gu(?=[eiy])=K qu=K ph=F th=T g(?=[eiy])=J j=J ill=iY c(?=[eiy])=S hu(?=[aeiou])=W h=
-(?<=[aeiou])s(?=[aeiou])=Z er$=e ez$=e et$=e es$= e$= ts$= ds$= lt$= ld$= [tdsxzp]$= x=X y=i ai=e ei=e en=aN em=aM in=aN w=V
-""",
-    "italian": """
-gli=Li gn=N sci(?=[aou])=X sc(?=[ei])=X ci(?=[aou])=C gi(?=[aou])=J cc(?=[ei])=C c(?=[ei])=C gg(?=[ei])=J g(?=[ei])=J ch=K gh=K qu=KW z=S h= j=Y
-""",
-    "portuguese": """
-nh=N lh=L ch=X x=X j=J g(?=[ei])=J c(?=[ei])=S qu(?=[ei])=K gu(?=[ei])=K ^ti=Ci ^thi=Ci t(?=i)=C ão=au ao$=au oao=oau joao=Joau
-cao$=Sau coes$=SoiS lho=Lu o$=u e$=i s$=X z$=S h= ^r=H
-""",
     "vietnamese": """
 ngh=N ng=N nh=N ph=F th=T tr=C ch=C kh=K gh=K gi=Z qu=KW ^d=Z ^đ=D x=S uy=Wi uye=We uo=u oa=Wa c=K y=i ^hoa=Wa
 """,
     "chinese": """
 zh=J ch=C sh=X ^x=X ^q=C ^c=S ^z=S xi(?=[aou])=X qi(?=[aou])=C ji(?=[aou])=J ui=We iu=Yo ou=o ei=e ai=ai ao=au y=Y w=W
 """,
-    "nordic": """
-skj=X sj=X kj=X ^ki=Xi gj=Y hj=Y lj=Y dj=Y j=Y hv=V ei=ai oy=oi øy=oi y=i th=T ch=K w=V v=V c(?=[eiy])=S c=K g(?=[eiy])=Y ö=e ø=e å=o aa=o z=S x=KS
+    "generic": """
+^c(?=[aou])=K bhf=V bh=V mh=V adh=ai agh=ai idh=i igh=i ogh=o dh= gh= th=H fh= szcz=XC sz=X cz=C rz=J skj=X sj=X kj=X sh=X ch=K kh=K dz=Z zh=J ts=S tz=S
+ci(?=[aou])=C si(?=[aou])=X zi(?=[aou])=J ni(?=[aou])=N dj=J lj=L nj=N gli=Li gn=N nh=N lh=L ph=F eaux=o eau=o ou=u oi=Wa aoi=i c=S w=V
+j=Y ł=W ck=SK v$=F w$=F ia=Ya io=Yo iu=Yu ie=e y=i h= er$=e [tdsxzp]$=
 """,
-    "turkish": "c=J gh= ğ= g(?=[aou])=K y(?=[aeiou])=Y y=Y sh=X ch=C v=V h=H x=K",
-    "hungarian": "sz=S zs=J cs=C cz=S gy=J ny=N ly=Y s=X c=S j=Y y=i w=V",
-    "dutch": "sch=SK oe=u ij=ai ei=ai ui=ai eu=e ie=i uu=i oo=o aa=a ee=e ou=au sj=X tj=C j=Y ^g=H g=H ch=K w=V v=F z=Z th=T dt=T d$=T",
-    "semitic": "kh=K gh=K dh=D ch=H tz=S ts=S sh=X th=T ou=u ei=e ay=e ai=ai ee=i oo=u aa=a y(?=[aeiou])=Y y=i j=J q=K c=K x=S h$=",
-    "greek": "^gi(?=[aou])=Yo gi=Yi ge=Ye ch=H ph=F th=T ou=u oi=i ei=i ai=e eu=eF au=aF x=KS y=i rh=R",
 }  # fmt: skip
 
 # What it costs to take one sound for another, beyond the plain costs below.

@@ -155,7 +155,7 @@ def stop_words(language: str) -> frozenset[str]:
     return _tables().empty[language]
 
 
-WORDS_VERSION = "6"
+WORDS_VERSION = "7"
 """Changes with every rule below; what the files of the languages say changes `words_version` by itself."""
 
 _RUN = re.compile(r"[^\W_]+")
