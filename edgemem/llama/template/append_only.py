@@ -1,7 +1,7 @@
-"""A template that rewrites what the model has read is found out, and only asked for what is new.
+"""Detects templates that rewrite history, and renders only the new part with them.
 
-A prompt is made of steps: the first question, and then each reply with the messages behind it. A step is rendered by
-the template itself, within its own turn, and what stands before the reply is cut off; so what was shown stays as it was.
+A prompt is made of steps: the first question, and then each reply with the messages behind it. The template renders a
+step within its own turn, and the text before the reply is cut off; so no text that the model has read is changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Fit = Callable[[Sequence[Message]], list[Message]]
 
 _MARK = "q7w9x3v5t1k8"
-"""Put in place of a reply, to see what the template puts around one."""
+"""Put in place of a reply, to see the text that the template puts around one."""
 _KEPT = 2048  # steps that are not rendered again
 _NO_CUT = "the new part of a prompt cannot be told from the old one"
 _OPENED = re.compile(r"<([\w:]+)>\s*$")
@@ -84,7 +84,7 @@ class Increments:
         generates: bool,
         now: float | None,
     ) -> str:
-        """Return what a step adds behind the prompt that its reply answered."""
+        """Return the text that a step adds behind the prompt that its reply answered."""
         asked = self._render(before, tools, True, now)
         whole = self._render([*before, *step], tools, generates, now)
         content = str(step[0].get("content") or "")
@@ -100,7 +100,7 @@ class Increments:
             behind = whole[len(plain) + shared :]
             closed = behind.lstrip().startswith("</")  # some templates close it themselves
             return ("" if closed else _closing(opening[shared:], "")) + behind
-        # The reply stays as it was generated, whatever the template would leave of it.
+        # The reply is kept as it was generated, whatever the template would leave of it.
         marked = self._render([*before, {**step[0], "content": _MARK}, *step[1:]], tools, generates, now)
         if marked.count(_MARK) != 1:
             raise TemplateError(_NO_CUT)
@@ -121,7 +121,7 @@ def _starts(messages: Sequence[Message]) -> list[int]:
 
 
 def _turn_before(messages: Sequence[Message], start: int) -> int:
-    """Return where the turn begins in which the reply at `start` stands: at its first user message."""
+    """Return where the turn of the reply at `start` begins: at its first user message."""
     n = start - 1
     while n > 0 and messages[n].get("role") != "user":
         n -= 1
@@ -131,7 +131,7 @@ def _turn_before(messages: Sequence[Message], start: int) -> int:
 
 
 def _shared(text: str, other: str) -> int:
-    """Return how much two texts begin with alike, up to the end of a marker or a line."""
+    """Return the length of the common beginning of two texts, up to the end of a marker or a line."""
     n = common_prefix(text, other)
     while 0 < n < len(text) and text[n - 1] not in ">]\n":
         n -= 1
@@ -145,7 +145,7 @@ def without_opening(asked: str, content: str) -> str:
 
 
 def as_generated(asked: str, content: str) -> str:
-    """Return what a model must have generated behind a prompt to have said this; empty where that cannot be known.
+    """Return the text that a model must have generated behind a prompt to have said this; empty where that is unknown.
 
     Where the prompt opens a thought, a reply without the end of it has lost its thinking.
     """
@@ -153,7 +153,7 @@ def as_generated(asked: str, content: str) -> str:
 
 
 def _closing(opening: str, content: str) -> str:
-    """Return what closes a thought that the prompt opened and that is not in the reply."""
+    """Return the text that closes a thought which the prompt opened and the reply lacks."""
     opened = _OPENED.search(opening)
     if opened is None or f"</{opened[1]}>" in content:
         return ""
@@ -166,20 +166,20 @@ _DESCRIPTION = PROBE_TOOL["function"]["description"]
 
 
 class AppendOnly(msgspec.Struct, frozen=True):
-    """What a template does to what the model has read."""
+    """A template's way with text that the model has read."""
 
     rewrites: str = ""
-    """When it would rewrite that; empty if it never does."""
+    """When it would rewrite such text; empty if it never does."""
     increments: Increments | None = None
     """Renders without rewriting, where that can be done."""
 
 
 class AppendOnlyCheck(msgspec.Struct, frozen=True):
-    """Whether a prompt that grows leaves what the model has already read as it is."""
+    """Whether a prompt that grows begins with all that the model has read."""
 
     appends: bool
     reason: str = ""
-    """What the template does by itself, also where it is kept from it."""
+    """When the template would rewrite by itself, also where it is kept from it."""
 
     def __bool__(self) -> bool:
         return self.appends
@@ -200,7 +200,7 @@ class Scene:
 
 
 def scenes() -> list[Scene]:
-    """Return the conversations that templates are tried with; no two messages are alike, because templates compare them."""
+    """Return conversations to try templates with; no two messages are alike, because templates compare them."""
     users: list[Message] = [{"role": "user", "content": f"Where is cup {n}?"} for n in "1234"]
     replies: list[Message] = [{"role": "assistant", "content": f"On table {n}."} for n in "1234"]
     thoughts = [
@@ -226,7 +226,7 @@ def scenes() -> list[Scene]:
 
 
 def check_append_only(fit: Fit, render: Render) -> AppendOnly:
-    """Find out whether a template rewrites what the model has read, and whether it can be kept from it.
+    """Find out whether a template rewrites history, and whether it can be kept from it.
 
     `fit` makes messages fit the template, `render` renders those that do.
     """
@@ -268,7 +268,7 @@ def _rewrites(fit: Fit, render: Render) -> str:
 def _texts(fit: Fit, render: Render, scene: Scene) -> list[str]:
     """Return the prompts of a scene; none from where on the template refuses it."""
     texts: list[str] = []
-    with suppress(TemplateError):  # what was rendered before stays in the list
+    with suppress(TemplateError):  # earlier prompts stay in the list
         texts.extend(render(fit(messages), scene.tools, True, None) for messages in scene.asked)
     return texts
 

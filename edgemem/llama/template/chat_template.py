@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+from copy import deepcopy
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import TemplateError
 from edgemem.llama.template.append_only import AppendOnly, check_append_only
 from edgemem.llama.template.limits import TemplateLimits, find_limits
-from edgemem.llama.template.sandbox import ReadOnlyList, compiled, one_line, read_only, refuse, run, to_json
+from edgemem.llama.template.sandbox import UnboundedError, compiled, one_line, refuse, run, to_json
 from edgemem.records import Message, text_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class ChatTemplate:
 
         self.source = source
         self._bos, self._eos = bos, eos
+        self._endless: UnboundedError | None = None
         try:
             self._template = compiled(source)
         except (jinja2.TemplateError, RecursionError) as error:
@@ -96,8 +98,14 @@ class ChatTemplate:
 
     @functools.cached_property
     def limits(self) -> TemplateLimits:
-        """Return what the template cannot take as it is."""
-        return find_limits(lambda messages, tools: self._call(messages, tools, True, None))
+        """Return what the template cannot take as it is; one that runs without end is tried once."""
+        if self._endless is not None:
+            raise self._endless
+        try:
+            return find_limits(lambda messages, tools: self._call(messages, tools, True, None))
+        except UnboundedError as error:
+            self._endless = error
+            raise
 
     @functools.cached_property
     def append_only(self) -> AppendOnly:
@@ -129,9 +137,9 @@ class ChatTemplate:
 
         day = datetime.fromtimestamp(DATELESS if now is None else now, tz=timezone.utc)
         variables: dict[str, Any] = {
-            "messages": ReadOnlyList(messages),  # what they hold was copied, and is text
-            "tools": read_only(tools),
-            # what one template (Firefunction) has in place of tools and of the date
+            "messages": deepcopy(list(messages)),  # a template may change its lists
+            "tools": deepcopy(tools),
+            # one template (Firefunction) has these in place of tools and of the date
             "functions": to_json(tools or []),
             "datetime": day.strftime("%Y-%m-%d"),
             "add_generation_prompt": add_generation_prompt,

@@ -1,7 +1,7 @@
-"""What a chat template can take, found out by asking it, and messages made to fit.
+"""Limits of a chat template, found out by asking it, and messages made to fit them.
 
-What a template refuses, or passes over in silence, is put another way: as text, in a role that it has. The same messages
-always fit the same way, so a prompt that grows still only grows.
+Parts that a template refuses, or passes over in silence, are put another way: as text, in a role that it has. The same
+messages always fit the same way, so a prompt that grows still only grows.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     Show = Callable[[Sequence[Message], Sequence[dict[str, Any]] | None], str]
 
 SILENCE = "…"
-"""Stands where a template that demands alternation wants somebody to speak who did not."""
+"""Filler message for templates that require user/assistant alternation."""
 _SHORT = 9  # characters that Mistral's templates want an id of a call to have
 
 
 class TemplateLimits(msgspec.Struct, frozen=True):
-    """What a chat template cannot take as it is; `fit` puts it another way."""
+    """Messages that a chat template cannot take as they are; `fit` puts them another way."""
 
     no_system: bool = False
     """It has no system role: the instructions head the first user message."""
     one_system: bool = False
     """It shows one system message only: several become one."""
     early_system: bool = False
-    """It shows system messages at the head only: what a later one says, the user says."""
+    """It shows system messages at the head only: a later one becomes the user's."""
     alternates: bool = False
     """Users and assistants must take turns, a user first."""
     lists_tools: bool = False
@@ -81,10 +81,7 @@ class TemplateLimits(msgspec.Struct, frozen=True):
             shown["tool_calls"] = [self._call(call) for call in calls]
         if message.get("role") == "tool":
             if self.no_results:
-                return {
-                    "role": "user",
-                    "content": f"<tool_response>\n{message.get('content')}\n</tool_response>",
-                }
+                return _say("user", f"<tool_response>\n{message.get('content')}\n</tool_response>")
             if self.short_ids and message.get("tool_call_id"):
                 shown["tool_call_id"] = _short(str(message["tool_call_id"]))
         return shown
@@ -99,18 +96,15 @@ class TemplateLimits(msgspec.Struct, frozen=True):
         return fitted
 
 
-def _system(text: str) -> Message:
-    return {"role": "system", "content": text}
-
-
-def _user(text: str) -> Message:
-    return {"role": "user", "content": text}
+def _say(role: str, text: str) -> Message:
+    return {"role": role, "content": text}
 
 
 def _short(name: str) -> str:
-    return (
-        name if len(name) == _SHORT and name.isalnum() else hashlib.sha256(name.encode()).hexdigest()[:_SHORT]
-    )
+    """Return an id of nine letters and digits: this one, or one made of it."""
+    if len(name) == _SHORT and name.isalnum():
+        return name
+    return hashlib.sha256(name.encode()).hexdigest()[:_SHORT]
 
 
 def _call_text(call: dict[str, Any]) -> str:
@@ -172,48 +166,45 @@ def _alternating(messages: Sequence[Message]) -> list[Message]:
         role = message.get("role")
         if role == "user" or (role == "assistant" and not message.get("tool_calls")):
             if role != due:
-                out.append({"role": due, "content": SILENCE})
+                out.append(_say(due, SILENCE))
             due = "assistant" if role == "user" else "user"
         elif role == "assistant" and due == "user":  # a call is an answer too
-            out.append({"role": "user", "content": SILENCE})
+            out.append(_say("user", SILENCE))
             due = "assistant"
         out.append(message)
     return out
 
 
-def _is_system(message: Message) -> bool:
-    return message.get("role") == "system"
+def _split_head(messages: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the system messages at the head, and the rest."""
+    head = list(itertools.takewhile(lambda message: message.get("role") == "system", messages))
+    return head, list(messages[len(head) :])
 
 
-def _head(messages: Sequence[Message]) -> list[Message]:
-    return list(itertools.takewhile(_is_system, messages))
+def _joined(messages: Sequence[Message]) -> str:
+    return "\n\n".join(str(message["content"]) for message in messages)
 
 
 def _one_system(messages: Sequence[Message]) -> list[Message]:
-    head = _head(messages)
-    return [_system(_orders(head)), *messages[len(head) :]] if len(head) > 1 else list(messages)
+    head, rest = _split_head(messages)
+    return [_say("system", _joined(head)), *rest] if len(head) > 1 else [*head, *rest]
 
 
 def _without_late_system(messages: Sequence[Message]) -> list[Message]:
-    head = _head(messages)
-    rest = messages[len(head) :]
-    return [*head, *(_user(message["content"]) if _is_system(message) else message for message in rest)]
+    head, rest = _split_head(messages)
+    late = (_say("user", m["content"]) if m.get("role") == "system" else m for m in rest)
+    return [*head, *late]
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:
-    orders = _orders(messages)
-    rest = [message for message in messages if message.get("role") != "system"]
-    if not orders:
+    head, rest = _split_head(messages)
+    if not head:
         return rest
     first = next((n for n, message in enumerate(rest) if message.get("role") == "user"), None)
     if first is None:
-        return [_user(orders), *rest]
-    rest[first] = {**rest[first], "content": f"{orders}\n\n{rest[first]['content']}"}
+        return [_say("user", _joined(head)), *rest]
+    rest[first] = {**rest[first], "content": f"{_joined(head)}\n\n{rest[first]['content']}"}
     return rest
-
-
-def _orders(messages: Sequence[Message]) -> str:
-    return "\n\n".join(str(message["content"]) for message in messages if message.get("role") == "system")
 
 
 PROBE_TOOL: dict[str, Any] = {
@@ -225,16 +216,13 @@ PROBE_TOOL: dict[str, Any] = {
     },
 }
 """A tool to offer while probing."""
-_ONE: Message = {"role": "user", "content": "First question."}
-_TWO: Message = {"role": "user", "content": "Second question."}
-_REPLY: Message = {"role": "assistant", "content": "First answer."}
-_OTHER: Message = {"role": "assistant", "content": "Other answer."}
-_ORDERS: Message = {"role": "system", "content": "Be kind."}
-_MORE: Message = {"role": "system", "content": "Be brief."}
+_ONE, _TWO = _say("user", "First question."), _say("user", "Second question.")
+_REPLY, _OTHER = _say("assistant", "First answer."), _say("assistant", "Other answer.")
+_ORDERS, _MORE = _say("system", "Be kind."), _say("system", "Be brief.")
 
 
 def find_limits(show: Show) -> TemplateLimits:
-    """Find out what a template can take; `show` renders messages and tools as the template itself does."""
+    """Find the limits of a template; `show` renders messages and tools as the template itself does."""
 
     def rendered(limits: TemplateLimits, messages: Sequence[Message], *, tools: bool = False) -> str | None:
         try:
@@ -248,7 +236,7 @@ def find_limits(show: Show) -> TemplateLimits:
     def shows(
         limits: TemplateLimits, messages: Sequence[Message], *needles: str, tools: bool = False
     ) -> bool:
-        """Tell whether all that was said is there, in its order where no tool is called."""
+        """Tell whether every needle is there, in its order where no tool is called."""
         text = rendered(limits, messages, tools=tools)
         at = 0
         for needle in needles:
@@ -283,7 +271,7 @@ def find_limits(show: Show) -> TemplateLimits:
         text = rendered(changed, _called("needle"), tools=True) or never
         return "needle" in text and "Found number 0." in text and never not in text
 
-    # What is wrong with calls can be several things at once, so they are tried together, the mildest first.
+    # Several faults with calls may come together, so they are tried together, the mildest first.
     choices: list[dict[str, bool]] = [{}, {"short_ids": True}]
     # Python's quotes tell that an object was glued to text.
     if not any(takes(choice, never="'needle'") for choice in choices):

@@ -1,23 +1,25 @@
-"""The sandbox that chat templates run in: they come with a model, from strangers, and may not run for ever."""
+"""The sandbox that chat templates run in: jinja2's immutable one, with bounds on loops, calls and the text that they make."""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from edgemem.errors import TemplateError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 MOST_STEPS = 50_000
-"""Turns of loops and calls of macros in one rendering, which take 2 µs each on a desktop; tools take up to 500 each."""
+"""Turns of loops and calls in one rendering, which take 2 µs each on a desktop; tools take up to 500 each."""
 STEPS_A_MESSAGE = 2_000
-"""How many more each message allows."""
+"""Steps that each message allows beyond these."""
 MOST_CHARACTERS = 8 << 20
 """Longest text that a template may make; no window holds as much."""
+_PADDING = frozenset(("center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"))
+"""Methods that make long text of a number; no chat template needs them."""
+_WIDE = re.compile(r"\d{4}|\*")
+"""A width that no text needs, in the left side of `%`."""
 
 
 class UnboundedError(TemplateError):
@@ -28,48 +30,14 @@ class UnboundedError(TemplateError):
 
 
 def one_line(error: object) -> str:
-    """Return what is wrong in one line; a template may say it in many."""
+    """Return a template's complaint in one line; it may take many."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-class ReadOnlyList(list[Any]):
-    """A list of the caller's, which a template may read and not change."""
-
-
-def read_only(value: Any) -> Any:
-    """Return a copy whose lists no template can change."""
-    if isinstance(value, dict):
-        return {key: read_only(item) for key, item in value.items()}
-    return ReadOnlyList(map(read_only, value)) if isinstance(value, (list, tuple)) else value
-
-
 def refuse(message: object) -> None:
-    """Stand for `raise_exception` in a template."""
+    """Be `raise_exception` in a template."""
     reason = one_line(str(message).strip().rstrip(".") + ".")
     raise TemplateError(f"The model's chat template refuses these messages: {reason}")
-
-
-def compiled(source: str) -> Any:
-    """Compile a template so that it counts its steps and the text that it makes; `run` is to render it."""
-    from jinja2 import nodes
-    from jinja2.visitor import NodeTransformer
-
-    class Counting(NodeTransformer):
-        def visit_For(self, node: Any) -> Any:  # noqa: N802
-            self.generic_visit(node)
-            step = nodes.Call(nodes.Name("step_", "load"), [], [], None, None)
-            node.body.insert(0, nodes.ExprStmt(step, lineno=node.lineno))
-            return node
-
-        visit_Macro = visit_For  # noqa: N815
-
-        def visit_Concat(self, node: Any) -> Any:  # noqa: N802
-            self.generic_visit(node)
-            return nodes.Call(nodes.Name("joined_", "load"), node.nodes, [], None, None)
-
-    environment = _environment()
-    tree = Counting().visit(environment.parse(source))
-    return environment.from_string(tree.set_environment(environment))
 
 
 def run(template: Any, messages: int, variables: dict[str, Any]) -> str:
@@ -84,7 +52,7 @@ def run(template: Any, messages: int, variables: dict[str, Any]) -> str:
 
     parts: list[str] = []
     size = 0
-    for part in template.generate(**variables, step_=step, joined_=_joined):
+    for part in template.generate(**variables, step_=step, join_=lambda *parts: _join(map(str, parts))):
         parts.append(part)
         size += len(part)
         _check(size)
@@ -101,10 +69,11 @@ def to_json(
     """Print JSON as Hugging Face's `tojson` does, without escaping for HTML."""
 
     def listed(item: Any) -> list[Any]:
-        if isinstance(item, Iterator):  # what a filter such as `map` yields
+        if isinstance(item, Iterator):  # filters such as `map` yield
             return list(item)
         raise TypeError(f"{type(item).__name__} is no JSON")
 
+    _check(0 if indent is None else 1000 * int(indent))
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,
@@ -115,11 +84,30 @@ def to_json(
     )
 
 
-def _joined(*values: Any) -> str:
-    return _concat(list(map(str, values)))
+def compiled(source: str) -> Any:
+    """Compile a template whose loops and macros call `step_`, and whose `~` calls `join_`; `run` is to render it."""
+    from jinja2 import nodes
+    from jinja2.visitor import NodeTransformer
+
+    class Counting(NodeTransformer):
+        def visit_For(self, node: Any) -> Any:  # noqa: N802
+            self.generic_visit(node)
+            step = nodes.Call(nodes.Name("step_", "load"), [], [], None, None)
+            node.body.insert(0, nodes.ExprStmt(step, lineno=node.lineno))
+            return node
+
+        visit_Macro = visit_For  # noqa: N815
+
+        def visit_Concat(self, node: Any) -> Any:  # noqa: N802
+            self.generic_visit(node)
+            return nodes.Call(nodes.Name("join_", "load"), node.nodes, [], None, None)
+
+    environment = _environment()
+    tree = Counting().visit(environment.parse(source))
+    return environment.from_string(tree.set_environment(environment))
 
 
-def _concat(parts: Iterable[str]) -> str:
+def _join(parts: Iterable[str]) -> str:
     parts = list(parts)
     _check(sum(map(len, parts)))
     return "".join(parts)
@@ -146,25 +134,25 @@ def _environment() -> Any:
             return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
     class Sandbox(ImmutableSandboxedEnvironment):
-        concat = staticmethod(_concat)  # of what macros and blocks collect
-        intercepted_binops = frozenset(("+", "*", "**"))
+        concat = staticmethod(_join)  # of the text in macros and blocks
+        intercepted_binops = frozenset(("+", "*", "**", "%"))
 
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-            # Some templates collect messages in lists of their own.
-            if attr in ("append", "pop") and isinstance(obj, list) and not isinstance(obj, ReadOnlyList):
+            # Some templates collect messages in lists of their own; those of the caller are copies.
+            if isinstance(obj, list) and attr in ("append", "pop"):
                 return True
-            return super().is_safe_attribute(obj, attr, value)
+            return attr not in _PADDING and super().is_safe_attribute(obj, attr, value)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            if operator == "+":
-                if isinstance(left, (str, list)) and isinstance(right, (str, list)):
-                    _check(len(left) + len(right))
-                return left + right
-            sizes = [len(side) if isinstance(side, (str, list, tuple)) else side for side in (left, right)]
-            if operator == "*" and (left, right) != tuple(sizes):
-                _check(sizes[0] * sizes[1])
+            sizes = [len(side) if isinstance(side, (str, list, tuple)) else None for side in (left, right)]
+            if operator == "+" and None not in sizes:
+                _check(len(left) + len(right))
+            elif operator == "*" and sizes != [None, None]:
+                _check((sizes[0] or left or 0) * (sizes[1] or right or 0))
             elif operator == "**" and isinstance(right, int):
                 _check(abs(right))
+            elif operator == "%" and isinstance(left, str) and _WIDE.search(left):
+                raise UnboundedError("it pads text without end")
             return super().call_binop(context, operator, left, right)
 
     environment = Sandbox(
@@ -174,5 +162,6 @@ def _environment() -> Any:
         extensions=[Generation, "jinja2.ext.loopcontrols"],
         autoescape=False,  # a prompt is not HTML
     )
+    del environment.filters["center"], environment.filters["format"]
     environment.filters["tojson"] = to_json
     return environment

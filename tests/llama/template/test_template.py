@@ -105,14 +105,41 @@ def test_endless_template(endless: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "attack", ["{{ ''.__class__.__mro__[1].__subclasses__() }}", "{{ messages.append(1) }}"]
+    "attack",
+    [
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ 'x'.ljust(10 ** 9) }}",
+        "{{ messages[0].update(a=1) }}",
+    ],
 )
 def test_template_cannot_leave_its_sandbox(attack: str) -> None:
-    """Templates come from strangers: Python's insides and the caller's list are out of reach."""
-    messages = [{"role": "user", "content": "hi"}]
+    """Templates come from strangers: Python's insides, padding without end and the caller's messages are out of reach."""
     with pytest.raises(TemplateError):
-        ChatTemplate(attack).render(messages)
-    assert len(messages) == 1
+        ChatTemplate(attack).render([{"role": "user", "content": "hi"}])
+
+
+def test_a_template_changes_copies_only() -> None:
+    """Lists that it appends to are its own."""
+    messages, tools = [{"role": "user", "content": "hi"}], [{"function": {"required": ["a"]}}]
+    source = "{% set _ = messages.append(1) %}{% set _ = tools[0].function.required.append('b') %}" + SHOW
+    assert (
+        ChatTemplate(source.replace("in messages", "in messages[:1]")).render(messages, tools=tools)
+        == "[user:hi]"
+    )
+    assert (messages, tools) == ([{"role": "user", "content": "hi"}], [{"function": {"required": ["a"]}}])
+
+
+@pytest.mark.parametrize("endless", ODD["endless"])
+def test_an_endless_template_does_not_hang_an_opening(
+    tmp_path: Path, small: LlamaTokenizer, endless: str
+) -> None:
+    """`open`, and `check`, which tells of it, take no longer than one rendering within its bounds."""
+    (tmp_path / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
+    tokenizer = LlamaTokenizer.with_vocabulary(small.vocabulary, template=ODD["endless"][endless])
+    with edgemem.open(tmp_path, tokenizer=tokenizer, worker=False) as memory:
+        (row,) = [check for check in memory.check() if check.name == "tokenizer"]
+    assert row.state == "warn"
+    assert "was stopped" in row.detail
 
 
 @pytest.mark.parametrize(
