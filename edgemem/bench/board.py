@@ -1,29 +1,20 @@
-"""A board in one JSON, to be compared with another board's: what it is, and how fast the parts of a turn are on it.
+"""A board in one JSON, to be compared with another board's: its parts, and the speed of the parts of a turn on it.
 
-`format` is 1; fields of a format are never renamed. What cannot be read is null, with the reason in `missing` under
-its dotted name. `board` tells what the machine is, `heat` how hot it was `before` and `after`. In `figures`:
-
-- `calibration_ms`: a fixed loop of plain Python, the only figure that has nothing to do with edgemem;
-- `embed_ms`: a question (`short`) and a text of 256 tokens (`long`), on one thread (the default) and on every core;
-- `fsync_ms`: 4 KiB appended and synced; `commit_ms`: one row in a transaction with synchronous=full; each with a `p95`;
-- `with_1000`, `with_10000`: with so many records, half facts, half messages: `fill_s`, to store and index them;
-  `recall_ms`, the embedding of the question left out (`late`: how many of the answers hit the deadline); `turn_ms`, all
-  hooks of a turn with a tool call (`before_the_model` is what a person waits for);
-- `start_1000`, `start_10000`: a fresh process on that memory: `import_ms`, `open_ms`, and its proportional resident
-  memory when it is open (`opened_mb`) and when it has been asked, with the embedder (`asked_mb`);
-- `prefill_tokens_s`: prompt tokens a second of the chat model given.
+`format` is 1; fields of a format are never renamed. An unreadable value is null, with the reason in `missing` under its dotted
+name. `board` describes the machine, `heat` its temperature `before` and `after`. In `figures`: `calibration_ms`, a loop of plain
+Python; `embed_ms`, a question (`short`) and 256 tokens (`long`), on one thread and on every core; `fsync_ms`, 4 KiB appended;
+`commit_ms`, one row with synchronous=full; `with_1000` and `with_10000`, with so many records: `fill_s`, `recall_ms` without the
+embedding (`late`: answers at the deadline), `turn_ms` of all hooks (`before_the_model`: what a person waits for); `start_…`, a
+fresh process on that memory: `import_ms`, `open_ms`, proportional memory when open and when asked; `prefill_tokens_s`.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, known, sentences
@@ -41,7 +32,7 @@ from edgemem.bench.ground import (
 )
 from edgemem.bench.report import calibration_ms, median, percentile, report, say, timed_ms
 from edgemem.bench.turn import ask, figures_of
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import EdgememError
 from edgemem.llama.models.catalog import file_of
 from edgemem.memory.home import PROFILE_FILE
 from edgemem.records import Episode
@@ -49,7 +40,7 @@ from edgemem.store.episodes import append_episode
 from edgemem.store.schema import open_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from edgemem.memory import Memory
 
@@ -102,19 +93,15 @@ def run(
     *,
     quick: bool = False,
     llm: str | None = None,
-    compare: tuple[Path, Path] | None = None,
     home: Path | None = None,
 ) -> dict[str, Any]:
-    """Measure this board in about a minute, or compare two that were measured.
+    """Measure this board in about a minute; `make lab ARGS=boards` compares two.
 
     Args:
         quick: fewer times, and without the 10,000 records.
         llm: a chat model, by name or as a file, whose prefill is measured as well.
-        compare: two files that `edgemem bench board --json` wrote; nothing is measured then.
         home: where scratch files go, and so the disk that is measured; default: the temporary files.
     """
-    if compare is not None:
-        return _compared(*compare)
     times = QUICK_TIMES if quick else TIMES
     board = Board()
     look = board.look
@@ -128,11 +115,11 @@ def run(
         look("figures.commit_ms", partial(_commits, folder, times))
         say("the embedder …")
         look("figures.embed_ms", partial(_embed, times))
-        # What is measured with is named, or why it is not here.
         embedder, tokenizer = look("board.embedder", NearlyReal), look("board.tokenizer", real_tokenizer)
-        named = board.values["board"]
-        named["embedder"] = embedder and EMBEDDER
-        named["tokenizer"] = tokenizer and "qwen2"
+        board.values["board"] |= {
+            "embedder": embedder and EMBEDDER,
+            "tokenizer": tokenizer and "qwen2",
+        }
         for size in SIZES[: 1 if quick else None]:
             say(f"a memory of {size:,} records …")
             place = folder / str(size)
@@ -158,9 +145,6 @@ def run(
         "missing": board.missing,
     }
     return report("board", parts, {})
-
-
-# The parts
 
 
 def _fsync(folder: Path, times: int) -> dict[str, float]:
@@ -253,14 +237,11 @@ def _prefill(llm: str, times: int) -> dict[str, Any]:
 
     rates = []
     with LlamaChat(file_of(llm), n_ctx=1024) as chat:
-        count = chat.tokenizer.count
         for n in range(times + 1):
-            prompt = ""
-            for sentence in sentences(PROMPT_TOKENS, seed=n):
-                if count([{"role": "user", "content": prompt}]) >= PROMPT_TOKENS:
-                    break
-                prompt += f" {sentence}"
-            asked = [{"role": "user", "content": prompt.strip()}]
+            prompt, rest = "", iter(sentences(PROMPT_TOKENS, seed=n))
+            while chat.tokenizer.count([{"role": "user", "content": prompt}]) < PROMPT_TOKENS:
+                prompt = f"{prompt} {next(rest)}".strip()
+            asked = [{"role": "user", "content": prompt}]
             ms = timed_ms(lambda asked=asked: list(chat.stream(asked, max_tokens=1)))  # type: ignore[misc]
             rates.append(chat.last.evaluated_tokens / ms * 1e3)
     # The first one also brings the weights into memory.
@@ -271,11 +252,10 @@ def _spread(values: list[float]) -> dict[str, float]:
     return {"median": median(values), "p95": percentile(values, 0.95)}
 
 
-# The machine: read from the kernel where it tells, and a reason where it does not
-
-
 def _machine(folder: Path) -> dict[str, Callable[[], Any]]:
-    """Return how to look at the board, its processor, its memory, a folder's disk, and what Python, SQLite and llama.cpp are."""
+    """Return the readers of the board, its processor and memory, a folder's disk, and the versions in use."""
+    from edgemem.llama import backend
+
     return {
         "model": _model,
         "cpu": _cpu,
@@ -290,10 +270,12 @@ def _machine(folder: Path) -> dict[str, Callable[[], Any]]:
         "disk": lambda: mount_of(folder)[1],
         "disk_rotates": lambda: _rotates(folder),
         "python": platform.python_version,
-        "sqlite": lambda: _sqlite_version(folder),
-        "sqlite_vec": lambda: _vec_version(folder),
-        "llama_cpp_python": _llama_version,
-        "llama_cpp_features": _llama_features,
+        "sqlite": lambda: _version(folder, "sqlite_version()"),
+        "sqlite_vec": lambda: _version(folder, "vec_version()"),
+        "llama_cpp_python": lambda: str(backend.llama().__version__),
+        "llama_cpp_features": lambda: " ".join(
+            backend.llama().llama_print_system_info().decode("utf-8", "replace").split()
+        ).strip(" |"),
     }
 
 
@@ -346,77 +328,8 @@ def _rotates(folder: Path) -> bool:
     return _text(queue / "rotational") == "1"
 
 
-def _sqlite_version(folder: Path) -> str:
-    with open_truth(folder / "versions.db") as db:
-        return str(db.query("select sqlite_version()")[0][0])
-
-
-def _vec_version(folder: Path) -> str:
+def _version(folder: Path, function: str) -> str:
     with open_truth(folder / "versions.db", load_vec=True) as db:
-        if db.vec_version is None:
+        if db.vec_version is None and function == "vec_version()":
             raise LookupError("this Python's SQLite cannot load it")
-        return db.vec_version
-
-
-def _llama_version() -> str:
-    from edgemem.llama import backend
-
-    return str(backend.llama().__version__)
-
-
-def _llama_features() -> str:
-    """Return which instructions llama.cpp was built for and found."""
-    from edgemem.llama import backend
-
-    features: bytes = backend.llama().llama_print_system_info()
-    return re.sub(r"\s+", " ", features.decode("utf-8", "replace")).strip(" |")
-
-
-# Comparing
-
-
-class BoardFile(msgspec.Struct, frozen=True):
-    """The output of `edgemem bench board --json`."""
-
-    bench: Literal["board"]
-    format: Literal[1]
-    board: dict[str, Any] = {}
-    heat: dict[str, Any] = {}
-    figures: dict[str, Any] = {}
-
-
-def _compared(first: Path, second: Path) -> dict[str, Any]:
-    boards = [dict(_leaves(msgspec.structs.asdict(_read(path)))) for path in (first, second)]
-    names = [first.stem, second.stem] if first.stem != second.stem else [str(first), str(second)]
-    sides = {}
-    for name in dict.fromkeys((*boards[0], *boards[1])):
-        left, right = (values.get(name) for values in boards)
-        if name not in ("bench", "format"):
-            sides[name.partition(".")[2]] = {names[0]: left, names[1]: right, "ratio": _ratio(left, right)}
-    return {"bench": "board", "format": FORMAT, "compared": [str(first), str(second)], "side_by_side": sides}
-
-
-def _read(path: Path) -> BoardFile:
-    try:
-        return msgspec.json.decode(path.expanduser().read_bytes(), type=BoardFile)
-    except OSError as error:
-        reason = f"cannot be read ({error.strerror})"
-    except msgspec.ValidationError as error:
-        reason = f"is no board of format {FORMAT} ({error})"
-    except ValueError:
-        reason = "is not JSON"
-    raise InvalidInputError(f"{path} {reason}; name a file that `edgemem bench board --json` wrote.")
-
-
-def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, inner in value.items():
-        if isinstance(inner, dict):
-            yield from _leaves(inner, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", inner
-
-
-def _ratio(left: Any, right: Any) -> float | None:
-    """Return the second as a multiple of the first; None where one is no number."""
-    numbers = all(isinstance(side, (int, float)) and not isinstance(side, bool) for side in (left, right))
-    return round(right / left, 3) if numbers and left else None
+        return str(db.query(f"select {function}")[0][0])

@@ -15,13 +15,6 @@ import msgspec
 
 SPEAKER = "mara"
 
-Words = list[str] | str
-"""A list, or words with spaces between them."""
-
-
-def _split(words: Words) -> list[str]:
-    return words.split() if isinstance(words, str) else words
-
 
 class Known(msgspec.Struct, frozen=True):
     """A fact, and how somebody asks for it."""
@@ -35,9 +28,9 @@ class Known(msgspec.Struct, frozen=True):
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Subjects of one kind, and what is known of each: key, pattern of the value, question."""
 
-    of: Words
-    """Goes before each `what`; empty: they stand alone."""
-    what: Words
+    of: list[str] | str
+    """Each goes before each `what`; empty: they stand alone. Text is words with spaces between them."""
+    what: list[str] | str
     aspects: list[tuple[str, str, str]]
 
     @property
@@ -47,11 +40,15 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [f"{first} {second}" for first, second in product(_split(self.of), what)] or what
 
 
+def _split(words: list[str] | str) -> list[str]:
+    return words.split() if isinstance(words, str) else words
+
+
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What `corpus.toml` holds."""
 
     sayings: list[str]
-    slots: dict[str, Words]
+    slots: dict[str, list[str] | str]
     numbers: dict[str, tuple[int, int, int]]
     """Slots of numbers: the first, the one behind the last, the step."""
     families: dict[str, Family]

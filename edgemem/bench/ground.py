@@ -27,11 +27,10 @@ from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.loop.loop import AgentLoop, TurnResult
-from edgemem.records import Episode, Heard, StoredMessage, Turn
+from edgemem.records import Heard, StoredMessage, Turn
 from edgemem.session.points import Hook
 from edgemem.session.registry import HookRegistry
 from edgemem.session.tools import Tool
-from edgemem.store.episodes import append_episode
 from edgemem.store.facts import assert_fact
 from edgemem.store.turns import commit_turn
 
@@ -88,33 +87,28 @@ def bytes_written() -> int:
     try:
         lines = Path("/proc/self/io").read_text().splitlines()
     except OSError as error:
-        raise InvalidInputError(
-            f"This kernel does not count written bytes ({error.strerror}); run on Linux with task accounting."
-        ) from error
+        reason = f"This kernel does not count written bytes ({error.strerror})"
+        raise InvalidInputError(f"{reason}; run on Linux with task accounting.") from error
     return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
 
 
 def in_process(
     program: str, *arguments: object, timeout_s: float, advice: str, **environment: str
 ) -> dict[str, Any]:
-    """Run a program in a fresh process of this very Python, and return the figures that it prints as JSON."""
-    package = str(Path(edgemem.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
+    """Run a program in a fresh process of this Python, and return the figures that it prints as JSON."""
+    path = os.pathsep.join(
+        filter(None, (str(Path(edgemem.__file__).parent.parent), os.environ.get("PYTHONPATH")))
+    )
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    env = {**os.environ, **environment, "PYTHONPATH": path}
     try:
         done = subprocess.run(  # noqa: S603 - a program of ours
-            [sys.executable, "-c", program, *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env={**os.environ, **environment, "PYTHONPATH": path},
-            check=False,
+            command, capture_output=True, text=True, timeout=timeout_s, env=env, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise EdgememError(
-            f"A process that was to be measured took more than {timeout_s:.0f} s; {advice}."
-        ) from error
+        raise EdgememError(f"A measured process took more than {timeout_s:.0f} s; {advice}.") from error
     if done.returncode:
-        raise EdgememError(f"A process that was to be measured failed: {done.stderr.strip()[-300:]}")
+        raise EdgememError(f"A measured process failed: {done.stderr.strip()[-300:]}")
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 
@@ -154,11 +148,7 @@ def real_embedder() -> Path:
 
 
 class NearlyReal(Embedder):
-    """Vectors in no time: real ones of some hundred sentences, each text one of them with noise of its own.
-
-    For benches of time and memory, where 30,000 real embeddings would take minutes and change nothing; what is
-    found among them means nothing.
-    """
+    """Vectors in no time, for figures of time and memory: real ones of 300 sentences, each text one of them with noise."""
 
     def __init__(self) -> None:
         from edgemem.llama.embedder import LlamaEmbedder
@@ -203,23 +193,9 @@ class NearlyReal(Embedder):
 
 def store_facts(database: Database, facts: Sequence[Known]) -> None:
     """Store facts, in one transaction."""
-
-    def write(tx: Transaction) -> None:
-        for fact in facts:
-            assert_fact(tx, fact.key, fact.value, scope=fact.scope, source="said")
-
-    database.write(write)
-
-
-def store_episodes(database: Database, episodes: int) -> None:
-    """Store what tools did, in one transaction; the profile must keep so many."""
-
-    def write(tx: Transaction) -> None:
-        for text in sentences(episodes, seed=6):
-            payload = {"name": KEEP_PLAN.name, "args": {"text": text, "who": SPEAKER}, "result": "kept"}
-            append_episode(tx, Episode("tool_call", payload, "ok", heard=Heard(speaker=SPEAKER)), keep=0)
-
-    database.write(write)
+    database.write(
+        lambda tx: [assert_fact(tx, fact.key, fact.value, scope=fact.scope, source="said") for fact in facts]
+    )
 
 
 def store_turns(database: Database, turns: int) -> None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,13 +37,9 @@ if TYPE_CHECKING:
     from edgemem.session.points import Hook
     from edgemem.session.tools import Tool
 
-OURS = "with_memory"
-BARE = "without_memory"
-"""A full window shrinks as far as a compaction of ours does, so that this loop reads again as seldom."""
-ONE_BY_ONE = "without_memory_one_turn_at_a_time"
-"""A full window leaves out as few turns as it can."""
-WINDOW = 4096
-REPLY = 256
+OURS, BARE, ONE_BY_ONE = "with_memory", "without_memory", "without_memory_one_turn_at_a_time"
+"""A full window of the second shrinks as far as a compaction of ours does, of the third by as few turns as it can."""
+WINDOW, REPLY = 4096, 256
 """The profile's defaults: the window, and its room for a reply."""
 IDLE_S = 600.0
 
@@ -87,24 +85,20 @@ def askable(facts: Sequence[Known], n: int) -> list[Known]:
         rng.shuffle(some)
     order = sorted(kinds)
     rng.shuffle(order)
-    longest = max(map(len, kinds.values()), default=0)
-    return [kinds[kind][i] for i in range(longest) for kind in order if i < len(kinds[kind])][:n]
+    rounds = zip_longest(*(kinds[kind] for kind in order))
+    return [fact for facts in rounds for fact in facts if fact is not None][:n]
 
 
 def _figures(turns: Sequence[TurnCost]) -> dict[str, Any]:
     read = {name: sum(turn.read[name] for turn in turns) for name in (OURS, BARE, ONE_BY_ONE)}
     asked = [turn for turn in turns if turn.needed]
-    parts: Counter[str] = Counter()
-    for turn in turns:
-        parts.update(turn.parts)
     return {
         "read": read,
         "times_without_memory": round(read[OURS] / read[BARE], 4),
         f"times_{ONE_BY_ONE}": round(read[OURS] / read[ONE_BY_ONE], 4),
-        "block_tokens": dict(parts),
+        "block_tokens": sum(turn.block for turn in turns),
         "block_median": median(turn.block for turn in turns),
         "compactions": sum(turn.compacted for turn in turns),
-        "recall_late": sum(turn.late for turn in turns),
         "asked": len(asked),
         "needed_shown": round(sum(turn.shown for turn in asked) / max(1, len(asked)), 4),
         "not_shown": [turn.needed for turn in asked if not turn.shown],
@@ -172,20 +166,13 @@ class TurnCost(NamedTuple):
 
     read: dict[str, int]
     """New tokens of each loop."""
-    parts: dict[str, int]
-    """Tokens of the block, by kind of line."""
+    block: int
+    """Tokens of the block."""
     compacted: bool
-    late: bool
-    """Whether the question was not embedded in time, and recall went by words alone."""
     needed: str
     """Key of the fact that the question needs; empty: none."""
     shown: bool
     """Whether the prompt has its value."""
-
-    @property
-    def block(self) -> int:
-        """Return the tokens of the block."""
-        return sum(self.parts.values())
 
 
 class Reference:
@@ -227,41 +214,39 @@ def play(
     Args:
         others: loops with the methods `hear` and `keep` of `Reference`.
     """
-    tokenizer = real_tokenizer()
-    try:
-        with edgemem.open(home, tokenizer=tokenizer, clock=ticking(), worker=False) as memory:
-            store_facts(memory.diagnostics.database, facts)
-            memory.idle(IDLE_S)
-            ours = Reference(tokenizer, tools, memory.hooks(), memory)
-            loops: dict[str, Any] = {
-                BARE: Reference(tokenizer, tools, [_dropping(tokenizer, LOW_WATER)]),
-                ONE_BY_ONE: Reference(tokenizer, tools, [_dropping(tokenizer, 1.0)]),
-                OURS: ours,
-                **others,
-            }
-            out: list[TurnCost] = []
-            for moment in moments:
-                epoch = _epoch(ours.robot)
-                reads: dict[str, list[Read]] = {name: loop.hear(moment.line) for name, loop in loops.items()}
-                needs = moment.needs
-                out.append(
-                    TurnCost(
-                        read={name: sum(read.new for read in prompts) for name, prompts in reads.items()},
-                        parts=_block_parts(ours.robot, tokenizer),
-                        compacted=_epoch(ours.robot) != epoch,
-                        late=memory.diagnostics.search.last.late,
-                        needed=needs.key if needs is not None else "",
-                        shown=needs is None or _holds(reads[OURS][0].ids, needs.value, tokenizer),
-                    )
+    with (
+        closing(real_tokenizer()) as tokenizer,
+        edgemem.open(home, tokenizer=tokenizer, clock=ticking(), worker=False) as memory,
+    ):
+        store_facts(memory.diagnostics.database, facts)
+        memory.idle(IDLE_S)
+        ours = Reference(tokenizer, tools, memory.hooks(), memory)
+        loops: dict[str, Any] = {
+            BARE: Reference(tokenizer, tools, [_dropping(tokenizer, LOW_WATER)]),
+            ONE_BY_ONE: Reference(tokenizer, tools, [_dropping(tokenizer, 1.0)]),
+            OURS: ours,
+            **others,
+        }
+        out: list[TurnCost] = []
+        for moment in moments:
+            epoch = _epoch(ours.robot)
+            reads: dict[str, list[Read]] = {name: loop.hear(moment.line) for name, loop in loops.items()}
+            needs = moment.needs
+            out.append(
+                TurnCost(
+                    read={name: sum(read.new for read in prompts) for name, prompts in reads.items()},
+                    block=_block_tokens(ours.robot, tokenizer),
+                    compacted=_epoch(ours.robot) != epoch,
+                    needed=needs.key if needs is not None else "",
+                    shown=needs is None or _holds(reads[OURS][0].ids, needs.value, tokenizer),
                 )
-                for loop in loops.values():
-                    loop.keep(moment.changed, moment.notes)
-            ours.robot.check()
-            for failure in memory.diagnostics.upkeep.failures():
-                raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
-            return out
-    finally:
-        tokenizer.close()
+            )
+            for loop in loops.values():
+                loop.keep(moment.changed, moment.notes)
+        ours.robot.check()
+        for failure in memory.diagnostics.upkeep.failures():
+            raise InvalidInputError(f"idle work {failure.step} failed: {failure.message}")
+        return out
 
 
 def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
@@ -269,16 +254,10 @@ def _dropping(tokenizer: Tokenizer, low_water: float) -> TokenBudgetHook:
     return TokenBudgetHook(WINDOW - REPLY, low_water=low_water, tokenizer=tokenizer)
 
 
-def _block_parts(robot: Robot, tokenizer: Tokenizer) -> dict[str, int]:
-    """Return the tokens of the newest block by kind of line, and of the fence with the headers."""
+def _block_tokens(robot: Robot, tokenizer: Tokenizer) -> int:
+    """Return the tokens of the newest block."""
     turns = log_of(robot.loop.ctx).prompt_log.turns
-    if not turns or not turns[-1].block:
-        return {}
-    parts: dict[str, int] = {}
-    for item in turns[-1].shown:
-        kind = item.id.partition(":")[0]
-        parts[kind] = parts.get(kind, 0) + len(tokenizer.encode(f"{item.line}\n"))
-    return {**parts, "fence": len(tokenizer.encode(turns[-1].block)) - sum(parts.values())}
+    return len(tokenizer.encode(turns[-1].block)) if turns and turns[-1].block else 0
 
 
 def _holds(ids: Sequence[int], value: str, tokenizer: Tokenizer) -> bool:

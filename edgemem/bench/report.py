@@ -1,4 +1,4 @@
-"""What every benchmark reports: figures, the bars they are held against, and how fast the machine was."""
+"""The report of a benchmark: figures, their bars, and the speed of the machine."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def report(name: str, figures: Mapping[str, Any], bars: Mapping[str, Bar]) -> di
 
 def calibration_ms() -> float:
     """Time a fixed loop of plain Python, in ms: absolute figures of two machines compare by this."""
+    return statistics.median(timed_ms(_loop) for _ in range(9))
 
-    def loop() -> None:
-        total = 0
-        for i in range(_LOOPS):
-            total += i & 7
 
-    return statistics.median(timed_ms(loop) for _ in range(9))
+def _loop() -> None:
+    total = 0
+    for i in range(_LOOPS):
+        total += i & 7
 
 
 def timed_ms(work: Callable[[], Any]) -> float:

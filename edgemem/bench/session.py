@@ -22,19 +22,15 @@ if TYPE_CHECKING:
     from edgemem.memory import Memory
 
 IDLE_S = 600.0
-"""More than upkeep ever needs: it ends when nothing is left."""
-MARKS = (0.1, 0.5, 1.0)
-"""Shares of all turns after which commits are compared."""
-WINDOW = 50
-"""Turns before each mark whose median counts."""
+MARKS, WINDOW = (0.1, 0.5, 1.0), 50
+"""Shares of all turns after which commits are compared, by the median of so many turns before."""
 MB = 1e6
 
 
 def run(*, turns: int = 1000, home: Path | None = None) -> dict[str, Any]:
     """Count the bytes that turns write, through all default hooks, and compare commits at turn 100, 500 and 1,000.
 
-    The profile is the default, with its embedder and its worker. The model answers when the turn is accepted, as every
-    model does that takes a while; after each turn there is the silence that the worker needs, and at the end all is done.
+    The model answers when the turn is accepted; after each turn there is the silence that the worker needs.
 
     Args:
         turns: of 4 messages, one durable commit each.

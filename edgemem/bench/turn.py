@@ -1,14 +1,13 @@
-"""Milliseconds that memory takes of one turn, with ten thousand facts and ten thousand turns stored, or with more."""
+"""Milliseconds of one turn's hooks, with ten thousand facts and ten thousand turns stored, or with more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, Known, known
@@ -19,12 +18,10 @@ from edgemem.bench.ground import (
     real_embedder,
     real_tokenizer,
     scratch,
-    store_episodes,
     store_facts,
     store_turns,
 )
 from edgemem.bench.report import at_most, median, percentile, report, say, timed_ms
-from edgemem.config import Profile
 from edgemem.inspect.replay import Line, ScriptedCall
 from edgemem.session.points import BEFORE_LLM
 from edgemem.session.registry import HookRegistry
@@ -35,9 +32,7 @@ if TYPE_CHECKING:
 
     Spent = dict[str, float]
 
-BAR_MS = 10.0
-P95_BAR_MS = 25.0
-"""With `--rows`."""
+LIMITS_MS = {"hooks_ms": 10.0, "hooks_p95_ms": 25.0}
 IDLE_S = 3600.0
 QUERIES = 50
 HOT = "before_the_model"
@@ -59,12 +54,7 @@ class _Timed(HookRegistry):
 
 
 def run(
-    *,
-    facts: int = 10_000,
-    turns: int = 10_000,
-    asked: int = 100,
-    rows: int = 0,
-    home: Path | None = None,
+    *, facts: int = 10_000, turns: int = 10_000, asked: int = 100, home: Path | None = None
 ) -> dict[str, Any]:
     """Time all default hooks of a turn with a tool call, at every point, beside a large memory.
 
@@ -75,56 +65,39 @@ def run(
         facts: stored before.
         turns: of two messages, stored before.
         asked: turns that are timed.
-        rows: with so many in all instead: a tenth facts, a tenth episodes, the rest messages.
         home: where scratch files go; default: the temporary files.
     """
     embed_ms = _real_query_ms()
     embedder = NearlyReal()
-    tokenizer = real_tokenizer()
-    episodes = rows // 10
-    profile = Profile()
-    limits = {"hooks_ms": BAR_MS}
-    if rows:
-        facts, turns = min(episodes, len(known(rows))), (rows - 2 * episodes) // 2
-        store = msgspec.structs.replace(
-            profile.store, max_episodes=max(profile.store.max_episodes, 2 * episodes)
-        )
-        profile = msgspec.structs.replace(profile, store=store)
-        limits["hooks_p95_ms"] = P95_BAR_MS
     stored = known(facts)
-    with scratch(home) as folder:
-        try:
-            with edgemem.open(
-                folder / "home", profile=profile, embedder=embedder, tokenizer=tokenizer, worker=False
-            ) as memory:
-                database = memory.diagnostics.database
-                say(f"storing {facts} facts, {episodes} episodes and {turns} turns …")
-                store_facts(database, stored)
-                store_episodes(database, episodes)
-                store_turns(database, turns)
-                say("indexing …")
-                memory.idle(IDLE_S)
-                left = memory.diagnostics.search.pending()
-                say("asking …")
-                taken = figures_of(ask(memory, embedder, stored, asked))
-                # A fact is one statement: neither the absence before it nor the rest of a correction counts.
-                tables = ("facts where id = origin and value is not null", "episodes", "messages")
-                counts = sum(database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
-        finally:
-            tokenizer.close()
+    with (
+        scratch(home) as folder,
+        closing(real_tokenizer()) as tokenizer,
+        edgemem.open(folder / "home", embedder=embedder, tokenizer=tokenizer, worker=False) as memory,
+    ):
+        database = memory.diagnostics.database
+        say(f"storing {facts} facts and {turns} turns …")
+        store_facts(database, stored)
+        store_turns(database, turns)
+        say("indexing …")
+        memory.idle(IDLE_S)
+        left = memory.diagnostics.search.pending()
+        say("asking …")
+        taken = figures_of(ask(memory, embedder, stored, asked))
+        # A fact is one statement: neither the absence before it nor the rest of a correction counts.
+        tables = ("facts where id = origin and value is not null", "messages")
+        rows = sum(database.query(f"select count(*) from {table}")[0][0] for table in tables)  # noqa: S608 - ours
     figures = {
-        "side_by_side": {name: {"ms": ms, "bar": limits.get(name)} for name, ms in taken.items()},
+        "side_by_side": {name: {"ms": ms, "bar": LIMITS_MS.get(name)} for name, ms in taken.items()},
         "facts": facts,
-        "episodes": episodes,
         "turns": turns,
-        "rows": counts,
+        "rows": rows,
         "not_indexed": left,
         "asked": asked,
         "query_embedding_ms": embed_ms,
         "with_query_embedding_ms": round(taken["hooks_ms"] + embed_ms, 4),
-        "vectors": "real vectors of 300 sentences with seeded noise",
     }
-    return report("turn", figures, {name: at_most(taken[name], limit) for name, limit in limits.items()})
+    return report("turn", figures, {name: at_most(taken[name], limit) for name, limit in LIMITS_MS.items()})
 
 
 def figures_of(spent: Sequence[Spent]) -> dict[str, float]:

@@ -72,17 +72,6 @@ def test_prefill_counts_what_is_read_again(tmp_path: Path) -> None:
     assert read["with_memory"] > new + sum(turn.block for turn in costs)
 
 
-def test_turn_is_timed_beside_so_many_rows_in_all(tmp_path: Path) -> None:
-    """With `rows`, a tenth are facts, a tenth episodes, the rest messages, all indexed and none trimmed away."""
-    figures = turn.run(rows=1500, asked=2, home=tmp_path)
-    assert bars_of(figures, "turn") == {"hooks_ms", "hooks_p95_ms"}
-    assert (figures["facts"], figures["episodes"], figures["turns"]) == (150, 150, 600)
-    assert 1500 < figures["rows"] < 1530
-    assert not any(figures["not_indexed"].values())
-    assert set(figures["side_by_side"]["hooks_ms"]) == {"ms", "bar"}
-    assert figures["side_by_side"]["hooks_p95_ms"]["bar"] == 25
-
-
 def test_footprint_measures_fresh_processes(tmp_path: Path) -> None:
     """The footprint bench opens homes in processes of their own, with and without the embedder."""
     figures = footprint.run(records=20, processes=1, home=tmp_path)
@@ -95,7 +84,8 @@ def test_footprint_measures_fresh_processes(tmp_path: Path) -> None:
 def test_turn_reports_time_by_point(tmp_path: Path) -> None:
     """The turn bench times every point of a turn with a tool call, with everything indexed."""
     figures = turn.run(facts=20, turns=12, asked=3, home=tmp_path)
-    assert bars_of(figures, "turn") == {"hooks_ms"}
+    assert bars_of(figures, "turn") == {"hooks_ms", "hooks_p95_ms"}
+    assert 20 + 24 < figures["rows"] < 60
     assert not any(figures["not_indexed"].values())
     points = {"on_run_start", "before_llm", "after_llm", "before_tool", "after_tool", "on_run_end"}
     assert {f"{point}_ms" for point in points} < set(figures["side_by_side"])
