@@ -471,6 +471,42 @@ class Reply(msgspec.Struct, frozen=True):
     interrupted: bool = False
 
 
+class Mention(msgspec.Struct, frozen=True):
+    """One place in which a name is written."""
+
+    kind: str
+    """`note`, `file`, or one of the records that `store.kinds` declares, such as `fact` or `doubt`."""
+    where: str
+    """A line's number in NOTES.md, a file of the bank, a scope, or a conversation and its turn."""
+    text: str
+    by: str = ""
+    """Who said it, where that is known."""
+
+
+class Mentions(msgspec.Struct, frozen=True):
+    """Places in which a name is written: the first of them, and how many there are."""
+
+    quoted: tuple[Mention, ...] = msgspec.field(default=(), name="found")  # its name in JSON
+    count: int = 0
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """The result of a forgetting; true if it erased something."""
+
+    erased: dict[str, int]
+    """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `constants of procedures`
+    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `session states`, `session summaries`."""
+    pending: dict[str, str] = {}
+    """The files that still hold bytes of it, and why: erasing goes on by itself, and recall finds nothing of it."""
+    mentions: Mentions = Mentions()
+    """Places with the name of a forgotten person: in the words of others, in NOTES.md, in the bank. The operator decides."""
+    files: tuple[str, ...] = ()
+    """Damaged files that were set aside, and may hold anything."""
+
+    def __bool__(self) -> bool:
+        return bool(self.erased)
+
+
 _Ours = TypeVar("_Ours", bound=msgspec.Struct)
 
 

@@ -92,7 +92,7 @@ class FileMemory:
         )
         eraser.work()  # a forgetting that was cut off
         self.users = UserMemory(self.store, eraser)
-        self.procedures = Procedures(self.database, recall=self.recall.recall, forget=eraser.procedure)
+        self.procedures = Procedures(self.database, recall=self.recall.recall, eraser=eraser)
 
     def searched(self) -> FileMemory:
         """Open the file, and index new rows; return this."""

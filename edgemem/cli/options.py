@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from edgemem.memory import Memory
     from edgemem.memory.home import TruthFile
-    from edgemem.store.erase.erasings import Forgotten
+    from edgemem.records import Forgotten
 
 F = TypeVar("F", bound="Callable[..., Any]")
 NOT_YET_ERASED = 3

@@ -29,6 +29,7 @@ from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.session.points import Hook
+from edgemem.store.kinds import EPISODES
 from edgemem.store.validation import checked_number, checked_text, item_count
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import ChatModel, Embedder, Reranker, Tokenizer
     from edgemem.memory.stats import Stats
+    from edgemem.records import Forgotten
     from edgemem.session.tools import Tool
-    from edgemem.store.erase.erasings import Forgotten
     from edgemem.store.transfer.merge import ImportReport
 
 
@@ -314,7 +315,7 @@ class Memory:
         if kind == "key":
             return home.eraser.fact(name, scope=scope, wait_s=wait_s)
         if kind == "episode":
-            return home.eraser.episode(name, wait_s=wait_s)
+            return home.eraser.record(EPISODES, name, wait_s=wait_s)
         if kind == "session":
             return home.eraser.session(name, wait_s=wait_s)
         called = self.profile.others(name)

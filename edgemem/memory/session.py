@@ -30,7 +30,8 @@ from edgemem.session.proposals import Proposals
 from edgemem.session.steps import Parts
 from edgemem.session.stored import StoredSession
 from edgemem.session.upkeep import StateKeeping, UpkeepHold
-from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.kinds import EPISODES
+from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
     from edgemem.config import Profile
@@ -261,7 +262,7 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
 
     def forget_episode(episode_id: str) -> bool:
         wait_s = settings.now.tools.write_wait_s
-        return bool(home.eraser.episode(episode_id, wait_s=wait_s, at_once=False))
+        return bool(home.eraser.record(EPISODES, episode_id, wait_s=wait_s, at_once=False))
 
     with_notes = True
     of_bank: Collection[str] = BANK_TOOLS if home.bank.limits().enabled else ()

@@ -39,8 +39,9 @@ from edgemem.store.episodes import stored_text
 from edgemem.store.epochs import SUMMARIES
 from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.goals import goal_text
-from edgemem.store.procedures import procedure_text
+from edgemem.store.kinds import PROCEDURES
 from edgemem.store.rights import LEVELS, readable, reading_rule
+from edgemem.store.texts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -246,7 +247,7 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
         return fields if stored[3] is None else {**fields, "session": session, "turn": turn}
     if kind == PROCEDURE:
         *words, name, speaker = columns
-        return {"text": procedure_text(*words), "key": name, "speaker": speaker}
+        return {"text": text_of(PROCEDURES, words), "key": name, "speaker": speaker}
     role, content, extra, session, turn, speaker, event_time = columns
     return {
         "text": content, "source": role, "speaker": speaker_of(role, speaker, extra), "event_time": event_time,

@@ -38,9 +38,9 @@ from edgemem.store.erase.copies import (
     without_memory,
     without_outcomes,
 )
-from edgemem.store.erase.erasings import last_forgotten
 from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message
+from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.turn_steps import DropErased
 from edgemem.store.turns import keep_heard
 

@@ -26,7 +26,7 @@ from edgemem.recall.text.analyse import analyse
 from edgemem.records import About, BlockLine, Episode, Fact, Held, Preference, Reader, Recalled, as_ours
 from edgemem.scopes import level_of_scope
 from edgemem.session.log import Moment, SessionLog
-from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
 from edgemem.store.spool import Later

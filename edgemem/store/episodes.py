@@ -245,12 +245,12 @@ def read_episode(db: Tables, episode_id: str, *, reader: Reader | None = None) -
     rule, values = reading_rule(reader)
     rows = db.query(
         f"select {_COLUMNS} from episodes where id = :id and {rule}",  # noqa: S608 - our own constants
-        {**values, "id": episode_number(episode_id)},
+        {**values, "id": row_number(episode_id)},
     )
     return episode_of(rows[0]) if rows else None
 
 
-def episode_number(episode_id: str) -> int:
+def row_number(episode_id: str) -> int:
     """Return the number of an episode's row; -1 where no id looks like this."""
     text = lookup(episode_id, "the id of an episode")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS else -1
@@ -333,7 +333,7 @@ def _trim(tx: Transaction, keep: int) -> None:
 def _drop(tx: Transaction, rows: list[tuple[Any, ...]]) -> None:
     """Tell the index of episodes that are gone, and erase names that stand nowhere else."""
     if rows:
-        tx.announce("episode", sorted(number for number, _, _ in rows))
+        tx.announce("episodes", sorted(number for number, _, _ in rows))
         drop_unused(tx, (name for row in rows for name in row[1:]))
 
 

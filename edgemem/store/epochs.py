@@ -63,13 +63,13 @@ def note_newer(tx: Transaction, session_id: int, number: int) -> None:
         "select id from epochs where session_id = ? and id < ? and summary <> '' order by id desc limit 1",
         (session_id, number),
     )
-    tx.announce("summary", (other for (other,) in older))
+    tx.announce("epochs", (other for (other,) in older))
 
 
 def change_summary(tx: Transaction, number: int, summary: str) -> None:
     """Give an epoch another summary."""
     rows = tx.execute("update epochs set summary = ? where id = ? returning session_id", (summary, number))
-    tx.announce("summary", [number])
+    tx.announce("epochs", [number])
     for (session_id,) in rows:
         note_newer(tx, session_id, number)
 
@@ -77,7 +77,7 @@ def change_summary(tx: Transaction, number: int, summary: str) -> None:
 def erase_epochs(tx: Transaction, session_id: int) -> None:
     """Erase all epochs of a session, with their summaries."""
     gone = tx.execute("delete from epochs where session_id = ? returning id, summary", (session_id,))
-    tx.announce("summary", (number for number, summary in gone if summary))
+    tx.announce("epochs", (number for number, summary in gone if summary))
 
 
 def keep_head(tx: Transaction, session: str, head: str) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
 from edgemem.scopes import name_key, person_of, without_spaces
-from edgemem.store.erase.erasings import note_forgotten
+from edgemem.store.pending_erasures import note_forgotten
 from edgemem.store.rights import level_and_owner, scope_in_sql, spell_both, spell_scope
 from edgemem.store.validation import (
     HEARD,
@@ -201,7 +201,7 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
         return False
     note_forgotten(tx)
     rows = sorted(tx.execute(ROWS_OF_KEY, {"key": key_id}))
-    tx.announce("fact", [row_id for (row_id,) in rows])
+    tx.announce("facts", [row_id for (row_id,) in rows])
     tx.executemany("delete from facts where id = ?", rows)
     tx.execute("delete from doubts where key_id = ?", (key_id,))
     tx.execute("delete from fact_keys where id = ?", (key_id,))
@@ -376,7 +376,7 @@ def _close(tx: Transaction, rows: list[Rectangle], recorded: int, version: int) 
             (recorded, (version - 1) >> height << height, row.id),
         )
         if row.value is not None:
-            tx.announce("fact", [row.id])
+            tx.announce("facts", [row.id])
 
 
 def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int, number: int | None = None) -> int:

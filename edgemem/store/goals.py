@@ -52,7 +52,7 @@ def put_goal(tx: Transaction, person: str, name: str, title: str, data: dict[str
         " do update set id = excluded.id, title = excluded.title, data = excluded.data",
         (tx.tick(), owner, name, title, text, LEVELS.index("private")),
     )
-    tx.announce("goal", [row[0] for row in rows])
+    tx.announce("goals", [row[0] for row in rows])
 
 
 def read_goals(
@@ -116,17 +116,3 @@ def user_since(db: Tables, name: str) -> float | None:
     """Return when somebody became a user, seconds since the epoch; None: they are none."""
     rows = db.query(f"select id from users where name = {_PERSON}", {"person": person_key(name)})  # noqa: S608 - ours
     return rows[0][0] / 1e6 if rows else None
-
-
-def erase_goals(tx: Transaction, bound: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
-    """Erase the goals and the phase of the person `:name`, and that they are a user; return kind and id of each."""
-    goals, phases, users = (
-        tx.execute(f"delete from {table} where {column} = :name returning '{kind}', id", bound)  # noqa: S608 - our own
-        for kind, table, column in (
-            ("goal", "goals", "owner"),
-            ("phase", "phases", "owner"),
-            ("user", "users", "name"),
-        )
-    )
-    tx.announce("goal", [number for _, number in goals])
-    return {"goals": goals, "phases": phases, "users": users}

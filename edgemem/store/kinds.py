@@ -7,7 +7,12 @@ write a module of its own with its functions, and declare its table here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple
+
+Goes = Literal["row", "fact", "conversation"]
+"""How a row is forgotten: by itself, with the history of its fact, or with its conversation."""
 
 Role = Literal["", "tick", "time", "level", "person", "scope", "key", "text", "json"]
 """What a column holds.
@@ -19,6 +24,13 @@ Role = Literal["", "tick", "time", "level", "person", "scope", "key", "text", "j
 
 WORDS: tuple[Role, ...] = ("key", "text", "json")
 """Roles of columns in which somebody's name may stand."""
+
+
+IN_THEIR_TURNS = """
+  (session, turn) in (select s.name, t.n from turns t join sessions s on s.id = t.session_id
+    where t.owner = :name or t.speaker = :name)
+"""
+"""The condition under which a row came from a turn of the person `:name`."""
 
 
 class Column(NamedTuple):
@@ -36,7 +48,7 @@ class Parent(NamedTuple):
     table: str
     column: str
     """The column of the child that holds the parent's id."""
-    key: str = ""
+    key: str
     """The parent's column that names it to people."""
 
 
@@ -58,13 +70,45 @@ class Kind(NamedTuple):
     primary: tuple[str, ...] = ("id",)
     parent: Parent | None = None
     place: str = ""
-    """The expression that tells people where a row is; empty: its scope, its name or its session."""
+    """The expression that tells people where a row is; empty: its parent's key, or its scope."""
     by: str = ""
     """The expression that tells who said it; empty: its speaker or its owner."""
     texts: str = ""
     """The condition under which the words of a row count as said; empty: always."""
     newest: str = "id"
     """The column that holds the tick of its writing; empty: it has none."""
+    doc: str = ""
+    """The kind under which recall finds it, and blocks name it; empty: it is not found."""
+    found_by: tuple[str, ...] = ()
+    """The columns that make its text."""
+    goes: Goes = "row"
+    mine: str = ""
+    """The condition under which a row is the person's `:name`; empty: the row bears that name."""
+    blanks: Mapping[str, str] = MappingProxyType({})
+    """The columns that lose what they hold where the speaker or the conversation of a row is forgotten, and the row stays.
+
+    A column of JSON keeps its objects; each loses the values below the key that is given for it.
+    """
+    lead: str = ""
+    """The expression of the text before its words where people see them; empty: none."""
+
+    @property
+    def plural(self) -> str:
+        """Return its rows, as reports call them."""
+        return "files" if self.label == "file" else self.table.replace("_", " ")
+
+    def place_in_sql(self) -> str:
+        """Return the expression that tells people where a row is."""
+        if self.place:
+            return self.place
+        if self.parent:
+            return f"ifnull(p.{self.parent.key}, '')"
+        return "r.scope" if "scope" in self.names else "''"
+
+    def join(self) -> str:
+        """Return the join that adds a row's parent `p`."""
+        above = self.parent
+        return f" left join {above.table} p on p.id = r.{above.column}" if above else ""
 
     def columns_of(self, *roles: Role) -> tuple[str, ...]:
         """Return the names of the columns that have one of these roles."""
@@ -89,6 +133,13 @@ class Kind(NamedTuple):
         dot = f"{alias}." if alias else ""
         parts = [f"{dot}{column} = :name" for column in self.columns_of("person")]
         parts += [f"{dot}{column} = 'user:' || :name" for column in self.columns_of("scope")]
+        return " or ".join(parts)
+
+    def where_mine(self) -> str:
+        """Return the condition under which a row is the person's `:name`, or came from one of their turns."""
+        parts = [self.mine or self.of_person()]
+        if {"session", "turn"}.issubset(self.names) and not self.blanks:
+            parts.append(IN_THEIR_TURNS)
         return " or ".join(parts)
 
 
@@ -131,7 +182,9 @@ FACT_KEYS = Kind(
         Column("topic", "text"),
     ),
     ("unique (scope, key)",),
+    by="(select speaker from facts where key_id = r.id and id = origin order by recorded desc limit 1)",
     newest="",
+    goes="fact",
 )
 
 FACTS = Kind(
@@ -192,7 +245,10 @@ FACTS = Kind(
         """,
     ),
     parent=Parent("fact_keys", "key_id", "scope"),
-    texts="r.id = r.origin and r.value is not null",  # each statement once, also one that is not believed any more
+    texts="r.id = r.origin",  # each statement once, also one that is not believed any more
+    doc="fact",
+    goes="fact",
+    lead="(select key || ': ' from fact_keys where id = r.key_id)",
 )
 
 DOUBTS = Kind(
@@ -226,6 +282,8 @@ DOUBTS = Kind(
         """,
     ),
     parent=Parent("fact_keys", "key_id", "scope"),
+    mine="owner = :name or speaker = :name",
+    lead="(select key || ': ' from fact_keys where id = r.key_id)",
 )
 
 PREFERENCES = Kind(
@@ -243,6 +301,9 @@ PREFERENCES = Kind(
     ),
     ("unique (scope, key)",),
     newest="recorded",
+    doc="preference",
+    found_by=("key", "value"),
+    lead="r.key || ': '",
 )
 
 EPISODES = Kind(
@@ -277,6 +338,8 @@ EPISODES = Kind(
         "create index episode_tags_of on episode_tags (episode)",
     ),
     place="r.kind",
+    doc="episode",
+    found_by=("kind", "payload", "outcome", "summary", "details"),
 )
 
 PROCEDURES = Kind(
@@ -300,6 +363,18 @@ PROCEDURES = Kind(
         *_HEARD,
     ),
     place="r.name",
+    doc="procedure",
+    found_by=("trigger", "title", "description", "tags"),
+    mine="owner = :name",
+    blanks=MappingProxyType(
+        {
+            "steps": "args_template",
+            "metadata": "",
+            "session": "",
+            "turn": "",
+            **{column.name: "" for column in _HEARD},
+        }
+    ),
 )
 
 SESSIONS = Kind(
@@ -313,11 +388,12 @@ SESSIONS = Kind(
     ),
     place="r.name",
     newest="recorded",
+    goes="conversation",
 )
 
 TURNS = Kind(
     "turns",
-    "block",
+    "turn",
     # No secondary index: a turn's row and its messages are appended at the end of two trees, which keeps a commit at few
     # pages. state: 0 open, 1 complete, 2 interrupted, 3 unfinished. shown: the entries of the block's lines
     # (records.BlockLine), as a list in JSON. They stand in the page that the block spills into, at no cost; a row for each
@@ -343,6 +419,7 @@ TURNS = Kind(
     parent=_SESSION,
     place="p.name || ' ' || r.n",
     newest="",
+    goes="conversation",
 )
 
 MESSAGES = Kind(
@@ -373,6 +450,9 @@ MESSAGES = Kind(
     parent=_SESSION,
     place="p.name || ' ' || r.turn",
     by="case r.role when 'user' then (select speaker from turns where session_id = r.session_id and n = r.turn) else r.role end",
+    doc="turn",
+    found_by=("content",),
+    goes="conversation",
 )
 
 EPOCHS = Kind(
@@ -393,6 +473,9 @@ EPOCHS = Kind(
     extras=("create index epochs_by_session on epochs (session_id, id)",),
     parent=_SESSION,
     by="''",
+    doc="summary",
+    found_by=("summary",),
+    goes="conversation",
 )
 
 TOOL_OUTPUTS = Kind(
@@ -422,6 +505,7 @@ TOOL_OUTPUTS = Kind(
     place="p.name || ' ' || r.turn",
     by="'tool'",
     newest="",
+    goes="conversation",
 )
 
 USERS = Kind("users", "user", (_ID, Column("name", "text not null unique", "person")), place="r.name")
@@ -440,6 +524,8 @@ GOALS = Kind(
     ),
     ("unique (owner, name)",),
     place="r.name",
+    doc="goal",
+    found_by=("title", "data"),
 )
 
 PHASES = Kind(
@@ -478,6 +564,8 @@ SESSION_SUMMARIES = Kind(
     ),
     ("unique (session_id, owner)",),
     parent=_SESSION,
+    doc="summary",
+    found_by=("summary",),
 )
 
 BANK_FILES = Kind(
@@ -495,6 +583,7 @@ BANK_FILES = Kind(
     ),
     ("unique (scope, topic, path)",),
     place="r.path",
+    texts="0",  # its lines are read from the bank, wherever that keeps its files
 )
 
 KINDS = (

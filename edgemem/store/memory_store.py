@@ -15,8 +15,9 @@ from edgemem.scopes import checked_scope, not_mistyped
 from edgemem.store import episodes, fact_queries, facts, preferences
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import Closing
-from edgemem.store.erase.erasings import last_forgotten
-from edgemem.store.erase.records import erase_episode, erase_fact, erase_in_truth, erase_preference
+from edgemem.store.erase.delete_rows import erase_fact, erase_preference, erase_record
+from edgemem.store.kinds import EPISODES
+from edgemem.store.pending_erasures import erase_in_truth, last_forgotten
 from edgemem.store.rights import level_of_episode
 from edgemem.store.schema import open_truth
 from edgemem.store.validation import checked_count, checked_heard, lookup
@@ -353,7 +354,7 @@ class TableMemoryStore(Closing):
     def forget_episode(self, id: str) -> bool:  # noqa: A002 - as an episode names it
         """Erase one episode, from the file too; tell whether there was one."""
         episode = self.get_episode(id)
-        if episode is None or self._write(lambda tx: erase_episode(tx, id)) is None:
+        if episode is None or self._write(lambda tx: erase_record(tx, EPISODES, id)) is None:
             return False
         self._erased(_telling_texts([episode.summary, *episode.decisions, episode.payload]))
         return True

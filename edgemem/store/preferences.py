@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgemem.fence import check_key
 from edgemem.records import Preference
 from edgemem.scopes import without_spaces
 from edgemem.store.facts import storable_value
-from edgemem.store.rights import LEVELS, drop_unused, level_and_owner, reading_rule, scope_in_sql, spell_scope
+from edgemem.store.rights import LEVELS, level_and_owner, reading_rule, scope_in_sql, spell_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from edgemem.records import Reader
     from edgemem.store.db.transaction import Tables, Transaction
 
@@ -36,15 +34,7 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
         (number, scope, key, value, tx.recorded, level, owner),
     )
     # Always: so a later tick than the id stands in the file, where the clock looks for the newest.
-    tx.announce("preference", [rows[0][0] if rows else number])
-
-
-def erase_preferences(tx: Transaction, where: str, bound: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Erase the preferences for which a condition of ours holds; return their scopes and keys."""
-    rows = tx.execute(f"delete from preferences where {where} returning id, owner, scope, key", bound)  # noqa: S608 - ours
-    tx.announce("preference", [row[0] for row in rows])
-    drop_unused(tx, (row[1] for row in rows))
-    return [(scope, key) for _, _, scope, key in rows]
+    tx.announce("preferences", [rows[0][0] if rows else number])
 
 
 def read_preferences(

@@ -15,6 +15,7 @@ from edgemem.fence import check_key
 from edgemem.records import Procedure, ProcedureStep
 from edgemem.store.episodes import MAX_PAYLOAD_BYTES, checked_name, checked_payload, checked_texts
 from edgemem.store.facts import storable_value
+from edgemem.store.kinds import PROCEDURES
 from edgemem.store.rights import (
     LEVELS,
     drop_unused,
@@ -38,10 +39,10 @@ from edgemem.store.validation import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from edgemem.records import Reader, Recalled
+    from edgemem.records import Forgotten, Reader, Recalled
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
-    from edgemem.store.erase.erasings import Forgotten
+    from edgemem.store.erase.eraser import Eraser
 
 MOST_STEPS = 64
 LEAST = 0.2
@@ -62,7 +63,7 @@ class Procedures:
 
     Args:
         recall: finds what fits a query, as `Recall.recall` does.
-        forget: erases one by its id.
+        eraser: erases one by its id.
     """
 
     def __init__(
@@ -70,11 +71,11 @@ class Procedures:
         database: Database,
         *,
         recall: Callable[..., list[Recalled]],
-        forget: Callable[[str], Forgotten],
+        eraser: Eraser,
     ) -> None:
         self._database = database
         self._recall = recall
-        self._forget = forget
+        self._eraser = eraser
 
     def store(self, procedure: Procedure) -> None:
         """Store a procedure in place of an older one of its id.
@@ -164,7 +165,7 @@ class Procedures:
 
     def forget(self, proc_id: str) -> Forgotten:
         """Erase a procedure, from every file too; what is returned is true if there was one, as of `Memory.forget`."""
-        return self._forget(proc_id)
+        return self._eraser.record(PROCEDURES, proc_id)
 
     def _read(
         self, where: str, values: dict[str, Any], reader: Reader | None, order: str = ""
@@ -200,7 +201,7 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
     )
     for number, *people, worked, failed in older:
         successes, failures = max(successes, worked), max(failures, failed)
-        tx.announce("procedure", [number])
+        tx.announce("procedures", [number])
         drop_unused(tx, people)
     row = (
         procedure.id,
@@ -228,21 +229,6 @@ def record_outcome(tx: Transaction, procedure_id: str, *, success: bool) -> bool
         (lookup(procedure_id, _ID),),
     )
     return tx.changes > 0
-
-
-def procedure_text(trigger: str, title: str, description: str, tags: str | None) -> str:
-    """Return what a procedure is found by: what is asked for when it fits, its name, what it does, and its tags."""
-    words = (trigger, title, description, ", ".join(msgspec.json.decode(tags) if tags else ()))
-    return ". ".join(filter(None, words))
-
-
-def blank_steps(steps: str) -> str:
-    """Return the JSON of steps without what their tools were given: the names of the arguments stay."""
-    blank = [
-        msgspec.structs.replace(step, args_template=dict.fromkeys(step.args_template, ""))
-        for step in read_steps(steps)
-    ]
-    return as_text(blank)
 
 
 def _procedure_of(row: tuple[Any, ...]) -> Procedure:

@@ -14,6 +14,7 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, storable
 from edgemem.scopes import level_of_scope, name_key, person_of, scope_of, without_spaces
+from edgemem.store.kinds import KINDS
 from edgemem.store.validation import lookup
 
 if TYPE_CHECKING:
@@ -172,27 +173,18 @@ def as_spelled(db: Tables, reader: Reader | None) -> Reader | None:
     return reader if name == reader.speaker else msgspec.structs.replace(reader, speaker=name)
 
 
-_USED = """
-  exists (select 1 from fact_keys where scope = 'user:' || :name)
-  or exists (select 1 from turns where owner = :name or speaker = :name)
-  or exists (select 1 from facts where owner = :name or speaker = :name)
-  or exists (select 1 from doubts where owner = :name or speaker = :name)
-  or exists (select 1 from preferences where owner = :name or scope = 'user:' || :name)
-  or exists (select 1 from episodes where owner = :name or speaker = :name)
-  or exists (select 1 from users where name = :name)
-  or exists (select 1 from goals where owner = :name)
-  or exists (select 1 from phases where owner = :name)
-  or exists (select 1 from session_states where owner = :name)
-  or exists (select 1 from session_summaries where owner = :name)
-  or exists (select 1 from procedures where owner = :name or speaker = :name)
-  or exists (select 1 from bank_files where scope = 'user:' || :name)
-"""
+_IN_USE = " or ".join(
+    f"exists (select 1 from {kind.table} where {kind.of_person()})"  # noqa: S608 - our own constants
+    for kind in KINDS
+    if kind.of_person()
+)
+"""The condition under which any row bears the name `:name`."""
 
 
 def drop_unused(tx: Transaction, names: Iterable[str | None]) -> None:
     """Erase the written forms of names that no row holds any more; called after an erasure."""
     for name in {name for name in names if name}:
         tx.execute(
-            f"delete from names where key = :key and not ({_USED})",  # noqa: S608 - our own constant
+            f"delete from names where key = :key and not ({_IN_USE})",  # noqa: S608 - our own constant
             {"key": name_key(name), "name": name},
         )

@@ -18,8 +18,9 @@ from edgemem.store import messages
 from edgemem.store.db.database import Database
 from edgemem.store.db.files import Closing
 from edgemem.store.db.transaction import Tables, Transaction
-from edgemem.store.erase.records import erase_in_truth, erase_said, erase_session
+from edgemem.store.erase.delete_rows import erase_said, erase_session
 from edgemem.store.journal import TurnJournal
+from edgemem.store.pending_erasures import erase_in_truth
 from edgemem.store.rights import LEVELS
 from edgemem.store.schema import open_truth
 from edgemem.store.turns import LIVE, STATES, ensure_session
@@ -316,7 +317,7 @@ class _Revision:
         tx.executemany(
             "update messages set dropped = ? where id = ?", [(tx.recorded, number) for number in ids]
         )
-        tx.announce("message", ids)
+        tx.announce("messages", ids)
         for n, *inherited in tx.execute(
             f"select n, {_PASSED_ON} from turns where session_id = ? and n >= ?",  # noqa: S608 - our own constants
             (session_id, stored[0][1]),

@@ -128,7 +128,7 @@ def join_keys(tx: Transaction, kept: int, gone: int) -> None:
     keys = {"kept": kept, "gone": gone}
     statements = tx.execute(_STATEMENTS, keys)
     rows = [row for key in (kept, gone) for row in tx.execute(ROWS_OF_KEY, {"key": key})]
-    tx.announce("fact", [row[0] for row in rows])
+    tx.announce("facts", [row[0] for row in rows])
     tx.executemany("delete from facts where id = ?", rows)
     tx.execute("update doubts set key_id = :kept where key_id = :gone and settled is not null", keys)
     confirmed = {fact for (fact,) in tx.execute("select confirmed_by from doubts where key_id = :kept", keys)}
@@ -148,7 +148,7 @@ def _move_preferences(tx: Transaction, old: str, new: str, level: int, owner: st
         "select id, key, recorded from preferences where scope = ?", (old,)
     ):
         rows = tx.execute("select id, recorded from preferences where scope = ? and key = ?", (new, key))
-        tx.announce("preference", [number, *(row[0] for row in rows)])
+        tx.announce("preferences", [number, *(row[0] for row in rows)])
         if rows and rows[0][1] > recorded:
             tx.execute("delete from preferences where id = ?", (number,))
         else:

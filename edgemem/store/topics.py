@@ -14,8 +14,8 @@ from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Turn
 from edgemem.store import messages
 from edgemem.store.facts import storable_value
-from edgemem.store.rights import LEVELS, SPELLED, drop_unused, person_key, spell_person
-from edgemem.store.turns import LIVE, STATES, commit_turn, drop_session, ensure_session
+from edgemem.store.rights import LEVELS, SPELLED, person_key, spell_person
+from edgemem.store.turns import LIVE, STATES, commit_turn, ensure_session
 from edgemem.store.validation import checked_count, checked_json, item_count, lookup
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def put_summary(tx: Transaction, session: str, person: str, summary: str, covere
         " summary = excluded.summary, covered = excluded.covered, version = version + 1",
         (tx.tick(), session_id, owner, summary, covered, LEVELS.index("private")),
     )
-    tx.announce("session summary", [number for (number,) in older])
+    tx.announce("session_summaries", [number for (number,) in older])
 
 
 def read_summary(db: Tables, session: str, person: str) -> str | None:
@@ -128,17 +128,3 @@ def read_summary(db: Tables, session: str, person: str) -> str | None:
 def _kept(db: Tables, what: str, session: str, person: str) -> str | None:
     sql = f"select {what} where session_id = {_SESSION} and owner = {_PERSON}"
     return next((text for (text,) in db.query(sql, topic(session, person))), None)
-
-
-def erase_kept(tx: Transaction, where: str, bound: dict[str, Any]) -> dict[str, list[tuple[str, int]]]:
-    """Erase the states and summaries for which a condition of ours holds; return kind and id of each."""
-    states, summaries = (
-        tx.execute(f"delete from {table} where {where} returning '{kind}', id, owner, session_id", bound)  # noqa: S608 - ours
-        for kind, table in (("state", "session_states"), ("summary", "session_summaries"))
-    )
-    tx.announce("session summary", [row[1] for row in summaries])
-    drop_unused(tx, (owner for _, _, owner, _ in (*states, *summaries)))
-    for session_id in {row[3] for row in (*states, *summaries)}:
-        drop_session(tx, session_id)
-    kept = {"session states": states, "session summaries": summaries}
-    return {name: [row[:2] for row in rows] for name, rows in kept.items()}

@@ -17,9 +17,9 @@ from edgemem.store import turns
 from edgemem.store.episodes import append_episode
 from edgemem.store.epochs import append_epoch, keep_head
 from edgemem.store.erase.copies import without_memory
-from edgemem.store.erase.erasings import last_forgotten
-from edgemem.store.erase.records import erase_blocks
+from edgemem.store.erase.delete_rows import erase_blocks
 from edgemem.store.messages import to_json
+from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.procedures import record_outcome
 from edgemem.store.rights import level_of_episode
 from edgemem.store.tool_events import Run, retell_turn

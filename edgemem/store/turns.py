@@ -16,6 +16,7 @@ from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
 from edgemem.store import messages
 from edgemem.store.rights import LEVELS, drop_unused, reading_rule, spell_both, spell_owner
+from edgemem.store.rows import drop_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,15 +124,6 @@ def discard_turn(tx: Transaction, session: str, n: int) -> bool:
     return True
 
 
-def drop_session(tx: Transaction, session_id: int) -> None:
-    """Erase a session in which nothing is left."""
-    hanging = " and ".join(
-        f"not exists (select 1 from {table} where session_id = sessions.id)"  # noqa: S608 - our own constants
-        for table in ("turns", "epochs", "session_states", "session_summaries")
-    )
-    tx.execute(f"delete from sessions where id = ? and state = '{{}}' and {hanging}", (session_id,))  # noqa: S608 - ours
-
-
 def has_open(db: Database, session: str | None = None) -> bool:
     """Tell whether a session (None: any) has a turn that is still open."""
     return bool(db.query(*_open_turns(session)))
@@ -233,7 +225,7 @@ def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages
     _erase_messages(tx, [message.id for message in stored[same:]])
     kept = [message.id for message in stored[:same]]
     if (level, owner) != (LEVELS.index(turn.level), spell_owner(tx, turn.owner)):
-        tx.announce("message", kept)  # the index may have them under the old level
+        tx.announce("messages", kept)  # the index may have them under the old level
     return kept
 
 
@@ -258,7 +250,7 @@ def _messages_of(tx: Transaction, session_id: int, n: int) -> list[StoredMessage
 def _erase_messages(tx: Transaction, ids: list[int]) -> None:
     if ids:
         tx.executemany("delete from messages where id = ?", [(number,) for number in ids])
-        tx.announce("message", ids)
+        tx.announce("messages", ids)
 
 
 def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) -> Turn:
@@ -308,7 +300,7 @@ def _keep_of(tx: Transaction, message: StoredMessage, heard: str) -> None:
     tx.execute(
         "update messages set content = ?, unheard = ? where id = ?", (row.content, row.unheard, message.id)
     )
-    tx.announce("message", [message.id])
+    tx.announce("messages", [message.id])
 
 
 # What tools answered in full, where a message holds only the beginning; erased with the turn (a trigger in the schema)

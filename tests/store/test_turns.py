@@ -91,7 +91,7 @@ def test_an_open_turn_is_replaced_by_its_commit(db: Database) -> None:
     assert plain([after]) == [(0, "complete", [("user", "a timer"), ("assistant", "done")])]
     assert after.messages[0].id == before.messages[0].id
     assert db.query("select count(*) from messages") == [(2,)]
-    assert db.query("select kind, ref from index_queue") == [("message", before.messages[1].id)]
+    assert db.query("select kind, ref from index_queue") == [("messages", before.messages[1].id)]
     assert not has_open(db)
 
 

@@ -48,7 +48,7 @@ from edgemem.recall.index.sources import (
 )
 from edgemem.recall.index.state import DamagedIndexError, State, get_meta, set_meta, trim_removals
 from edgemem.recall.index.table import ResidentPostings
-from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.pending_erasures import last_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -172,9 +172,7 @@ def take_changes(database: Database, truth: Database, state: State, limit: int) 
     erased: list[tuple[int, int]] = []
     for source in SOURCES:
         # Later rows are not indexed yet and will be read as they are then.
-        refs = {
-            ref for _, kind, ref in rows if kind == source.queued_as and ref <= state.reached(source.table)
-        }
+        refs = {ref for _, kind, ref in rows if kind == source.table and ref <= state.reached(source.table)}
         if source.table == "facts":  # the statements that pieces of facts belong to
             sql = "select origin from facts where id = ?"
             refs |= {origin for ref in refs for (origin,) in truth.query(sql, (ref,))}

@@ -23,9 +23,10 @@ from edgemem.store.db.binding import bound, in_batches, placeholders
 from edgemem.store.episodes import spell_out, stored_text
 from edgemem.store.epochs import SUMMARIES
 from edgemem.store.goals import goal_text
+from edgemem.store.kinds import PROCEDURES
 from edgemem.store.notes import read_sections
-from edgemem.store.procedures import procedure_text
 from edgemem.store.rights import LEVELS
+from edgemem.store.texts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -130,19 +131,18 @@ class Source(NamedTuple):
 
     kind: int
     table: str
-    queued_as: str
     select: str
 
 
 SOURCES = (
-    Source(FACT, "facts", "fact", _FACTS),
-    Source(PREFERENCE, "preferences", "preference", _PREFERENCES),
-    Source(EPISODE, "episodes", "episode", _EPISODES),
-    Source(TURN, "messages", "message", _MESSAGES),
-    Source(SUMMARY, "epochs", "summary", _SUMMARIES),
-    Source(SUMMARY, "session_summaries", "session summary", _SESSION_SUMMARIES),
-    Source(GOAL, "goals", "goal", _GOALS),
-    Source(PROCEDURE, "procedures", "procedure", _PROCEDURES),
+    Source(FACT, "facts", _FACTS),
+    Source(PREFERENCE, "preferences", _PREFERENCES),
+    Source(EPISODE, "episodes", _EPISODES),
+    Source(TURN, "messages", _MESSAGES),
+    Source(SUMMARY, "epochs", _SUMMARIES),
+    Source(SUMMARY, "session_summaries", _SESSION_SUMMARIES),
+    Source(GOAL, "goals", _GOALS),
+    Source(PROCEDURE, "procedures", _PROCEDURES),
 )
 
 FACTS = SOURCES[:1]
@@ -226,7 +226,7 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, owner, at=ref / 1e6)
     if kind == PROCEDURE:
         ref, *parts, level, owner, speaker = row
-        return Doc(kind, ref, procedure_text(*parts)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
+        return Doc(kind, ref, text_of(PROCEDURES, parts)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
     if kind == SUMMARY:
         # Of no session: its words stand in the turns of its session already, and would count twice there.
         ref, text, level, owner = row

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgemem.errors import MemoryBankViolation
 from edgemem.scopes import person_of
 from edgemem.store.bank.rules import BankFile, Held, path_key, split_path
-from edgemem.store.erase.erasings import note_forgotten
+from edgemem.store.pending_erasures import note_forgotten
 from edgemem.store.rights import drop_unused, spell_scope, written_scope
 
 if TYPE_CHECKING:

@@ -72,14 +72,10 @@ class Transaction:
         self._check(sql)
         self.changes = max(self._connection.executemany(sql, rows).rowcount, 0)
 
-    def announce(self, kind: str, rows: Iterable[int]) -> None:
-        """Tell the index to look at rows again: they changed, or are gone.
-
-        Args:
-            kind: as `queued_as` of the sources of recall has it, such as `fact`.
-        """
+    def announce(self, table: str, rows: Iterable[int]) -> None:
+        """Tell the index to look at rows of a table again: they changed, or are gone."""
         sql = "insert into index_queue (id, kind, ref) values (?, ?, ?)"
-        self.executemany(sql, [(self.tick(), kind, row) for row in rows])
+        self.executemany(sql, [(self.tick(), table, row) for row in rows])
 
     @contextmanager
     def atomic(self) -> Iterator[None]:

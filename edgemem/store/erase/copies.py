@@ -92,7 +92,7 @@ def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:
                     "update messages set content = ?, extra = ?, tokens = ? where id = ?",
                     (row.content, row.extra, row.tokens, after.id),
                 )
-                tx.announce("message", [after.id])
+                tx.announce("messages", [after.id])
     for number, summary in tx.execute("select id, summary from epochs where summary <> ''"):
         left = summary_without(summary, gone)
         if left != summary:

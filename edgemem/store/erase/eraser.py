@@ -1,138 +1,72 @@
 """The eraser: forgets on behalf of a home, and takes the bytes out of every file that may hold them.
 
-Forgetting is one transaction; with its commit nobody recalls it any more. The bytes are taken out of each place behind
-it, by whoever forgot, or in idle time, also by another process that opens the home later. Each step may be repeated.
-
-Mentions: where a name stands in what others said, and in notes. Forgetting a person tells of these and erases none.
-
-What somebody else said is theirs, and only a person can tell whether the Ann of a note is that Ann.
+Forgetting is one transaction; from its commit on nobody recalls it. The bytes are taken out of each place afterwards, by the
+thread that forgot, or in idle time, also by another process that opens the home later. Each step may be repeated.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
-from unicodedata import normalize
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from edgemem.errors import StoreError
+from edgemem.records import Forgotten
 from edgemem.store.bank.files import BankFolder
 from edgemem.store.erase.copies import Erased
-from edgemem.store.erase.erasings import (
-    Forgotten,
-    Mention,
-    Mentions,
-    Where,
+from edgemem.store.erase.delete_rows import erase_fact, erase_person, erase_record
+from edgemem.store.erase.mentions import find_mentions
+from edgemem.store.pending_erasures import (
+    end_erasings,
+    end_folder,
+    erase_in_truth,
     last_forgotten,
     newest_erasing,
     pending_folders,
 )
-from edgemem.store.erase.records import (
-    end_erasings,
-    end_folder,
-    erase_episode,
-    erase_fact,
-    erase_in_truth,
-    erase_person,
-    erase_procedure,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
+    from edgemem.store.kinds import Kind
     from edgemem.store.notes import NotesFile
-    from edgemem.store.sessions import SQLiteSessionStore
 
     Stop = Callable[[], bool]
-
-
-_MOST_QUOTED = 50
-TEXT_CHARS = 200
-"""Longer text is cut."""
-
-_ROWS_AT_ONCE = 2000
-
-
-_PLACES: dict[Where, str] = {
-    "fact": """
-      select f.id, k.scope, k.key || ': ' || f.value, f.speaker
-      from facts f join fact_keys k on k.id = f.key_id
-      where f.id > ? and f.known_to is null and f.value is not null order by f.id limit ?
-    """,
-    "turn": """
-      select m.id, s.name || ' ' || m.turn, m.content, case m.role when 'user' then t.speaker else m.role end
-      from messages m join sessions s on s.id = m.session_id
-        left join turns t on t.session_id = m.session_id and t.n = m.turn
-      where m.id > ? and m.content is not null order by m.id limit ?
-    """,
-    "episode": """
-      select id, kind, payload || ' ' || outcome || ' ' || ifnull(summary, '') || ' ' || ifnull(details, ''), speaker
-      from episodes where id > ? order by id limit ?
-    """,
-    "procedure": """
-      select id, name, title || ' ' || description || ' ' || trigger || ' ' || steps || ' ' || ifnull(metadata, ''), speaker
-      from procedures where id > ? order by id limit ?
-    """,
-    "summary": """
-      select e.id, s.name, e.summary, e.owner from (
-        select id, session_id, summary, '' as owner from epochs where summary <> ''
-        union all select id, session_id, summary, owner from session_summaries) e
-      join sessions s on s.id = e.session_id where e.id > ? order by e.id limit ?
-    """,
-    "goal": "select id, name, title || ' ' || data, owner from goals where id > ? order by id limit ?",
-}
-
-
-def find_mentions(
-    db: Database, names: Iterable[str], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
-) -> Mentions:
-    """Return where any of a person's names stands as a word of its own; all places are counted, and the first 50 quoted."""
-    alternatives = "|".join(re.escape(normalize("NFC", name.strip())) for name in names if name.strip())
-    if not alternatives:
-        return Mentions()
-    pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
-    quoted: list[Mention] = []
-    count = 0
-    for mention in _everything(db, notes, bank):
-        text = normalize("NFC", mention.text)
-        if (match := pattern.search(text)) is not None:
-            count += 1
-            if len(quoted) < _MOST_QUOTED:
-                begin = max(0, match.start() - TEXT_CHARS // 2)
-                end = begin + TEXT_CHARS
-                around = " ".join(text[begin:end].split())
-                cut = ("…" if begin else "") + around + ("…" if end < len(text) else "")
-                quoted.append(msgspec.structs.replace(mention, text=cut))
-    return Mentions(tuple(quoted), count)
-
-
-def _everything(db: Database, notes: NotesFile | None, bank: MemoryBank | None) -> Iterator[Mention]:
-    for file, _, text in bank.texts() if bank is not None else ():
-        yield from (Mention("file", file.place, line) for line in text.splitlines())
-    if notes is not None:
-        for n, text in enumerate(notes.read().splitlines(), 1):
-            yield Mention("note", str(n), text)
-    for scope, key, value in db.query("select scope, key, value from preferences"):
-        yield Mention("preference", scope, f"{key}: {value}")
-    for kind, sql in _PLACES.items():
-        last = 0
-        while rows := db.query(sql, (last, _ROWS_AT_ONCE)):
-            last = rows[-1][0]
-            for _, where, text, by in rows:
-                yield Mention(kind, where, text, by or "")
 
 
 _AGAIN_S = 0.02  # between two looks whether a reader is gone
 _READ = "somebody reads it"
 _LATER = "there was no time yet"
+
+
+class Journal(Protocol):
+    """Turns that wait to be written."""
+
+    def settle(self, *, wait_s: float | None = None) -> None:
+        """Write all of them, waiting at most so many seconds."""
+
+
+class Conversations(Protocol):
+    """The conversations of a home."""
+
+    database: Database
+
+    @property
+    def journal(self) -> Journal:
+        """Return the turns that wait to be written."""
+
+    def erase(self, id: str) -> int:  # noqa: A002 - a store's keyword
+        """Erase a conversation; return its turns, -1 if there was none."""
+
+    def erase_said(self, id: str, person: str, *, keep: int) -> tuple[int, int]:  # noqa: A002
+        """Erase what a person said there, but for the newest messages; return their number, and the first turn that stays."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -158,7 +92,7 @@ class Eraser:
 
     def __init__(
         self,
-        sessions: SQLiteSessionStore,
+        sessions: Conversations,
         places: Sequence[Place],
         *,
         on_forgotten: Callable[[Erased], None],
@@ -199,13 +133,11 @@ class Eraser:
         """
         return self._item("facts", lambda tx: erase_fact(tx, key, scope=scope), wait_s, at_once)
 
-    def episode(self, episode_id: str, *, wait_s: float | None = None, at_once: bool = True) -> Forgotten:
-        """Erase one episode; the arguments are those of `fact`."""
-        return self._item("episodes", lambda tx: erase_episode(tx, episode_id), wait_s, at_once)
-
-    def procedure(self, procedure_id: str) -> Forgotten:
-        """Erase one procedure."""
-        return self._item("procedures", lambda tx: erase_procedure(tx, procedure_id), None, at_once=True)
+    def record(
+        self, kind: Kind, record_id: str, *, wait_s: float | None = None, at_once: bool = True
+    ) -> Forgotten:
+        """Erase one row of a kind, such as an episode by its id; the further arguments are those of `fact`."""
+        return self._item(kind.plural, lambda tx: erase_record(tx, kind, record_id), wait_s, at_once)
 
     def _item(
         self, kind: str, erase: Callable[[Transaction], Erased | None], wait_s: float | None, at_once: bool

@@ -219,7 +219,7 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
         raise NewerSchemaError(f"A newer edgemem wrote this memory (format {file.format}); update edgemem.")
     for table in _FILLED:
         tx.execute(f"delete from {table}")  # noqa: S608 - ours
-    tx.announce("fact", [0])  # whoever asks for the newest change sees that there was one
+    tx.announce("facts", [0])  # whoever asks for the newest change sees that there was one
     problems: list[str] = []
     entries: list[tuple[int, str, Entry]] = []
     kinds: tuple[tuple[str, list[Any], type[Entry]], ...] = (

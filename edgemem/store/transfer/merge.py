@@ -23,8 +23,9 @@ from edgemem.store.db.migrations import note_tick
 from edgemem.store.episodes import keep_tags
 from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
-from edgemem.store.preferences import erase_preferences
+from edgemem.store.kinds import KINDS, PREFERENCES
 from edgemem.store.rights import spell, spell_heard, spell_owner, spell_scope
+from edgemem.store.rows import delete_rows
 from edgemem.store.transfer import records
 from edgemem.store.validation import as_text
 
@@ -40,11 +41,8 @@ if TYPE_CHECKING:
 LEAP_US = int(10 * 365.25 * 86400 * 1e6)
 """What claims to be later than this from now would push the clock out of all reason."""
 
-_QUEUED_AS = {
-    "facts": "fact", "episodes": "episode", "messages": "message", "epochs": "summary", "procedures": "procedure",
-    "goals": "goal", "session_summaries": "session summary",
-}  # fmt: skip
-"""Tables that the index follows, with the kind under which it is told of a row."""
+_FOLLOWED = [kind.table for kind in KINDS if kind.doc]
+"""Tables that the index follows."""
 
 # A turn is ended after it was accepted, and amended when its speech was cut off: a later stage replaces an earlier one.
 _STAGES = {"open": 0, "unfinished": 1, "complete": 2, "interrupted": 3}
@@ -149,7 +147,7 @@ class _Merge:
         """Files of the bank, wherever they are kept here."""
         self._highest = {
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
-            for table in _QUEUED_AS
+            for table in _FOLLOWED
         }
         self._parted_facts: set[tuple[str, str]] = set()
         self._sessions: dict[str, records.Session] = {}
@@ -263,7 +261,7 @@ class _Merge:
             self._insert(table, record, more)
         # Behind the highest id that there was, the index looks anyway.
         if announce and given["id"] <= self._highest.get(table.name, 0):
-            self.tx.announce(_QUEUED_AS[table.name], [given["id"]])
+            self.tx.announce(table.name, [given["id"]])
         return True
 
     def _add_alone(
@@ -305,7 +303,7 @@ class _Merge:
             return False
         if rows:
             self.tx.execute(f"delete from {table.name} where id = ?", rows[0])  # noqa: S608 - ours
-            self.tx.announce(_QUEUED_AS.get(table.name, name), rows[0])
+            self.tx.announce(table.name, rows[0])
         return self._add_alone(table, record, name, more)
 
     def _refuse(self, sentence: str) -> None:
@@ -367,7 +365,7 @@ class _Merge:
             )
             return
         if ours != given:
-            erase_preferences(self.tx, "scope = :scope and key = :key", keys)
+            delete_rows(self.tx, PREFERENCES, "scope = :scope and key = :key", keys)
             self._insert(records.PREFERENCES, given, {"id": self.tx.tick()})
         self.report.count("preferences", new=ours != given)
 
@@ -382,7 +380,7 @@ class _Merge:
             )
             if given != ours:
                 self.tx.execute("delete from procedures where id = ?", (ours.id,))
-                self.tx.announce("procedure", [ours.id])
+                self.tx.announce("procedures", [ours.id])
         if given != ours:
             self._add_alone(records.PROCEDURES, given, "procedure", {})
         else:
@@ -457,7 +455,7 @@ class _Merge:
             gone = [message.id for message in messages]
         with self.tx.atomic():
             self.tx.executemany("delete from messages where id = ?", [(number,) for number in gone])
-            self.tx.announce("message", gone)
+            self.tx.announce("messages", gone)
             for message in given.messages:
                 if not self._add_message(message, place, given.n, None):
                     raise _PartedError(f"was rewritten since, at turn {given.n}")

@@ -10,7 +10,7 @@ from edgemem.inspect.replay import Line, Player
 from edgemem.recall.index.sources import SUMMARY
 from edgemem.records import Epoch, Reader
 from edgemem.store import epochs
-from edgemem.store.erase import records
+from edgemem.store.erase import delete_rows
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import import_lines
@@ -111,7 +111,7 @@ def test_it_is_forgotten_with_what_it_was_made_from(robot, how, when):
         robot.idle()
         assert len(summaries(robot, "zeppelin")) == 1
     if how == "person":
-        robot.truth.write(lambda tx: records.erase_person(tx, "alice"))
+        robot.truth.write(lambda tx: delete_rows.erase_person(tx, "alice"))
     else:
         SQLiteSessionStore(robot.truth).delete("s")
     assert robot.recall("zeppelin ladder", include_past=True) == []
@@ -130,7 +130,7 @@ def test_what_a_tool_told_of_a_forgotten_fact_leaves_it(robot, settled):
     sum_up(robot, "The ladder is in the garage.\nrecall_fact -> ladder.code: xylophone")
     settled()
     assert "xylophone" in summaries(robot)[0]
-    robot.truth.write(lambda tx: records.erase_fact(tx, "ladder.code", scope="household"))
+    robot.truth.write(lambda tx: delete_rows.erase_fact(tx, "ladder.code", scope="household"))
     assert summaries(robot) == ["The ladder is in the garage."]
     robot.index.erase()
     robot.truth.checkpoint()

@@ -198,7 +198,7 @@ def test_a_store_that_stands_alone_finishes_when_it_is_opened(tmp_path, kind):
     ):  # keeps the log from being emptied by the store's closing
         assert other.execute("select count(*) from facts").fetchone()
         assert sessions.erase("hall") == 1
-        store.database.write(lambda tx: edgemem.store.erase.records.erase_fact(tx, "gate.code"))
+        store.database.write(lambda tx: edgemem.store.erase.delete_rows.erase_fact(tx, "gate.code"))
         sessions.close()
         store.close()
         assert files_with(tmp_path, STEM)

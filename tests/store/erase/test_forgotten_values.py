@@ -24,7 +24,7 @@ from edgemem.context.block.delta import ERASED
 from edgemem.fence import fence
 from edgemem.records import Heard, Reply, StoredMessage, ToolCall, Turn
 from edgemem.session.tools import Tool
-from edgemem.store.erase.erasings import last_forgotten
+from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.turn_steps import DropErased
 from support.homes import BY_WORDS, files_with
 from support.models import Listener

@@ -1,4 +1,4 @@
-"""Erasings: which forgetting was committed last, and which of them still has bytes in some file.
+"""Pending erasures: which forgetting was committed last, and of which some file still holds bytes.
 
 A transaction that forgets writes a row of `erasings`. Nobody recalls what was forgotten from its commit on; the row
 stays until no file holds a byte of it any more, so that a forgetting that is cut off is finished by whoever opens the
@@ -7,52 +7,18 @@ home next. Copies of the truth that are older than the newest forgetting still h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Tables, Transaction
 
 _KEY = "forgotten"
-Where = Literal["note", "file", "fact", "preference", "turn", "summary", "episode", "procedure", "goal"]
-
-
-class Mention(msgspec.Struct, frozen=True):
-    """One place where a name stands."""
-
-    kind: Where
-    where: str
-    """A line's number in NOTES.md, a file of the bank, a scope, or a conversation and its turn."""
-    text: str
-    by: str = ""
-    """Who said it, where that is known."""
-
-
-class Mentions(msgspec.Struct, frozen=True):
-    """The first of them, and how many there are."""
-
-    quoted: tuple[Mention, ...] = msgspec.field(default=(), name="found")  # its name in JSON
-    count: int = 0
-
-
-class Forgotten(msgspec.Struct, frozen=True):
-    """What a forgetting erased, what it left for the operator to decide, and where bytes still stand; true if it erased."""
-
-    erased: dict[str, int]
-    """How much of each kind: `files`, `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `constants of procedures`
-    (of those that stay), `turns`, `sessions`, `goals`, `phases`, `users`, `session states`, `session summaries`."""
-    pending: dict[str, str] = {}
-    """The files that still hold bytes of it, and why: this goes on by itself. Nobody recalls it all the same."""
-    mentions: Mentions = Mentions()
-    """Where the name of a forgotten person stands in what others said, and in NOTES.md."""
-    files: tuple[str, ...] = ()
-    """Damaged files that were set aside, and may hold anything."""
-
-    def __bool__(self) -> bool:
-        return bool(self.erased)
 
 
 class FolderErasing(msgspec.Struct, frozen=True):
@@ -95,3 +61,37 @@ def pending_folders(db: Tables) -> list[tuple[int, FolderErasing]]:
     """Return the folders that are still to be removed, with the tick of the erasing."""
     rows = db.query("select id, folder from erasings where folder is not null order by id")
     return [(number, msgspec.json.decode(text, type=FolderErasing)) for number, text in rows]
+
+
+def end_folder(tx: Transaction, number: int) -> None:
+    """Note that an erasing has no folder left, and erase whose it was."""
+    tx.execute("update erasings set folder = null where id = ?", (number,))
+
+
+def end_erasings(db: Database, upto: int) -> None:
+    """Note that no file holds a byte any more of what was forgotten until a tick; what has a folder left stays."""
+    db.write(lambda tx: tx.execute("delete from erasings where id <= ? and folder is null", (upto,)))
+
+
+def erase_in_truth(
+    db: Database,
+    *,
+    alone: bool,
+    wait_s: float | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Take the bytes of what was forgotten out of a truth and its log; return whether they are gone.
+
+    Args:
+        alone: no home has this truth, so nothing else is left to do.
+        wait_s: seconds to wait for readers; None: as long as the database waits for others.
+        stop: asked every few milliseconds; once it is true, the rest is left for later.
+    """
+    upto = newest_erasing(db)
+    if upto == 0:
+        return True
+    if not db.wipe(wait_s=wait_s, stop=stop):
+        return False
+    if alone:
+        end_erasings(db, upto)
+    return True

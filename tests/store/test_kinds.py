@@ -1,0 +1,29 @@
+"""Every kind that is declared is known to each part that goes through all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgemem.store.kinds import KINDS, WORDS, Kind
+from support.homes import opened
+from support.kinds import add_row
+
+IN_DATABASE = '[bank]\nbackend = "database"\n'
+PLACES = [(kind, column) for kind in KINDS for column in kind.columns_of(*WORDS)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"), PLACES, ids=[f"{kind.table}.{column}" for kind, column in PLACES]
+)
+def test_a_name_in_the_words_of_any_kind_is_told_to_whoever_forgets_the_person(
+    tmp_path: Path, kind: Kind, column: str
+) -> None:
+    """What others said of a forgotten person stays, and the answer counts it, whatever kind of record it is in."""
+    words = '["Ask Zora Quist."]' if column in kind.columns_of("json") else "Ask Zora Quist."
+    with opened(tmp_path / "home", IN_DATABASE) as memory:
+        memory.diagnostics.database.write(lambda tx: add_row(tx, kind, **{column: words}))
+        mentions = memory.forget(person="Zora Quist").mentions
+    assert mentions.count == 1
+    assert "Zora Quist" in mentions.quoted[0].text
