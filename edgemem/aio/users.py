@@ -18,8 +18,8 @@ from edgemem.fence import check_key
 from edgemem.records import Heard
 from edgemem.scopes import scope_of
 from edgemem.store import goals, messages, topics
+from edgemem.store.episodes import TOOL_CALL, call_record
 from edgemem.store.facts import TRUST, UNKNOWN
-from edgemem.store.tool_events import TOOL_CALL, call_record
 from edgemem.store.validation import NULL, checked_count, checked_text
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ import edgemem
 from edgemem.cli.options import home_and_json, open_existing
 from edgemem.cli.printing import moment, print_entries, print_json, print_table
 from edgemem.errors import InvalidInputError
-from edgemem.store.tool_events import tool_stats
+from edgemem.store.episodes import tool_stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from edgemem.memory.stats import Stats
     from edgemem.session.figures import TurnFigures
-    from edgemem.store.tool_events import ToolStats
+    from edgemem.store.episodes import ToolStats
 
 
 @click.command()

@@ -12,10 +12,10 @@ from edgemem.context.level import values_in
 from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import TurnContext, short_text
+from edgemem.store.episodes import TOOL_CALL
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.spool import Later
-from edgemem.store.tool_events import TOOL_CALL
 from edgemem.store.turn_steps import AddEpisode, RetellTurn
 
 RESULT_CHARS = 500

@@ -14,7 +14,7 @@ import msgspec
 from edgemem.records import Episode, Epoch, Heard, Turn
 from edgemem.scopes import Level
 from edgemem.store import turns
-from edgemem.store.episodes import append_episode
+from edgemem.store.episodes import Run, append_episode, retell_turn
 from edgemem.store.epochs import append_epoch, keep_head
 from edgemem.store.erase.copies import without_memory
 from edgemem.store.erase.delete_rows import erase_blocks
@@ -22,7 +22,6 @@ from edgemem.store.messages import to_json
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.procedures import record_outcome
 from edgemem.store.rights import level_of_episode
-from edgemem.store.tool_events import Run, retell_turn
 from edgemem.store.turns import keep_output
 
 if TYPE_CHECKING:

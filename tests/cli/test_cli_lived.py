@@ -10,7 +10,7 @@ import pytest
 
 import edgemem
 from edgemem.records import Heard, Procedure, ProcedureStep
-from edgemem.store.tool_events import TOOL_CALL
+from edgemem.store.episodes import TOOL_CALL
 from support.cli import refused, run
 
 GRIP = ProcedureStep("grip", {"what": "red cup"})

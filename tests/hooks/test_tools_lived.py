@@ -12,7 +12,7 @@ import edgemem
 from edgemem import AgentLoop, Heard, Procedure, ProcedureStep, Tool
 from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
 from edgemem.loop.loop import TurnResult
-from edgemem.store.tool_events import tool_stats
+from edgemem.store.episodes import tool_stats
 from support.homes import BY_WORDS
 from support.loops import Robot
 

@@ -71,7 +71,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
         with pytest.raises(BusyError):
             memory.sessions.journal.settle()
         assert memory.sessions.journal.backlog().turns == 3
-        assert check_of(memory, "turns").state == "warn"
+        assert check_of(memory, "unwritten turns").state == "warn"
     loop.run("four")
     memory.diagnostics.database.flush()
     assert said(memory) == ["zero", "one", "a timer", "three", "four"]
@@ -80,7 +80,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
     assert turns_of(memory)[3].messages[-1].unheard == ": three"
     assert len(memory.store.recent_episodes(kind="tool_call")) == 1
     assert pending(memory) == []
-    assert check_of(memory, "turns").state == "ok"
+    assert check_of(memory, "unwritten turns").state == "ok"
     assert check_of(memory, "hooks").detail == "no failure on record"
 
 

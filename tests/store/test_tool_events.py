@@ -11,7 +11,7 @@ import pytest
 from edgemem import SQLiteMemoryStore
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Reader
-from edgemem.store.tool_events import TOOL_CALL, ToolStats, call_record, tool_stats
+from edgemem.store.episodes import TOOL_CALL, ToolStats, call_record, tool_stats
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from edgemem.aio import GoalState
 from edgemem.aio.users import UserMemory
 from edgemem.cli import main
 from edgemem.errors import InvalidInputError
-from edgemem.store.tool_events import tool_stats
+from edgemem.store.episodes import tool_stats
 from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
 
 FILES = Path(__file__).parents[1] / "data" / "swarmline"
