@@ -1,14 +1,14 @@
 """Docs: the rows of the index, one for each thing that can be recalled, with their words; vectors come later, from a queue.
 
-Each doc carries the number of the rules that made its words and annotations. When edgemem comes with other rules, idle time puts
-what they make of each text into a table of its own, and all are swapped when all are there; questions go on with the old
-words meanwhile. Vectors are of the text and not of its words: they stay, unless the text itself is told in other words. Of
-two processes with different rules, those of the one that opened the file last count; what the other takes in meanwhile waits
-like what is older.
+Each doc carries the number of the rules that made its words and annotations. When edgemem comes with other rules, idle time makes
+the words of each text anew; memory holds the old ones until all are made. Vectors are of the text and not of its words:
+they stay, unless the text itself is told in other words. Of two processes with different rules, those of the one that opened the
+file last count; what the other takes in meanwhile waits like what is older.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -18,6 +18,7 @@ from edgemem.recall.annotations import Annotations, annotate
 from edgemem.recall.index.sources import TURN, Doc, digest_of
 from edgemem.recall.index.state import (
     FIRST_OTHER,
+    DamagedIndexError,
     get_meta,
     note_removals,
     remove_all,
@@ -59,6 +60,15 @@ class ReadDoc(NamedTuple):
     sounds: frozenset[tuple[str, str]]
     """How the names sound that it tells, each with its name."""
 
+    def names(self) -> set[str]:
+        """Return the names that it tells."""
+        return {name for _, name in self.sounds}
+
+    def encoded_names(self) -> str | None:
+        """Return them as they stand in its row."""
+        names = sorted(self.names())
+        return msgspec.json.encode(names).decode() if names else None
+
 
 def read_doc(doc: Doc) -> ReadDoc:
     """Find out what the text of a doc tells; .2 ms for a message of LoCoMo (one x86-64 core)."""
@@ -87,11 +97,12 @@ def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
 
 
 def remove_doc(tx: Transaction, kind: int, ref: int) -> int | None:
-    """Take a doc out with its words and its vectors in all spaces; return the number that it had, if it was there."""
-    rows = tx.execute("delete from docs where ref = ? and kind = ? returning id", (ref, kind))
+    """Take a doc out with its words and vectors; return the number that it had, if it was there."""
+    rows = tx.execute("delete from docs where ref = ? and kind = ? returning id, names", (ref, kind))
     if not rows:
         return None
     number = int(rows[0][0])
+    _drop_names(tx, rows[0][1])
     note_removals(tx, [number])
     dequeue(tx, [number])
     remove_vectors(tx, [number])
@@ -135,19 +146,36 @@ def read_row(number: int, doc: Doc) -> tuple[Row, str]:
     return row, " ".join(stems)
 
 
-def _note_names(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
+def _note_names(tx: Transaction, docs: Sequence[ReadDoc]) -> None:
     """Have found who says something in some docs, and who and what they are about."""
-    people = {doc.doc.who for _, doc in numbered if doc.doc.who}
+    people = {doc.doc.who for doc in docs if doc.doc.who}
     tx.executemany("insert or ignore into people (name) values (?)", [(name,) for name in people])
-    sounds = {pair for _, doc in numbered for pair in doc.sounds}
-    named = {(number, name) for number, doc in numbered for _, name in doc.sounds}
-    tx.executemany("insert or ignore into names (name) values (?)", sorted({(name,) for _, name in named}))
+    counts = Counter(name for doc in docs for name in doc.names())
     tx.executemany(
-        "insert or ignore into sounds (sound, name) select ?, id from names where name = ?", sorted(sounds)
+        "insert into names (name, docs) values (?, ?) on conflict (name) do update set docs = docs + excluded.docs",
+        sorted(counts.items()),
     )
-    tx.executemany(
-        "insert or ignore into named (doc, name) select ?, id from names where name = ?", sorted(named)
-    )
+    sounds = {pair for doc in docs for pair in doc.sounds}
+    tx.executemany("insert or ignore into sounds (sound, name) values (?, ?)", sorted(sounds))
+
+
+def _drop_names(tx: Transaction, names: Any) -> None:
+    """Erase the names of a doc that no other doc tells.
+
+    Args:
+        names: as they stand in its row.
+    """
+    for name in _decoded(names):
+        tx.execute("update names set docs = docs - 1 where name = ?", (name,))
+        if tx.execute("delete from names where name = ? and docs <= 0 returning 1", (name,)):
+            tx.execute("delete from sounds where name = ?", (name,))
+
+
+def _decoded(names: Any) -> list[str]:
+    try:
+        return msgspec.json.decode(names, type=list[str]) if names else []
+    except (TypeError, msgspec.DecodeError) as error:
+        raise DamagedIndexError(f"The index is damaged: {error}; it is made again by itself.") from error
 
 
 def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
@@ -155,20 +183,21 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
     tx.executemany(
         """
         insert into docs (id, kind, ref, level, owner, who, session_id, turn, at, past, subject, relation, flags, called,
-          times, length, terms, rules, digest)
-        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          times, length, terms, names, rules, digest)
+        values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,
-        [(*doc.row._replace(id=number), doc.stems, rules, doc.digest) for number, doc in numbered],
+        [
+            (*doc.row._replace(id=number), doc.stems, doc.encoded_names(), rules, doc.digest)
+            for number, doc in numbered
+        ],
     )
     if numbered and get_meta(tx, "rules") != rules:  # whoever opened the file last follows other rules
         set_meta(tx, "older", 1)
     enqueue(tx, [(number, doc.doc.past) for number, doc in numbered])
-    _note_names(tx, numbered)
+    _note_names(tx, [doc for _, doc in numbered])
 
 
 _AT_ONCE = 50  # docs in one transaction: 10 ms
-_OLDER = "docs d where d.rules <> ? and not exists (select 1 from remade r where r.id = d.id)"
-_COLUMNS = "subject, relation, flags, called, times, length, terms, digest"
 
 
 class _Older(NamedTuple):
@@ -184,82 +213,84 @@ def follow_rules(tx: Transaction) -> None:
     """Have all docs that other rules made wait to be made anew."""
     if get_meta(tx, "rules") != rules_number():
         set_meta(tx, "rules", rules_number())
-        tx.execute("delete from remade")
+        set_meta(tx, "renewed", 0)
         set_meta(tx, "older", int(bool(tx.execute("select 1 from docs limit 1"))))
 
 
 def renew_some(database: Database, originals: Originals, state: State, limit: int) -> int:
-    """Make at most `limit` docs anew, or swap them all; return how many docs that was, 0 once nothing is left to do."""
+    """Make the words of at most `limit` docs anew; return of how many, 0 once nothing is left to do."""
     if not state.older or state.rules != rules_number():
         return 0
-    older = _older(database, min(limit, _AT_ONCE))
+    older = _older(database, state.renewed, min(limit, _AT_ONCE))
     if not older:
-        database.write(_swap)
+        database.write(_end_renewal)
         return 1
     texts = originals.read([(doc.kind, doc.ref) for doc in older])
-    remade = [
+    renewed = [
         (doc, read_doc(texts[doc.kind, doc.ref]) if (doc.kind, doc.ref) in texts else None) for doc in older
     ]
-    database.write(lambda tx: _put_beside(tx, remade))
+    database.write(lambda tx: _renew(tx, renewed))
     return len(older)
 
 
 def count_older(database: Database, state: State) -> int:
-    """Return how many docs wait to be made anew, or 1 while the swap does."""
+    """Return how many docs wait for their words to be made anew, or 1 while only memory waits for that."""
     if not state.older:
         return 0
-    count = database.query(f"select count(*) from {_OLDER}", (state.rules,))[0][0]  # noqa: S608 - our own text
+    count = database.query("select count(*) from docs where rules <> ?", (state.rules,))[0][0]
     return max(1, int(count))
 
 
-def _older(database: Database, limit: int) -> list[_Older]:
+def _older(database: Database, reached: int, limit: int) -> list[_Older]:
     """Return the next docs to be made anew: in the order of their numbers, and at last what came in behind."""
-    sql = f"select d.id, d.kind, d.ref, d.digest from {_OLDER} and d.id > ? order by d.id limit ?"  # noqa: S608 - ours
-    reached = database.query("select coalesce(max(id), 0) from remade")[0][0]
-    rows: list[tuple[Any, ...]] = database.query(sql, (rules_number(), reached, limit))
+    sql = "select id, kind, ref, digest from docs where rules <> ? and id > ? order by id limit ?"
+    rows = database.query(sql, (rules_number(), reached, limit))
     rows = rows or database.query(sql, (rules_number(), -1, limit))
     return [sound(row, _Older, "a doc") for row in rows]
 
 
-def _put_beside(tx: Transaction, remade: Sequence[tuple[_Older, ReadDoc | None]]) -> None:
+def _renew(tx: Transaction, renewed: Sequence[tuple[_Older, ReadDoc | None]]) -> None:
     if get_meta(tx, "rules") != rules_number():
         return  # somebody opened the file meanwhile who follows other rules
-    kept = []
-    for older, doc in remade:
+    for older, doc in renewed:
         # Meanwhile it may have been taken out, or have got another text.
-        if not tx.execute("select 1 from docs where id = ? and kind = ? and ref = ? and digest = ?", older):
+        rows = tx.execute(
+            "select names, past from docs where id = ? and kind = ? and ref = ? and digest = ?", older
+        )
+        if not rows:
             continue
         if doc is None:  # the truth has it no more
             remove_doc(tx, older.kind, older.ref)
             continue
         row = doc.row
         tx.execute(
-            f"insert or replace into remade (id, {_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - ours
+            """
+            update docs set subject = ?, relation = ?, flags = ?, called = ?, times = ?, length = ?, terms = ?, names = ?,
+              digest = ?, rules = ?
+            where id = ?
+            """,
             (
-                older.id, row.subject, row.relation, row.flags, row.called, row.times, row.length, doc.stems, doc.digest,
+                row.subject, row.relation, row.flags, row.called, row.times, row.length, doc.stems, doc.encoded_names(),
+                doc.digest, rules_number(), older.id,
             ),
         )  # fmt: skip
-        tx.execute("delete from named where doc = ?", (older.id,))
-        kept.append((older.id, doc))
-    _note_names(tx, kept)
+        _note_names(tx, [doc])
+        names, past = rows[0]
+        _drop_names(tx, names)
+        if doc.digest != older.digest:
+            remove_vectors(tx, [older.id])
+            dequeue(tx, [older.id])
+            enqueue(tx, [(older.id, bool(past))])
+    set_meta(tx, "renewed", renewed[-1][0].id)
 
 
-def _swap(tx: Transaction) -> None:
+def _end_renewal(tx: Transaction) -> None:
+    """Have memory read the words that were made anew."""
     rules = rules_number()
-    if get_meta(tx, "rules") != rules or tx.execute(f"select 1 from {_OLDER} limit 1", (rules,)):  # noqa: S608 - ours
+    if get_meta(tx, "rules") != rules or tx.execute("select 1 from docs where rules <> ? limit 1", (rules,)):
         return
-    retold = tx.execute(
-        "select d.id, d.past from remade r join docs d on d.id = r.id where d.digest <> r.digest"
-    )
-    docs = [doc for doc, _ in retold]
-    remove_vectors(tx, docs)
-    dequeue(tx, docs)
-    enqueue(tx, retold)
-    tx.execute(
-        f"update docs set rules = ?, ({_COLUMNS}) = (select {_COLUMNS} from remade r where r.id = docs.id)"  # noqa: S608 - ours
-        " where id in (select id from remade)",
-        (rules,),
-    )
-    tx.execute("delete from remade")
+    names = {name for (name,) in tx.execute("select name from names")}
+    tx.execute("delete from sounds")
+    tx.executemany("insert into sounds (sound, name) values (?, ?)", sorted(sounds_with(names)))
     remove_all(tx)
     set_meta(tx, "older", 0)

@@ -38,7 +38,7 @@ _TABLES = (
     # Messages are numbered from 1 and everything else from 2^40 on, in the order in which they were learnt, so the messages
     # before and after another have the numbers beside it. kind, subject, relation: see `sources`. at: when it happened. past:
     # a fact that does not hold any more. terms: the stems of the text. flags, called, times: see `annotations`. length: how many
-    # stems it has. rules: the number of those that made it of its text. digest: of its text, which says whether its vectors
+    # stems it has. names: those that it tells, as JSON. rules: the number of those that made it of its text. digest: of its text, which says whether its vectors
     # are still right.
     """
     create table docs (
@@ -59,44 +59,16 @@ _TABLES = (
       times text,
       length integer not null default 0,
       terms text not null,
+      names text,
       rules integer not null,
       digest integer not null
     )
     """,
     "create unique index docs_by_ref on docs (ref, kind)",
     "create index docs_by_subject on docs (subject) where subject is not null",
-    # What today's rules make of docs that others made, until all of it is there: see `docs`.
-    """
-    create table remade (
-      id integer primary key,
-      subject text,
-      relation text,
-      flags integer not null,
-      called text,
-      times text,
-      length integer not null,
-      terms text not null,
-      digest integer not null
-    )
-    """,
-    # The names that docs tell of, and how each may sound: see `phonetics`. A name that no doc tells of any more is erased.
-    "create table names (id integer primary key, name text not null unique)",
-    "create table sounds (sound text not null, name integer not null, primary key (sound, name)) without rowid",
-    "create index sounds_by_name on sounds (name)",
-    "create table named (doc integer not null, name integer not null, primary key (doc, name)) without rowid",
-    "create index named_by_name on named (name)",
-    """
-    create trigger named_gone after delete on named when not exists (select 1 from named where name = old.name) begin
-      delete from sounds where name = old.name;
-      delete from names where id = old.name;
-    end
-    """,
-    """
-    create trigger docs_gone after delete on docs begin
-      delete from remade where id = old.id;
-      delete from named where doc = old.id;
-    end
-    """,
+    # The names that docs tell, in how many, and how each may sound: see `phonetics`. A name that no doc tells is erased.
+    "create table names (name text primary key, docs integer not null) without rowid",
+    "create table sounds (sound text not null, name text not null, primary key (sound, name)) without rowid",
     # seq: the tick at which the row was written, by which a process finds what others have added. past: as of its doc, so
     # that the many versions of one thing crowd out nothing. codes: a signed byte for each dimension of each vector of the doc.
     """

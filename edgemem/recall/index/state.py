@@ -64,6 +64,8 @@ class State(msgspec.Struct, frozen=True):
     """Those of whoever opened the file last, see `docs`."""
     older: int = 0
     """Whether other rules may have made some docs: 0 or 1."""
+    renewed: int = 0
+    """The number of the last doc whose words were made anew."""
 
     def reached(self, table: str) -> int:
         """Return the highest id taken from the table of a source."""

@@ -257,8 +257,7 @@ def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
     if not keys:
         return set()
     rows = database.query(
-        "select distinct n.name from sounds s join names n on n.id = s.name"  # noqa: S608 - ours
-        f" where s.sound in ({placeholders(keys)}) limit {_MOST_NAMES}",
+        f"select distinct name from sounds where sound in ({placeholders(keys)}) limit {_MOST_NAMES}",  # noqa: S608 - ours
         bound(keys),
     )
     return {name for (name,) in rows}

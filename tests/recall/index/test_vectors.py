@@ -38,8 +38,8 @@ def _refs(index) -> list[int]:
 
 def pieces_of(index: Index, doc: int) -> int:
     """Return how many vectors a doc has."""
-    sql = "select coalesce(sum(length(codes)), 0) / 64 from vectors where doc = ?"
-    return int(index.database.query(sql, (doc,))[0][0])
+    sql = "select 1 + (length(codes) - 64) / 32 from vectors where doc = ?"
+    return sum(pieces for (pieces,) in index.database.query(sql, (doc,)))
 
 
 @pytest.fixture
@@ -398,7 +398,7 @@ def test_a_long_text_is_found_by_its_end(truth, opened):
         pieces = [text for text in embedder.embedded if text != "I see."]
         assert pieces[-1].endswith("behind the boiler.")
         near = max(float(embedder.vector_of(piece) @ query) for piece in pieces)
-        assert index.vectors().cosines(query, [1]) == {1: pytest.approx(near, abs=2e-3)}
+        assert index.vectors().cosines(query, [1]) == {1: pytest.approx(near, abs=0.05)}
         assert len(index.vectors().nearest(query, 5)) == 2
         truth.write(lambda tx: turns.amend_turn(tx, "s", 0, heard_text=""))
         work(index)
