@@ -50,11 +50,9 @@ many_threads_ask_while_another_writes memory_finds_what_the_file_does
 of_hundreds_of_versions_that_of_the_month_is_first only_the_tests_build_a_server
 private_talk_is_no_session_for_others the_tool_forgets_an_episode_by_the_name_that_it_was_found_under
 the_tool_forgets_nothing_that_the_speaker_may_not_erase
-
 vectors_are_written_with_the_rows_that_they_belong_to what_compaction_writes_is_recalled
 what_held_within_a_time_is_what_of_all_meets_it what_is_doubted_does_not_depend_on_the_store
 what_was_closed_since_it_was_indexed_is_not_recalled what_was_lived_through_leaves_no_byte whatever_a_tool_gets_and_returns_the_turn_is_kept
-
 """
 SLOW_TESTS = {f"test_{name}" for name in re.findall(r"\w+", _SLOW)}
 """Tests that open the default model, or start a process, without a name in their module that tells it, or take half a second."""
