@@ -164,7 +164,7 @@ class Recall:
             turns=turns,
             past=past or held is not None,
             known_at=None if when is None else when.known_tick,
-            held=held,
+            facts=held,
             refs=refs,
         )
         people = {**{name: name for name in names}, **(called or {})}

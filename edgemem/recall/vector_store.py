@@ -97,7 +97,7 @@ class FunctionEmbedder(Embedder):
         return np.stack(rows) if rows else np.empty((0, self.dimensions), np.float32)
 
     def close(self) -> None:
-        """Do nothing: the function belongs to whoever made it."""
+        """Do nothing: the function is the caller's."""
 
     def _probe(self) -> Sequence[float] | Vector:
         """Return how one sentence is embedded, of whatever length."""
@@ -166,15 +166,15 @@ _AT_ONCE = 64
 class VectorMemoryStore(SQLiteMemoryStore):
     """A `SQLiteMemoryStore` with `search_facts`.
 
-    Vectors stand in a second file, the index (`x.db` has `x.index.db`). It is made from the truth, may be deleted at any
+    Vectors are in a second file, the index (`x.db` has `x.index.db`). It is made from the truth, may be deleted at any
     time, and is made again when `embed_fn` turns out to be another model than the one that filled it. `add_fact` does
-    not embed: `search_facts` makes what is missing before it looks, and `embed_pending` does so while nobody waits. So
+    not embed: `search_facts` makes the missing vectors before it looks, and `embed_pending` does so while nobody waits. So
     no reader and no writer ever waits for a model.
 
     Args:
         path: of a file, which this store opens and closes; or an open database, which it only uses.
         embed_fn: from text to numbers, such as `edgemem.llama_embed(llm)`; or an embedder of edgemem. It is called by
-            whoever searches, from one thread at a time, and not closed.
+            the searching thread, from one thread at a time, and not closed.
         embedding_dim: how many numbers it gives; None asks it once.
         clock: only with a path; a database has its own.
         max_episodes: how many of the newest episodes are kept; 0 keeps all.
@@ -211,7 +211,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         """Return at most k facts that hold now, each with its distance from the query, the nearest first.
 
         The distance is Euclidean, between vectors of unit length: 0 for the same meaning, 1.41 for none in common, 2 for
-        the opposite. Whatever was added before is found, and `scope` narrows down what is looked at, not what was found.
+        the opposite. Every fact that was added before is found; `scope` narrows the search, not its results.
 
         Args:
             query: anything that somebody said or asked; of a very long one the end counts.
@@ -254,7 +254,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         return self._recall.recall(query, reader=reader, k=k, kinds=_FACTS_ONLY, deadline_s=within)
 
     def embed_pending(self, limit: int = _AT_ONCE, *, stop: Callable[[], bool] | None = None) -> int:
-        """Make up to `limit` of the vectors that are missing; return how many. For whoever has time.
+        """Make up to `limit` of the vectors that are missing; return how many. For idle time.
 
         Args:
             stop: asked between steps; once it is true, the rest is left for later.

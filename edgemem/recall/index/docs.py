@@ -3,7 +3,7 @@
 Each doc carries the number of the rules that made its words and annotations. When edgemem comes with other rules, idle time makes
 the words of each text anew; memory holds the old ones until all are made. Vectors are of the text and not of its words:
 they stay, unless the text itself is told in other words. Of two processes with different rules, those of the one that opened the
-file last count; what the other takes in meanwhile waits like what is older.
+file last count; docs that the other takes in meanwhile wait like older ones.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ReadDoc(NamedTuple):
         return {name for _, name in self.sounds}
 
     def encoded_names(self) -> str | None:
-        """Return them as they stand in its row."""
+        """Return them as JSON, for its row."""
         names = sorted(self.names())
         return msgspec.json.encode(names).decode() if names else None
 
@@ -87,7 +87,7 @@ def add_docs(tx: Transaction, docs: Sequence[Doc]) -> None:
 
 
 def add_read(tx: Transaction, read: Sequence[ReadDoc]) -> None:
-    """Take docs in that were read before, so that whoever waits for this file waits for no text to be read."""
+    """Take docs in that were read before, so that no other writer of this file waits for texts to be read."""
     message, other = get_meta(tx, "last_message"), get_meta(tx, "last_other", FIRST_OTHER - 1)
     messages = [doc for doc in read if doc.doc.kind == TURN]
     others = [doc for doc in read if doc.doc.kind != TURN]
@@ -129,7 +129,7 @@ def replace_doc(tx: Transaction, doc: Doc) -> None:
         return
     tx.execute("update docs set past = ? where id = ?", (int(doc.past), number))
     note_removals(tx, [number])
-    # What was embedded stays so, where it does not crowd out what holds now.
+    # Its vectors stay, on the side where they do not crowd out facts that hold now.
     dequeue(tx, [number])
     if not move_vectors(tx, number, past=doc.past):
         enqueue(tx, [(number, doc.past)])
@@ -163,7 +163,7 @@ def _drop_names(tx: Transaction, names: Any) -> None:
     """Erase the names of a doc that no other doc tells.
 
     Args:
-        names: as they stand in its row.
+        names: of its row, as JSON.
     """
     for name in _decoded(names):
         tx.execute("update names set docs = docs - 1 where name = ?", (name,))
@@ -191,7 +191,9 @@ def _insert(tx: Transaction, numbered: Sequence[tuple[int, ReadDoc]]) -> None:
             for number, doc in numbered
         ],
     )
-    if numbered and get_meta(tx, "rules") != rules:  # whoever opened the file last follows other rules
+    if (
+        numbered and get_meta(tx, "rules") != rules
+    ):  # the process that opened the file last follows other rules
         set_meta(tx, "older", 1)
     enqueue(tx, [(number, doc.doc.past) for number, doc in numbered])
     _note_names(tx, [doc for _, doc in numbered])
@@ -201,7 +203,7 @@ _AT_ONCE = 50  # docs in one transaction: 10 ms
 
 
 class _Older(NamedTuple):
-    """A doc that other rules made, as it stands in the file."""
+    """A row of the file that other rules made."""
 
     id: int
     kind: int

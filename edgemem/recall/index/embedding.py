@@ -1,7 +1,7 @@
 """Embedding: the upkeep of one model's vectors in an index, from a file that knows nothing of the model to a whole one.
 
-First comes what came or changed lately and what was of use of late, then everything that was there before the model, and
-facts that do not hold any more at the end; of each, the newest first. Several processes may work on one file: what another
+New and changed docs and those that were shown of late come first, then all that were there before the model, and facts that do
+not hold any more at the end; of each, the newest first. Several processes may work on one file: what another
 has made meanwhile is left as it is, and where another begins with another model, this one embeds no more.
 
 A text that is longer than the model's window is cut in halves until each piece fits, between sentences if possible, so that
@@ -65,7 +65,7 @@ class Window(NamedTuple):
     """Texts of at most so many bytes fit without being counted."""
 
     def split(self, text: str, most: int) -> list[str]:
-        """Return a text in at most `most` pieces that fit; what is beyond them is left out.
+        """Return a text in at most `most` pieces that fit; the rest is left out.
 
         One that fits comes first as a whole, and its sentences after it.
         """
@@ -110,7 +110,7 @@ _log = logging.getLogger(__name__)
 
 PIECES = 16
 """Vectors that one text may have: a longer one than the embedder's window has one for each piece, and this many hold 15,000
-characters of English. What is beyond them is found by its words."""
+characters of English. The rest is found by its words."""
 
 _USED = 256  # docs that were shown of late and come before the others: some seconds of embedding
 _SESSIONS, _TURNS = 20, 50  # in which they were shown: the newest sessions, and the newest turns of each
@@ -161,7 +161,7 @@ class Embedding:
         """Docs that cannot be embedded as they are, by the digest of their text; the next process tries them again."""
 
     def follow_removals(self) -> None:
-        """Leave nothing in memory of what was taken out of the file."""
+        """Drop from memory the vectors that were taken out of the file."""
         self._begun, self._new = {}, {}
         self.vectors.follow_removals()
 
@@ -224,7 +224,7 @@ class Embedding:
         return self._make(itertools.islice(missing.values(), limit), stop)
 
     def holds_new(self) -> bool:
-        """Tell whether the vectors of some docs stand in memory alone."""
+        """Tell whether memory holds vectors that the file has not."""
         return bool(self._new)
 
     def near_new(self, query: Vector, docs: Mapping[int, Doc]) -> dict[int, float]:
@@ -268,7 +268,7 @@ class Embedding:
     def _pieces(self, doc: Doc) -> list[_Piece]:
         """Return what each vector of a doc is the mean of: what the model reads at once of it, and what it says of its subject.
 
-        A fact that concerns somebody's safety has vectors of what is said when it matters, too.
+        A fact that concerns somebody's safety also has vectors of phrases that people say when it matters.
         """
         safety_keys = self._settings.now.recall.safety_keys
         relation = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()

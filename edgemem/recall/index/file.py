@@ -104,7 +104,7 @@ def open_index_file(path: Path, truth: Database) -> Database:
     """Open the index of a truth, making it if need be.
 
     Raises:
-        InvalidInputError: something that is no file stands at the path.
+        InvalidInputError: the path is a folder or a device.
         ForeignError: a database of another program does; it is left alone.
     """
     if path.exists() and not path.is_file():
@@ -154,7 +154,7 @@ def _open(path: Path, truth: Database) -> Database:
     )
     try:
         if _is_of(database, truth):
-            # What is taken out must not stay readable in free pages; it costs 6 % more bytes.
+            # Erased rows must not stay readable in free pages; it costs 6 % more bytes.
             database.write(lambda tx: tx.execute("pragma secure_delete = on"))
             return database
     except BaseException:

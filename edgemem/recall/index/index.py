@@ -4,7 +4,7 @@ It remembers how far into each table of the truth it has come (ids there are in 
 changed or vanished from the queue that the truth keeps. It is not synced to disk: after a power cut it may be older
 than it was, and then simply catches up again.
 
-Following the truth: what was written there becomes docs with words, and what was altered or erased is so here.
+Rows that were written there become docs with words; changes and erasings are repeated here.
 
 Texts are read before the transaction, which holds the file for the writing alone. Several processes may take in the same
 rows: each sees in its transaction how far the index has come, and only the first of them writes.
@@ -95,11 +95,11 @@ def take_rows(
     """Take at most `limit` rows of the truth in; return how many.
 
     Args:
-        stop: asked after each text; what was read until then is taken in.
+        stop: asked after each text; the texts that were read until then are taken in.
     """
     now = truth.clock.now()
     pieces: list[tuple[Source, int, list[ReadDoc]]] = []
-    """What was written to each source, up to an id."""
+    """The new docs of each source, up to an id."""
     for source in sources:
         reached, last = state.reached(source.table), newest_id(truth, source)
         if last > reached and limit > 0:
@@ -314,18 +314,18 @@ class Index:
     ) -> int:
         """Take up to `limit` changes and rows of the truth into full text, and make anew what other rules made; return how many.
 
-        What was erased there is found no more; `erase` leaves no byte of it. Between steps of some milliseconds `stop`
+        Erased rows are found no more; `erase` leaves no byte of them. Between steps of some milliseconds `stop`
         is asked.
 
         Args:
-            least: leave what was said and done for later while it is fewer rows than this, because each commit of
+            least: leave talk and deeds for later while there are fewer rows of them than this, because each commit of
                 the index writes many pages; what waits is searched directly. Facts never wait.
             wait_s: but not longer than this many seconds.
             sources: only these.
         """
 
         def steps() -> list[Step]:
-            # What is written at all takes along everything that waits: each commit writes the last pages of the same tables.
+            # A commit takes along everything that waits: each commit writes the last pages of the same tables.
             due = is_due(self.truth, self.state(), sources, least=least, wait_s=wait_s)
 
             def rows(limit: int) -> int:
@@ -340,9 +340,9 @@ class Index:
             return self._work(steps, limit, _SLICE, stop)
 
     def take_changes(self, stop: Stop = lambda: False) -> None:
-        """Take what was changed or erased in the truth at once: a model that is embedding meanwhile is not waited for.
+        """Take the changes and erasings of the truth at once, without waiting for a model that is embedding.
 
-        That is safe as it is between processes: whoever works on the file sees in its transaction how far it has come.
+        That is safe, as it is between processes: each transaction looks how far the file has come.
 
         Args:
             stop: asked between steps of some milliseconds; once it is true, the rest is left for later.
@@ -358,7 +358,7 @@ class Index:
                 raise
 
     def erase(self, stop: Stop = lambda: False) -> bool:
-        """Erase here what was forgotten in the truth, at once; return whether no byte of it is left, in the log neither.
+        """Erase here what the truth has forgotten, at once; return whether no byte of it is left, in the log neither.
 
         A reader that keeps the log from being emptied is not waited for.
 
@@ -385,7 +385,7 @@ class Index:
         return True
 
     def embed_pending(self, limit: int = 64, *, stop: Stop | None = None) -> int:
-        """Make vectors of up to `limit` docs, what is newest and of most use first; return of how many."""
+        """Make vectors of up to `limit` docs, the newest and most used first; return of how many."""
 
         def steps() -> list[Step]:
             return [] if self.embedding is None else [partial(self.embedding.embed_docs, stop)]
@@ -472,7 +472,7 @@ class Index:
         return taken
 
     def _follow_removals(self) -> None:
-        """Leave nothing in memory of what was taken out."""
+        """Drop from memory the docs that were taken out of the file."""
         self.postings.follow_removals()
         if self.embedding is not None:
             self.embedding.follow_removals()

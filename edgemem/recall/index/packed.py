@@ -4,11 +4,11 @@ A question goes through three sieves:
 
 1. signs are compared with signs, 64 dimensions at a time, over all rows that it may see;
 2. of the nearest some hundred, two bits a dimension are compared with the question itself;
-3. of these, all that may be among the k nearest are compared exactly, by whoever has the vectors.
+3. of these, all that may be among the k nearest are compared exactly, with the vectors themselves.
 
 The first bit of a dimension is its sign. The second says whether the value is large for its vector; together they make four
 levels, the best ones for values that are spread like a bell. A vector of 384 dimensions takes 114 bytes: 48 for each of the
-two bits, 8 for its id, 8 for its tick, 2 for its scale. What is wiped is overwritten.
+two bits, 8 for its id, 8 for its tick, 2 for its scale. Wiped rows are overwritten.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SURE = 3.0  # so many times the error of an estimate: 50 pass the second sieve 
 _EXACT, _EXACT_PER_HIT = 260, 4  # at most, however alike all are: each costs 8 microseconds in SQLite
 
 _LARGE = 0.9816  # times the root mean square: where the second bit changes
-_LEVELS = 0.9814, 0.5286  # what the two bits stand for: .4528 and 1.51 are the best four levels
+_LEVELS = 0.9814, 0.5286  # the values of the two bits: .4528 and 1.51 are the best four levels
 # How far a cosine may be off, times sin(angle) / sqrt(dimensions): sqrt(.1175 / .8825), the loss of four levels.
 _ERROR = 0.365
 
@@ -59,7 +59,7 @@ class PackedVectors:
         self.dimensions = dimensions
         self._n = 0
         self.columns: dict[str, NDArray[Any]] = {}
-        """What is kept of each row; behind the last one stand zeros."""
+        """The columns of all rows; behind the last row are zeros."""
         self._make_room(_ROOM)
         self._order: tuple[Rows, Ids] | None = None
         """The rows in the order of their ids, and these."""
@@ -83,7 +83,7 @@ class PackedVectors:
         """Put rows beside the others.
 
         Args:
-            ids: `int64[n]`; what is there under the same ids stays.
+            ids: `int64[n]`; rows under the same ids stay.
             seqs: `int64[n]`: the ticks at which they were written.
             vectors: `[n, dimensions]`.
         """

@@ -1,7 +1,7 @@
 """The table as one question sees it, with the scores that it gives to each slot.
 
-Who may find what is decided on the table here, by the rule of `store.rights`. What is found is read from the truth once
-more, where the rule in SQL has the last word.
+The rule of `store.rights` decides here, on the table, who may find which doc. Results are read from the truth once more,
+where the rule in SQL has the last word.
 """
 
 from __future__ import annotations
@@ -43,38 +43,38 @@ class Filter(NamedTuple):
     past: bool = False
     """Whether facts that do not hold any more are found too."""
     known_at: int | None = None
-    """Only what was known by this tick; None: all that is known."""
-    held: Sequence[int] | None = None
-    """The only facts that count, by what was said; None: all that `past` lets through."""
+    """Only docs that were known by this tick; None: all."""
+    facts: Sequence[int] | None = None
+    """The only facts that count, by the ids of their statements; None: all that `past` lets through."""
     refs: Collection[int] | None = None
     """Only these rows, by their ids; None: all."""
 
 
 class QueryView:
-    """What one question sees, and the scores that it gives to each slot; whoever uses it holds the lock of the table.
+    """The slots that one question sees, with its scores for each; the caller holds the lock of the table.
 
     It sees as many slots as there were when it began. Whatever asks it for a slot gets only what may be found. Arrays have
     one value more at the end, for no slot (-1).
     """
 
-    def __init__(self, table: DocTable, only: Filter) -> None:
+    def __init__(self, table: DocTable, asked: Filter) -> None:
         import numpy as np
 
         self.table = table
-        self.only = only
+        self.filter = asked
         self._dropped = table.dropped
         self.n = table.n
-        self.readable = self._readable(only.reader)
-        """Which slots the reader may read, whether they are looked for or not,"""
-        self.may = self._findable(only)
-        """and which of them may be found."""
+        self.readable = self._readable(asked.reader)
+        """Mask of the slots that the reader may read."""
+        self.findable = self._findable(asked)
+        """Mask of those that this question may find."""
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
         """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
         self.session: Numbers = np.zeros(table.sessions, np.float32)
         """BM25 of each session, by its code."""
-        self.known = 1.0
+        self.known_share = 1.0
         """The share of the idf of the question's words that texts which may be found hold, 0 to 1."""
-        self.near, self.mentioned, self.chosen = np.zeros((3, self.n + 1), bool)
+        self.has_cosine, self.mentions, self.candidates = np.zeros((3, self.n + 1), bool)
         """Masks of the texts with a known cosine, of those that speak of a person whom the question names, and of the candidates."""
 
     def _readable(self, reader: Reader | None) -> NDArray[np.bool_]:
@@ -92,28 +92,28 @@ class QueryView:
             allowed[:n] &= read
         return allowed
 
-    def _findable(self, only: Filter) -> NDArray[np.bool_]:
+    def _findable(self, asked: Filter) -> NDArray[np.bool_]:
         import numpy as np
 
         rows, n = self.table.rows, self.n
         allowed: NDArray[np.bool_] = self.readable.copy()
         may, kind = allowed[:n], rows["kind"][:n]
-        if not only.past:
+        if not asked.past:
             may &= ~rows["past"][:n]
-        if only.kinds is not None:
-            may &= np.array([name in only.kinds for name in KINDS.values()])[kind]
-        if only.refs is not None:
-            may &= np.isin(rows["ref"][:n], np.array(list(only.refs), np.int64))
-        code = None if only.session_id is None else self.table.session_code(only.session_id)
-        if code is not None and only.turns:
+        if asked.kinds is not None:
+            may &= np.array([name in asked.kinds for name in KINDS.values()])[kind]
+        if asked.refs is not None:
+            may &= np.isin(rows["ref"][:n], np.array(list(asked.refs), np.int64))
+        code = None if asked.session_id is None else self.table.session_code(asked.session_id)
+        if code is not None and asked.turns:
             here = np.flatnonzero(rows["session"][:n] == code)
-            may[here] &= np.isin(rows["turn"][here], list(only.turns), invert=True)
-        if only.held is not None:
-            facts = np.flatnonzero(kind == FACT)
-            may[facts] &= np.isin(rows["ref"][facts], np.array(only.held, np.int64))
-        if only.known_at is not None:
+            may[here] &= np.isin(rows["turn"][here], list(asked.turns), invert=True)
+        if asked.facts is not None:
+            here = np.flatnonzero(kind == FACT)
+            may[here] &= np.isin(rows["ref"][here], np.array(asked.facts, np.int64))
+        if asked.known_at is not None:
             known = np.where(np.isin(kind, _BY_TIME), rows["at"][:n] * 1e6, rows["ref"][:n])
-            may &= known <= only.known_at
+            may &= known <= asked.known_at
         return allowed
 
     def size(self) -> tuple[int, int]:
@@ -135,24 +135,24 @@ class QueryView:
         """Hide the texts that were taken out of the index since this view was made."""
         if self._dropped != self.table.dropped:
             self._dropped = self.table.dropped
-            self.may[: self.n] &= self.table.rows["id"][: self.n] != 0
+            self.findable[: self.n] &= self.table.rows["id"][: self.n] != 0
 
-    def seen(self, slots: Slots) -> Slots:
+    def visible(self, slots: Slots) -> Slots:
         """Return the slots that may be found."""
         slots = slots[slots < self.n]
-        return slots[self.may[slots]]
+        return slots[self.findable[slots]]
 
-    def beside(self, slots: Slots, step: int) -> Slots:
+    def neighbours(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message `step` after each; -1 where there is none, or it may not be read."""
-        return self._or_none(self.table.beside(slots, step))
+        return self._or_none(self.table.neighbours(slots, step))
 
-    def around(self, slots: Slots, steps: Sequence[int]) -> Slots:
+    def with_neighbours(self, slots: Slots, steps: Sequence[int]) -> Slots:
         """Return slots with those of the messages at some steps from them, once each, in ascending order."""
         import numpy as np
 
         marked = np.zeros(self.n + 1, bool)
         marked[slots] = True
-        neighbours = [self.table.beside(slots, step) for step in steps]
+        neighbours = [self.table.neighbours(slots, step) for step in steps]
         if neighbours:
             marked[self._or_none(np.concatenate(neighbours))] = True
         return np.flatnonzero(marked[:-1])
@@ -161,18 +161,18 @@ class QueryView:
         """Return the slot of each doc; -1 where it may not be found."""
         return self._or_none(self.table.slots_of(docs))
 
-    def concerned(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
+    def about_people(self, people: Iterable[str], slots: Slots | slice) -> NDArray[np.bool_]:
         """Tell which texts speak of one of these people, whom the question names, or are their own and say "I"."""
         import numpy as np
 
         rows = self.table.rows
         codes = [code for name in people if (code := self.table.code(name)) is not None]
         own = np.isin(rows["who"][slots], codes) & ((rows["flags"][slots] & SAYS_I) > 0)
-        concerned: NDArray[np.bool_] = self.mentioned[slots] | own
+        concerned: NDArray[np.bool_] = self.mentions[slots] | own
         return concerned
 
     def _or_none(self, slots: Slots) -> Slots:
         import numpy as np
 
         slots[slots >= self.n] = -1  # it came after the question
-        return np.where(self.may[slots], slots, -1)
+        return np.where(self.findable[slots], slots, -1)

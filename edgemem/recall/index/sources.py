@@ -1,4 +1,4 @@
-"""Sources: what can be recalled, and the text that stands for it.
+"""Sources: the tables and files that can be recalled, and the text of each record.
 
 Facts are taken by what somebody said (a row that is its own origin), not by the pieces into which corrections split it;
 conversations by the message, and by the newest summary of each session; NOTES.md by the line, under its heading; files of the
@@ -47,7 +47,7 @@ KINDS: dict[int, Kind] = {
     FACT: "fact", PREFERENCE: "preference", EPISODE: "episode", TURN: "turn", NOTE: "note", SUMMARY: "summary",
     PROCEDURE: "procedure", GOAL: "goal", BANK: "bank",
 }  # fmt: skip
-"""The kinds by the number that stands for them in the index."""
+"""The kinds by their numbers in the index."""
 
 MAX_CHARS = 8000
 
@@ -123,7 +123,7 @@ class Doc(NamedTuple):
     subject: str | None = None
     """Of a fact with a key of several parts: the stems of the first."""
     relation: str | None = None
-    """Of the same: the words of the rest."""
+    """For such a key: the words after its first part."""
 
 
 class Source(NamedTuple):
@@ -154,21 +154,21 @@ def newest_id(truth: Database, source: Source) -> int:
 
 
 def read_between(truth: Database, source: Source, after: int, last: int, limit: int, now: float) -> list[Doc]:
-    """Return what was written after one id and up to another, the oldest first."""
+    """Return the docs of rows after one id and up to another, the oldest first."""
     sql = f"{source.select} f.id > :after and f.id <= :last order by f.id limit :limit"
     rows = truth.query(sql, {"after": after, "last": last, "limit": limit, "now": now})
     return [_doc(source.kind, row) for row in rows]
 
 
 def read_newest(truth: Database, source: Source, after: int, limit: int, now: float) -> list[Doc]:
-    """Return the newest of what was written after an id, the oldest of them first."""
+    """Return the docs of the newest rows after an id, the oldest first."""
     sql = f"{source.select} f.id > :after order by f.id desc limit :limit"
     rows = truth.query(sql, {"after": after, "limit": limit, "now": now})
     return [_doc(source.kind, row) for row in reversed(rows)]
 
 
 def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) -> dict[int, Doc]:
-    """Return what there still is of some rows, by id."""
+    """Return the docs of those rows that are still there, by id."""
     docs: dict[int, Doc] = {}
     for some in in_batches(sorted(refs)):
         rows = truth.query(f"{source.select} f.id in ({placeholders(some)})", {**bound(some), "now": now})
@@ -228,7 +228,7 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         ref, *parts, level, owner, speaker = row
         return Doc(kind, ref, text_of(PROCEDURES, parts)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
     if kind == SUMMARY:
-        # Of no session: its words stand in the turns of its session already, and would count twice there.
+        # Of no session: the turns of its session have its words already, and they would count twice.
         ref, text, level, owner = row
         return Doc(kind, ref, text[:MAX_CHARS], level, owner, None, at=ref / 1e6)
     ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
@@ -237,7 +237,7 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
 
 
 def notes_stamp(notes: NotesFile) -> Stamp:
-    """Return what changes whenever the file does: its size and time."""
+    """Return a stamp that changes whenever the file does: its size and time."""
     try:
         status = notes.path.stat()
     except OSError:
@@ -262,7 +262,7 @@ def _paragraphs(notes: str, modified: float, level: int) -> Mapping[int, Doc]:
             if section.heading:
                 text = f"{section.heading}: {text}"  # "milk" alone would not say that it is to be bought
             text = text[:MAX_CHARS]
-            # A line that was in the file before is recognised, wherever under its heading it stands now.
+            # A line that was in the file before is recognised, wherever it moved under its heading.
             ref = digest_of(text)
             docs[ref] = Doc(NOTE, ref, text, level, None, None, at=at)
     return docs
@@ -276,7 +276,7 @@ def _moment(written: str, otherwise: float) -> float:
 
 
 class BankSections:
-    """The files of the bank by the section, as docs: whoever may read a file may read its sections."""
+    """The files of the bank by the section, as docs: the readers of a file may read its sections."""
 
     def __init__(self, bank: MemoryBank) -> None:
         self._bank = bank
@@ -284,7 +284,7 @@ class BankSections:
         self._read: tuple[str, dict[int, tuple[Doc, BankFile]]] = ("", {})
 
     def stamp(self) -> str:
-        """Return what changes whenever a file does; empty where there is none."""
+        """Return a stamp that changes whenever a file does; empty where there is none."""
         self._stamp = self._bank.stamp()
         return self._stamp
 
@@ -293,7 +293,7 @@ class BankSections:
         return {ref: doc for ref, (doc, _) in self.placed().items()}
 
     def placed(self) -> Mapping[int, tuple[Doc, BankFile]]:
-        """Return them with the files that they stand in, as of the newest stamp: each recall takes one as it begins."""
+        """Return them with their files, as of the newest stamp: each recall takes one as it begins."""
         stamp = self._stamp or self.stamp()
         if stamp != self._read[0]:
             placed: dict[int, tuple[Doc, BankFile]] = {}
@@ -308,7 +308,7 @@ class BankSections:
 
 
 _PIECE_CHARS = 1200
-"""Characters of a section, behind which its next paragraph begins another doc: about what is embedded of one."""
+"""Characters of a section, behind which its next paragraph begins another doc: about as many as one vector takes."""
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -349,7 +349,7 @@ def written(notes: NotesFile | None, sections: BankSections | None) -> tuple[Wri
 
 
 class Originals:
-    """Reads what docs were made from.
+    """Reads the records that docs were made from.
 
     Args:
         texts: those that are no rows.
@@ -360,7 +360,7 @@ class Originals:
         self._texts = texts
 
     def read(self, names: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Doc]:
-        """Return what there still is of some (kind, ref)."""
+        """Return the docs of those (kind, ref) that are still there."""
         refs: dict[int, list[int]] = defaultdict(list)
         for kind, ref in sound(list(names), list[tuple[int, int]], "a doc"):
             refs[kind].append(ref)
@@ -379,6 +379,6 @@ class Originals:
 
 
 def digest_of(text: str) -> int:
-    """Return what tells a text from any other: a vector of it is right for as long as this is the same."""
+    """Return a digest of a text: a vector of the text is right for as long as this is the same."""
     hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8)
     return int.from_bytes(hashed.digest(), "big", signed=True)

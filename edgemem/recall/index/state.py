@@ -1,6 +1,6 @@
-"""State: how far the index has come, and what was taken out of it, for those who hold a part of it in memory.
+"""State: how far the index has come, and the removals, for readers that hold a part of it in memory.
 
-Who reads the removals up to the newest tick and what was added since knows all that has happened, in whichever process.
+A reader that has read the removals up to the newest tick, and the rows added since, knows all changes of every process.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class DamagedIndexError(CorruptError):
-    """Something stands in the index file that we never wrote; upkeep makes the file again."""
+    """The index file holds a value that we never wrote; upkeep makes the file again."""
 
 
 def sound(value: Any, type_: type[T], what: str) -> T:
-    """Return what stands in the file, if it is what it should be."""
+    """Return a value of the file that has this type; raise DamagedIndexError where it has not."""
     try:
         return msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
@@ -61,7 +61,7 @@ class State(msgspec.Struct, frozen=True):
     notes: str = ""
     bank: str = ""
     rules: int = 0
-    """Those of whoever opened the file last, see `docs`."""
+    """The number of the rules of the process that opened the file last, see `docs`."""
     older: int = 0
     """Whether other rules may have made some docs: 0 or 1."""
     renewed: int = 0
@@ -116,11 +116,11 @@ class Removals:
         """The tick of the last removal that this reader has applied."""
 
     def skip(self) -> None:
-        """Take all that was removed until now for followed: memory begins anew."""
+        """Skip all removals until now: memory begins anew."""
         self.tick = self._newest()
 
     def take(self, limit: int = KEPT) -> list[tuple[int, int]] | None:
-        """Return ticks and docs of what is to be followed, the oldest first; None if that is not known, or more than `limit`."""
+        """Return ticks and docs of the removals since the last call, the oldest first; None if they are not known, or more than `limit`."""
         newest = self._newest()
         if newest == self.tick:
             return []

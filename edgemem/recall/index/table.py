@@ -1,13 +1,11 @@
-"""The table of docs: what is known of each one in memory, the words of all, and who may find which.
+"""The table of docs in memory: columns and words of each, with the reader that follows an index file.
 
 A doc has a slot. One that is taken out leaves an empty slot, and one that is replaced moves to a new one. Docs that the
-index does not know yet stand in the same table until it has taken them in.
-
-The docs of an index file, resident in memory with their words.
+index does not hold yet are in the same table until it has taken them in.
 
 A question looks up its words here, and nowhere else: .1 ms among 30,000 texts (one x86-64 core), where FTS5 took 1.4 ms. To
-read in a text takes some 10 µs. Idle time does that; a question that comes before reads what its deadline allows, what is newest
-first.
+read in a text takes some 10 µs. Idle time does that; a question that comes earlier reads as many as its deadline allows, the
+newest first.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ COLUMNS = """
   d.id, d.kind, d.ref, d.level, d.owner, d.who, d.session_id, d.turn, d.at, d.past, d.subject, d.relation, d.flags,
   d.called, d.times, d.length
 """
-"""What a Row is made of, from `docs d`."""
+"""The columns of a Row, from `docs d`."""
 
 _TYPES = {
     "id": "i8", "ref": "i8", "at": "f8", "session": "i4", "turn": "i8", "who": "i4", "owner": "i4", "length": "i4",
@@ -52,16 +50,16 @@ BESIDE = (-2, -1, 1, 2)
 """The neighbours of a message that are looked at: so many messages after it."""
 _PAST = (0, 1)
 NOBODY = 0
-"""The code of nobody, and of no session."""
+"""Code 0: no person, no session."""
 _NUMBERED = (
     1 << 24
 )  # messages with larger numbers, of which there are none in forty years, have no neighbours
-_OFTEN = 255  # how often a term stands in a text is kept in 8 bits
+_OFTEN = 255  # occurrences of a term in a text are counted in 8 bits
 _TERMS = 1000  # terms that are looked at between two looks at `stop`
 
 
 class Row(NamedTuple):
-    """One doc, as its columns stand in the file."""
+    """One doc: its columns in the file."""
 
     id: int
     kind: int
@@ -86,7 +84,7 @@ class Row(NamedTuple):
         return msgspec.json.decode(self.times, type=list[tuple[float, float, float]]) if self.times else []
 
 
-def sound_row(columns: Sequence[Any]) -> Row:
+def checked_row(columns: Sequence[Any]) -> Row:
     """Return a row of the file; in a damaged one it may be anything, and then this raises ValueError."""
     try:
         row = msgspec.convert(columns, Row)
@@ -114,7 +112,7 @@ class DocTable:
         self.callings: list[frozenset[str]] = [frozenset()]
         """Stems of whom texts speak to by name, by the code in `called`."""
         self._codes: dict[str | None, int] = {None: NOBODY}
-        """Of the names of whoever spoke or owns something."""
+        """The codes of speakers and owners by their names."""
         self._sessions: dict[int | None, int] = {None: NOBODY}
         self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
@@ -123,7 +121,7 @@ class DocTable:
         self._spans: NDArray[np.float64] = np.zeros((0, 4))
         self._last_span = 0
         self._postings: dict[str, array[int]] = {}
-        """By term, the slots that it stands in, times 256, with how often: about 200 bytes for a text of ten words."""
+        """By term, the slots of its texts, times 256, plus its count in each: about 200 bytes for a text of ten words."""
         self.similar = SimilarTerms()
         """The terms by how they sound and end."""
         self._unindexed: set[int] = set()
@@ -131,7 +129,7 @@ class DocTable:
         self.dropped = 0
         """How many docs were taken out."""
         self._stale = False
-        """Whether terms may stand here that no text holds."""
+        """Whether there may be terms that no text holds."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -181,7 +179,7 @@ class DocTable:
         return slot
 
     def drop(self, doc: int) -> None:
-        """Leave nothing of a doc but its terms, until they are pruned; its slot stays, and is nobody's."""
+        """Remove a doc. Its slot becomes empty; its terms stay until `prune`."""
         self._stale = self._stale or doc in self
         self._vacate(doc)
 
@@ -203,7 +201,7 @@ class DocTable:
             self._about[subject].discard(slot)
 
     def drop_unindexed(self) -> None:
-        """Leave nothing of what was not in the index yet; what the index has taken in since stays."""
+        """Remove the docs that are not in the index; those that it has taken in since stay."""
         for doc in list(self._unindexed):
             self.drop(doc)
 
@@ -231,7 +229,7 @@ class DocTable:
                         self.similar.drop(term)
 
     def find(self, terms: Iterable[str]) -> list[tuple[str, Slots, Numbers]]:
-        """Return those terms that stand anywhere with the slots that each stands in, and how often."""
+        """Return the terms that any text holds, each with the slots of its texts and its count in each."""
         import numpy as np
 
         packed = [
@@ -247,7 +245,7 @@ class DocTable:
 
         return np.fromiter(map(self._slots.get, docs, repeat(-1)), np.intp, len(docs))
 
-    def about(self, subject: str) -> Slots:
+    def fact_slots(self, subject: str) -> Slots:
         """Return the slots of the facts about a subject, given as stems."""
         import numpy as np
 
@@ -272,7 +270,7 @@ class DocTable:
         spans: NDArray[np.float64] = self._spans[: self._last_span]
         return spans
 
-    def beside(self, slots: Slots, step: int) -> Slots:
+    def neighbours(self, slots: Slots, step: int) -> Slots:
         """Return the slot of the message so many after each; -1 where there is none of the same session."""
         import numpy as np
 
@@ -351,27 +349,27 @@ class _Range:
 class ResidentPostings:
     """The docs in one index file with their postings, brought up to date with each question.
 
-    Docs are numbered in two rows that only grow (messages, everything else), and what is taken out or replaced is logged,
-    so a few look-ups tell what happened since, in whichever process.
+    Docs are numbered in two rows that only grow (messages, everything else), and removals are logged, so a
+    few look-ups tell the changes of every process.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.lock = threading.RLock()
-        """Held by whoever reads the table while more may be read in."""
+        """Held while the table is read or filled."""
         self._removals = Removals(database)
         self._table: DocTable | None = None
         self._messages, self._others = _Range(0), _Range(FIRST_OTHER - 1)
 
     @property
     def table(self) -> DocTable:
-        """Return what is known of the docs; whoever reads it holds `lock`."""
+        """Return the table; the caller holds `lock`."""
         if self._table is None:  # made late, for opening need not wait for numpy
             self._table = DocTable()
         return self._table
 
     def warm(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
-        """Read in what is not in memory yet, while nobody waits; return whether there was anything."""
+        """Read in the docs that memory lacks, while nobody waits; return whether there were any."""
         with self.lock:
             self._follow_removals()
         worked = False
@@ -384,13 +382,13 @@ class ResidentPostings:
         return worked
 
     def follow_removals(self) -> None:
-        """Drop from memory what was taken out of the file, also while nobody asks."""
+        """Drop from memory the docs that were taken out of the file, also while nobody asks."""
         with self.lock:
             self._follow_removals()
         self.table.prune(None, self.lock)
 
     def follow(self, state: State, stop: Callable[[], bool] | None = None) -> bool:
-        """Read in what is not in memory yet; return whether memory holds what the index does. The caller holds `lock`.
+        """Read in the docs that memory lacks; return whether memory holds all of the index. The caller holds `lock`.
 
         Args:
             stop: once it is true, at least some docs having been read, the rest is left for later; None: all are read.
@@ -406,7 +404,7 @@ class ResidentPostings:
         return True
 
     def _follow_removals(self) -> None:
-        """Take out of memory what was taken out of the file, or begin anew where that is not known."""
+        """Drop from memory the docs that were taken out of the file, or begin anew where they are not known."""
         table = self.table
         if table.n - len(table) <= max(AT_ONCE, table.n // 2):  # else memory has too many empty slots
             removed = self._removals.take(KEPT)
@@ -445,7 +443,7 @@ class ResidentPostings:
         numbers: list[int] = []
         try:
             rows: list[tuple[Any, ...]] = self._database.query(sql, values)
-            for row, stems in [(sound_row(row), msgspec.convert(stems, str)) for *row, stems in rows]:
+            for row, stems in [(checked_row(row), msgspec.convert(stems, str)) for *row, stems in rows]:
                 self.table.append(row, stems)
                 numbers.append(row.id)
         except (ValueError, OverflowError, msgspec.ValidationError) as error:

@@ -98,7 +98,7 @@ class Vectors:
 
         Args:
             among: only these ids.
-            rough: cosines may be estimates, and what was written since the last question without `among` may be missing.
+            rough: cosines may be estimates, and vectors written since the last question without `among` may be missing.
             past: of docs that do not hold any more, instead of those that do.
         """
         if k <= 0 or len(query) != self._dimensions:
@@ -191,10 +191,10 @@ class Vectors:
         return bool(new <= AT_ONCE and (new == 0 or self._read()))
 
     def _wipe(self, limit: int) -> bool:
-        """Wipe what was taken out of the file; return whether that is known, and at most so much."""
+        """Wipe the vectors that were taken out of the file; return whether they are known, and at most so many."""
         removed = self._removals.take(limit)
         if removed:
-            # What was put in again since is another vector.
+            # A vector that was put in again since is another one.
             ticks, docs = zip(*removed, strict=True)
             for packed in self.packed:
                 packed.wipe(docs, before=ticks)
@@ -261,7 +261,7 @@ def remove_vectors(tx: Transaction, docs: Iterable[int]) -> None:
 def move_vectors(tx: Transaction, doc: int, *, past: bool) -> bool:
     """Put the vectors of a doc among those that do not hold any more, or back; tell whether it has any.
 
-    The caller notes the removal before: what is written at a later tick stays.
+    The caller notes the removal before: rows of a later tick stay.
     """
     tx.execute("update vectors set seq = ?, past = ? where doc = ?", (tx.tick(), int(past), doc))
     return tx.changes > 0

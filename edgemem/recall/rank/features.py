@@ -82,13 +82,13 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
     table, rows = view.table, view.table.rows
     none, session = np.zeros(len(slots), np.float32), rows["session"][slots]
     alone = session == NOBODY  # of no session, as notes are
-    meaning = np.where(view.near, np.maximum(view.cosines, 0), np.float32(0))
+    meaning = np.where(view.has_cosine, np.maximum(view.cosines, 0), np.float32(0))
     known = np.flatnonzero(meaning[:-1] > 0)
     cosines, own_meaning = meaning[known], meaning[slots]
     in_session = np.zeros(table.sessions, np.float32)
     np.maximum.at(in_session, rows["session"][known], cosines)
-    about = view.concerned(question.people, slots)
-    nearest_about = cosines[view.concerned(question.people, known)].max(initial=0.0)
+    about = view.about_people(question.people, slots)
+    nearest_about = cosines[view.about_people(question.people, known)].max(initial=0.0)
     own, own_rank = _share(view.words, slots), rank(view.words, slots)
     return {
         "words": own,
@@ -101,7 +101,7 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
         "meaning_share": own_meaning / max(float(cosines.max(initial=0.0)), _LEAST_BEST),
         "session_meaning": np.where(alone, own_meaning, in_session[session]),
         "about_meaning": own_meaning * about / max(float(nearest_about), _LEAST_BEST),
-        "mentioned": view.mentioned[slots],
+        "mentioned": view.mentions[slots],
         "about": about,
         "date": spoken_of(table, question)[slots] if question.times else none,
         "date_said": date_scores(rows["at"][slots], question) if question.times else none,
@@ -116,7 +116,7 @@ def _led(view: QueryView, slots: Slots) -> Slots:
 
     who, led = view.table.rows["who"], np.full(len(slots), -1)
     for step in (-2, -1):
-        before = view.beside(slots, step)
+        before = view.neighbours(slots, step)
         led = np.where((who[before] == who[slots]) & (before >= 0) & (who[slots] > 0), before, led)
     return led
 
@@ -147,7 +147,7 @@ def _of_facts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
     return {
         "fact": np.ones(len(slots)),
         "fact_words": np.minimum(view.words[slots], 1.0),
-        "fact_meaning": np.where(view.near[slots], cosines, 0.0),
+        "fact_meaning": np.where(view.has_cosine[slots], cosines, 0.0),
         "named": named,
         "theirs": theirs,
         "past": _pasts(view, slots, first=question.asks_first)

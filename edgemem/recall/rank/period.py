@@ -72,7 +72,7 @@ def period_candidates(
         return None
     rows, n = view.table.rows, view.n
     at, kind = rows["at"][:n], rows["kind"][:n]
-    slots = np.flatnonzero(_in_period(view, question, period, now) & view.may[:n])
+    slots = np.flatnonzero(_in_period(view, question, period, now) & view.findable[:n])
     for _, having, _ in view.table.find(period.rest):
         if not len(slots) or len(np.intersect1d(slots, having)):
             return None
@@ -123,13 +123,13 @@ def _theirs(
     people = {period.reader} if period.whose == "asker" else others or question.people
     codes = [code for name in people if (code := view.table.code(name)) is not None]
     theirs: NDArray[np.bool_] = np.isin(view.table.rows["who"][slots], codes)
-    return theirs if period.words else theirs | view.mentioned[slots]
+    return theirs if period.words else theirs | view.mentions[slots]
 
 
 def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
     """Tell which messages are replies of the robot: nobody is their speaker, and another message of their turn stands before."""
     rows = view.table.rows
-    before = view.table.beside(slots, -1)
+    before = view.table.neighbours(slots, -1)
     same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])
     replies: NDArray[np.bool_] = same & (rows["kind"][slots] == TURN) & (rows["who"][slots] == NOBODY)
     return replies

@@ -83,12 +83,12 @@ class Ranking:
         self._model: Model = models.at(meaning)
         self._by_words = models.words_only
         self._gate, self.utterance, self._meaning = gate, utterance, meaning
-        self._known, self._terms = view.known, len(question.terms)
+        self._known, self._terms = view.known_share, len(question.terms)
         period = period_candidates(view, question, now)
         self.by_period = period is not None
         """Whether the question asks for a period alone, so that no word of it ranks them; see `period`."""
-        slots = np.flatnonzero(view.chosen) if period is None else period[0]
-        kept = view.may[slots]
+        slots = np.flatnonzero(view.candidates) if period is None else period[0]
+        kept = view.findable[slots]
         slots = slots[kept]
         self.kinds, self.refs, self._at = (rows[name][slots] for name in ("kind", "ref", "at"))
         self._text = ~are_values(self.kinds)
@@ -97,7 +97,7 @@ class Ranking:
         """All of them with their features."""
         self._less = np.where(self.kinds == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
         self._sessions = rows["session"][slots]
-        self._waits = ~view.near[slots] & bool(meaning)
+        self._waits = ~view.has_cosine[slots] & bool(meaning)
         """Those that have no vector yet, though the question has one: the model of words alone scores them."""
         turns = np.flatnonzero(self.kinds == TURN)
         if question.tense and period is None and len(turns) > 1:

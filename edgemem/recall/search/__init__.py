@@ -1,4 +1,4 @@
 """Searching: finds the candidates of a question in the table of the index, by words and by vectors.
 
-What may be changed: how candidates are found. How they are ordered is `recall.rank`; this part stands above both.
+How candidates are found may be changed here. `recall.rank` orders them.
 """

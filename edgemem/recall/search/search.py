@@ -1,7 +1,7 @@
 """The search of one question, by words and by meaning, within a deadline.
 
 Words are looked up first, because that always takes little; then the question is embedded under its own share of the
-deadline, and the docs nearest to it, and to the people whom it names, are found; what is late is left out. At last the
+deadline, and the docs nearest to it, and to the people whom it names, are found; late steps are left out. At last the
 candidates are scored.
 """
 
@@ -83,7 +83,7 @@ class Search:
 
     Args:
         state: how far the index has come; None: do without it.
-        only: what may be found.
+        asked: which docs may be found.
         now: seconds since the epoch.
     """
 
@@ -92,7 +92,7 @@ class Search:
         index: Index,
         state: State | None,
         embedder: Embedder | None,
-        only: Filter,
+        asked: Filter,
         limits: Limits,
         *,
         now: float,
@@ -100,7 +100,7 @@ class Search:
         self._index = index
         self._state = state
         self._embedder = embedder
-        self._only = only
+        self._filter = asked
         self._limits = limits
         self._now = now
         self._meaning = 0.0
@@ -122,9 +122,9 @@ class Search:
         self.signals = words + meaning
         with self._index.postings.lock:
             view.follow()
-            if not view.chosen.any():
+            if not view.candidates.any():
                 slots = view.slots_of(self._newest(view))
-                view.chosen[slots[slots >= 0]] = True
+                view.candidates[slots[slots >= 0]] = True
             return Ranking(
                 view,
                 question,
@@ -157,7 +157,7 @@ class Search:
                 self.late = not postings.follow(self._state, stop)
                 table = postings.table
             unindexed.add_to(table)
-            view = QueryView(table, self._only)
+            view = QueryView(table, self._filter)
             search = WordSearch(
                 view,
                 unindexed,
@@ -182,13 +182,13 @@ class Search:
             most = max(1, self._limits.candidates // 2)
             find_near(view, vectors, vector, question, new=self._index.near_new(vector, self._new), most=most)
             if (
-                self._only.past
-                and (self._only.kinds is None or "fact" in self._only.kinds)
+                self._filter.past
+                and (self._filter.kinds is None or "fact" in self._filter.kinds)
                 and self._state is not None
             ):
                 rows, n = view.table.rows, view.n
-                held = rows["id"][:n][view.may[:n] & rows["past"][:n]].tolist()
-                find_past(view, vectors, vector, None if self._only.held is None else held, most=most)
+                held = rows["id"][:n][view.findable[:n] & rows["past"][:n]].tolist()
+                find_past(view, vectors, vector, None if self._filter.facts is None else held, most=most)
             self._meaning = self._weight
 
     def _words_of(self, docs: Sequence[int]) -> dict[int, tuple[frozenset[str], frozenset[str]]]:
@@ -219,7 +219,7 @@ class Search:
         try:
             vector = embedder.embed_query(text, timeout_s=timeout)
         except (ModelError, ClosedError):
-            return None  # `check` says what is wrong with the model; words still find
+            return None  # `check` names the fault of the model; words still find
         finally:
             self.embed_s = monotonic() - begin
         self.late = self.late or vector is None
@@ -264,23 +264,23 @@ def find_near(
     """
     import numpy as np
 
-    _note(view, new.items())
+    _note_cosines(view, new.items())
     near = sorted([*vectors.nearest(vector, most, rough=True), *new.items()], key=lambda hit: -hit[1])[:most]
     first = near[:_FIRST]
     # What may not be read leaves no trace: its cosine would be the best of all, or of its session.
-    readable = _take_up(view, near)
+    readable = _add_candidates(view, near)
     if len(near) == most and readable < _FEWEST:
-        # Most of what is near is somebody else's, or in the prompt already.
-        _take_up(view, vectors.nearest(vector, 4 * most, rough=True))
-    about = _about_people(view, question)
+        # Most near docs are somebody else's, or in the prompt already.
+        _add_candidates(view, vectors.nearest(vector, 4 * most, rough=True))
+    about = _people_slots(view, question)
     if len(about):
         docs = view.table.rows["id"][about]
         theirs = vectors.nearest(vector, 2 * most, docs, rough=True)
         first += theirs[:_FIRST]
-        _take_up(view, theirs)
+        _add_candidates(view, theirs)
     slots = view.slots_of([doc for doc, _ in first])
-    view.chosen[view.around(slots[slots >= 0], (-1, 1, 2))] = True
-    _estimate(view, vectors, vector, view.around(np.flatnonzero(view.chosen), (-2, -1, 1)))
+    view.candidates[view.with_neighbours(slots[slots >= 0], (-1, 1, 2))] = True
+    _estimate(view, vectors, vector, view.with_neighbours(np.flatnonzero(view.candidates), (-2, -1, 1)))
 
 
 def find_past(
@@ -295,28 +295,28 @@ def find_past(
     import numpy as np
 
     # Of a few that are named, memory is up to date only if they need not be estimates.
-    _take_up(view, vectors.nearest(vector, most, among, rough=among is None, past=True))
-    _estimate(view, vectors, vector, np.flatnonzero(view.chosen), past=True)
+    _add_candidates(view, vectors.nearest(vector, most, among, rough=among is None, past=True))
+    _estimate(view, vectors, vector, np.flatnonzero(view.candidates), past=True)
 
 
-def _about_people(view: QueryView, question: ParsedQuery) -> Slots:
+def _people_slots(view: QueryView, question: ParsedQuery) -> Slots:
     """Return the slots of messages in which somebody whom the question names speaks of themselves, or is spoken of."""
     import numpy as np
 
     if not question.people:
         return np.zeros(0, np.intp)
-    messages = view.may[: view.n] & (view.table.rows["kind"][: view.n] == TURN)
-    return np.flatnonzero(messages & view.concerned(question.people, slice(view.n)))
+    messages = view.findable[: view.n] & (view.table.rows["kind"][: view.n] == TURN)
+    return np.flatnonzero(messages & view.about_people(question.people, slice(view.n)))
 
 
-def _take_up(view: QueryView, near: Iterable[tuple[int, float]]) -> int:
+def _add_candidates(view: QueryView, near: Iterable[tuple[int, float]]) -> int:
     """Make candidates of the near docs that may be found; return their number."""
-    slots = _note(view, near)
-    view.chosen[slots] = True
+    slots = _note_cosines(view, near)
+    view.candidates[slots] = True
     return len(slots)
 
 
-def _note(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
+def _note_cosines(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
     """Note the cosines of docs; return the slots of those that may be found."""
     import numpy as np
 
@@ -325,7 +325,7 @@ def _note(view: QueryView, near: Iterable[tuple[int, float]]) -> Slots:
     here = slots >= 0
     slots = slots[here]
     view.cosines[slots] = np.fromiter(cosines.values(), np.float32, len(cosines))[here]
-    view.near[slots] = True
+    view.has_cosine[slots] = True
     return slots
 
 
@@ -333,11 +333,11 @@ def _estimate(view: QueryView, vectors: Vectors, vector: Vector, slots: Slots, *
     """Note the cosines of some slots that have none yet."""
     import numpy as np
 
-    slots = slots[~view.near[slots] & view.may[slots]]
+    slots = slots[~view.has_cosine[slots] & view.findable[slots]]
     docs = view.table.rows["id"][slots]
-    order = np.argsort(docs, kind="stable")  # most of them stand in it already
+    order = np.argsort(docs, kind="stable")  # most are in order already
     slots, docs = slots[order], docs[order]
     ids, cosines = vectors.estimates(vector, docs, past=past)
     slots = slots[docs.searchsorted(ids)]
     view.cosines[slots] = cosines
-    view.near[slots] = True
+    view.has_cosine[slots] = True

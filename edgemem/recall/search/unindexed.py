@@ -48,7 +48,7 @@ class UnindexedDocs:
         self._start(State(), 0)
 
     def refresh(self, state: State | None) -> None:
-        """Read what was written since the last question; without an index, the newest of everything."""
+        """Read the rows written since the last question; without an index, the newest of every table."""
         known, state = state is not None, state or State()
         taken = msgspec.structs.asdict(state)
         reached = {source.table: taken[source.table] for source in SOURCES}

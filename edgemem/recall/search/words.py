@@ -66,20 +66,20 @@ class Statistics(msgspec.Struct, frozen=True):
     terms: int
     """The number of terms that they have together."""
     counts: Mapping[str, int]
-    """By term, the number of texts that it stands in."""
+    """By term, the number of texts that hold it."""
 
     def idf(self, docs: float) -> float:
-        """Return the inverse document frequency, as FTS5 has it, of a term that stands in so many texts."""
+        """Return the inverse document frequency, as FTS5 has it, of a term that so many texts hold."""
         # With 1 inside of the logarithm it is never negative (Lucene's BM25Similarity): in a memory of two facts each
         # word is common, and still tells more than nothing.
         return log(1 + max(0.0, self.docs - docs + 0.5) / (docs + 0.5))
 
     def best(self, docs: Iterable[float]) -> float:
-        """Return the highest score that a text can have, given for each term the number of texts that it stands in."""
+        """Return the highest score that a text can have, given for each term the number of texts that hold it."""
         return sum(map(self.idf, docs)) * (K1 + 1)
 
     def informative(self, terms: Sequence[str]) -> list[str]:
-        """Return the terms that are term_weights looking for: the rarest first, those that stand nowhere last."""
+        """Return the terms that are worth looking for: the rarest first, those of no text last."""
         count = self.counts.get
         rare = sorted(terms, key=lambda term: (not count(term, 0), count(term, 0), term))
         total = list(accumulate(count(term, 0) for term in rare))
@@ -88,7 +88,7 @@ class Statistics(msgspec.Struct, frozen=True):
         ]
 
 
-def note_bm25(
+def score_bm25(
     view: QueryView,
     postings: Sequence[tuple[str, Slots, Numbers]],
     asked: Mapping[str, TermWeight],
@@ -97,7 +97,7 @@ def note_bm25(
     """Note the BM25 of texts, windows and sessions in the view; return the slots of texts and of windows that may score.
 
     Args:
-        postings: terms, with the slots that each stands in, and how often.
+        postings: terms, each with the slots of its texts and its count in each.
         asked: the weight of each of these terms.
     """
     import numpy as np
@@ -110,12 +110,12 @@ def note_bm25(
     weights = term_weights * np.array([[statistics.idf(asked[name].docs)] for name in names], np.float32)
     term = np.repeat(np.arange(len(names)), [len(slots) for _, slots, _ in postings])
     slots, times = (np.concatenate([posting[part] for posting in postings]) for part in (1, 2))
-    may = view.may[slots]
+    may = view.findable[slots]
     term, slots, times = term[may], slots[may], times[may]
     average = max(1.0, statistics.terms / max(1, statistics.docs))
 
-    texts = view.around(slots, ())
-    # How often each term stands in each of these texts, text by text; in the last one, which is none, it never does.
+    texts = view.with_neighbours(slots, ())
+    # The count of each term in each of these texts, text by text; 0 in the last row, which is no text.
     often = np.zeros((len(texts) + 1, len(names)), np.float32)
     place = np.full(n + 1, len(texts), np.int32)
     place[texts] = np.arange(len(texts))
@@ -123,8 +123,8 @@ def note_bm25(
     alone = np.ascontiguousarray(often[:-1].T)
     view.words[texts] = (weights * _saturated(alone, rows["length"][texts], average)).sum(axis=0)
 
-    around = view.around(texts[rows["kind"][texts] == TURN], (-1, 1))
-    before, after = view.beside(around, -1), view.beside(around, 1)
+    around = view.with_neighbours(texts[rows["kind"][texts] == TURN], (-1, 1))
+    before, after = view.neighbours(around, -1), view.neighbours(around, 1)
     lengths = rows["length"]
     long = (
         lengths[around] + np.where(before >= 0, lengths[before], 0) + np.where(after >= 0, lengths[after], 0)
@@ -147,7 +147,7 @@ def _of_sessions(view: QueryView, often: NDArray[Any], term_weights: Numbers) ->
     """Return the BM25 of sessions by their code.
 
     Args:
-        often: how often each term stands in each session.
+        often: the count of each term in each session.
         term_weights: the weight of each term, `float32[n, 1]`.
     """
     import numpy as np
@@ -167,7 +167,7 @@ def _saturated(times: Any, lengths: Any, average: float) -> Any:
     return times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / average))
 
 
-_FEW = 3  # texts that a misheard name may stand in
+_FEW = 3  # texts that may hold a misheard name
 
 
 class WordSearch:
@@ -225,7 +225,7 @@ class WordSearch:
     def _read(self, asked: ParsedQuery) -> ParsedQuery:
         named = {name: self._people[name] for name in named_in(asked.whole.words, self._people)}
         view = self._view
-        subjects = {name for name in named if len(view.seen(view.table.about(" ".join(terms(name)))))}
+        subjects = {name for name in named if len(view.visible(view.table.fact_slots(" ".join(terms(name)))))}
         return asked.resolved(people=named, subjects=subjects, reader=self._reader)
 
     def _heard(self, question: ParsedQuery, statistics: Statistics) -> str:
@@ -246,12 +246,12 @@ class WordSearch:
         return Statistics(docs=docs, terms=words, counts=self._counts(asked))
 
     def _counts(self, asked: Iterable[str]) -> dict[str, int]:
-        """Return in how many texts each term stands; what may not be read has no say, so that no score tells of it."""
+        """Return how many texts hold each term; unreadable texts do not count, so that no score tells of them."""
         import numpy as np
 
         counts = dict.fromkeys(asked, 0)
         for term, slots, _ in self._view.table.find(counts):
-            counts[term] = int(np.count_nonzero(self._view.may[slots]))
+            counts[term] = int(np.count_nonzero(self._view.findable[slots]))
         return counts
 
     def _parted(self, term: str, *, known: bool) -> Sequence[SimilarTerm]:
@@ -266,7 +266,7 @@ class WordSearch:
         import numpy as np
 
         view, informative = self._view, statistics.informative(question.terms)
-        # What stands somewhere was hardly misheard, and is better looked for alone.
+        # A word that some text holds was hardly misheard, and is better looked for alone.
         unknown = [
             term
             for term in informative
@@ -284,34 +284,34 @@ class WordSearch:
         postings = view.table.find(stems)
         readable = {term: int(np.count_nonzero(view.readable[slots])) for term, slots, _ in postings}
         asked = spread(informative, near, {**readable, **statistics.counts}, sure)
-        texts, around = note_bm25(
+        texts, around = score_bm25(
             view, [posting for posting in postings if posting[0] in asked], asked, statistics
         )
         docs = [asked[term].docs for term in informative]
         best = statistics.best(docs) or 1.0
-        view.known = (K1 + 1) * sum(statistics.idf(count) for count in docs if count) / best
+        view.known_share = (K1 + 1) * sum(statistics.idf(count) for count in docs if count) / best
         hits = texts[view.words[texts] > 0]
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         self._choose(hits, view.words[hits])
         self._choose(around, view.window[around])
-        dated = view.seen(on_dates(view.table, question)[: 4 * self._candidates])
-        view.chosen[dated[: self._candidates // 2]] = True
+        dated = view.visible(on_dates(view.table, question)[: 4 * self._candidates])
+        view.candidates[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
-            then = view.seen(on_days(view.table, question))
-            view.chosen[then[-self._candidates :]] = True
+            then = view.visible(on_days(view.table, question))
+            view.candidates[then[-self._candidates :]] = True
 
     def _choose(self, slots: NDArray[np.intp], scores: NDArray[np.float32]) -> None:
         """Make candidates of the slots with the highest scores."""
         view = self._view
-        rows, only = view.table.rows, view.only
+        rows, asked = view.table.rows, view.filter
         past = rows["past"][slots]
-        if not only.past or only.held is not None or not past.any():
-            view.chosen[view.seen(_highest(slots, scores, self._candidates))] = True
+        if not asked.past or asked.facts is not None or not past.any():
+            view.candidates[view.visible(_highest(slots, scores, self._candidates))] = True
             return
         # What does not hold any more has places of its own: of one thing there may be thousands, which all say the same words.
         over = slots[past]
-        view.chosen[view.seen(_highest(slots[~past], scores[~past], self._candidates))] = True
-        view.chosen[view.seen(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
+        view.candidates[view.visible(_highest(slots[~past], scores[~past], self._candidates))] = True
+        view.candidates[view.visible(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
 
     def _note_mentions(self, question: ParsedQuery, statistics: Statistics) -> None:
         """Note the texts that speak of a person whom the question names, and not only to them."""
@@ -329,8 +329,8 @@ class WordSearch:
                 named &= np.logical_or.reduce([texts[stem] for stem in part])
             for stem in ways.alone:
                 named |= texts[stem]
-            slots = view.seen(np.flatnonzero(named))
-            view.mentioned[slots[~_addressed(view.table, slots, stems)]] = True
+            slots = view.visible(np.flatnonzero(named))
+            view.mentions[slots[~_addressed(view.table, slots, stems)]] = True
 
     def _ways(self, name: str, stems: Sequence[str], statistics: Statistics) -> NameStems:
         """Return by which stems the memory speaks of somebody, given those of the name."""

@@ -21,7 +21,7 @@ from edgemem.recall.index.sources import EPISODE, TURN, Doc
 from edgemem.recall.index.state import KEPT, Removals, State, note_removals, trim_removals
 from edgemem.recall.index.table import DocTable, ResidentPostings, Row
 from edgemem.recall.people.phonetics import TermWeight
-from edgemem.recall.search.words import Statistics, note_bm25
+from edgemem.recall.search.words import Statistics, score_bm25
 from edgemem.records import Reader
 from edgemem.store.db.database import Database
 
@@ -49,7 +49,7 @@ def found_in(memory, word, statistics):
     table = memory.table
     view = QueryView(table, Filter(None, past=True))
     asked = {word: TermWeight(1.0, statistics.counts[word])}
-    note_bm25(view, table.find([word]), asked, statistics)
+    score_bm25(view, table.find([word]), asked, statistics)
     return {int(table.rows["id"][slot]): float(view.words[slot]) for slot in np.flatnonzero(view.words)}
 
 
@@ -239,7 +239,7 @@ def occurrences(table, texts, asked):
 def matched_in(view, where, statistics, weight=1.0):
     """Return the BM25 of terms that were each said, by text, window and session."""
     asked = {name: TermWeight(weight, statistics.counts[name]) for name, _, _ in where}
-    note_bm25(view, where, asked, statistics)
+    score_bm25(view, where, asked, statistics)
     return view.words, view.window, view.session
 
 
