@@ -1,8 +1,8 @@
 """`edgemem bench NAME`: measure this machine.
 
-A benchmark is a module of a package, `edgemem.bench` or one in a checkout, with a function `run(*, …) -> dict`. The first line of its docstring is the
-help, its keyword arguments with their defaults are the options. A name that is a word of Python's has a `_` behind it
-there. What stands under `side_by_side`, a mapping of figures to what each column says, is printed as a table.
+A benchmark is a module of a package, `edgemem.bench` or one in a checkout, with a function `run(*, …) -> dict`. The first line of its
+docstring is the help, its keyword arguments with their defaults are the options. A name that is a word of Python's ends in `_`
+there. A mapping of figures to columns under `side_by_side` is printed as a table.
 """
 
 from __future__ import annotations
@@ -80,21 +80,18 @@ def command_for(name: str, run: Callable[..., Mapping[str, Any]]) -> click.Comma
 
 
 def _print(figures: Mapping[str, Any]) -> None:
-    """Print what stands side by side, the bars, and then the rest under dotted names."""
+    """Print the table of figures side by side, the bars, and then the rest under dotted names."""
     rest = dict(figures)
     if sides := rest.pop(SIDES, None):
         columns, rows = _side_by_side(sides)
-        print_table(
-            columns, rows, wide=[c for n, c in enumerate(columns) if any(len(r[n]) > LONG for r in rows)]
-        )
+        wide = [name for n, name in enumerate(columns) if any(len(row[n]) > LONG for row in rows)]
+        print_table(columns, rows, wide=wide)
     if bars := rest.pop("bars", None):
-        print_table(
-            ("bar", "figure", "limit", ""),
-            [
-                (name, _shown(bar["figure"]), _shown(bar["bar"]), "kept" if bar["ok"] else "missed")
-                for name, bar in bars.items()
-            ],
+        cells = (
+            (name, _shown(bar["figure"]), _shown(bar["bar"]), "kept" if bar["ok"] else "missed")
+            for name, bar in bars.items()
         )
+        print_table(("bar", "figure", "limit", ""), cells)
     print_table(("figure", "value"), _flat(rest), wide=("figure", "value"))
 
 
@@ -104,8 +101,7 @@ def _side_by_side(sides: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, ..
     rows = [(name, *map(_shown, values.values())) for name, values in sides.items()]
     if len(first) <= len(rows):
         return ("figure", *first), rows
-    turned = zip(first, *(row[1:] for row in rows), strict=True)
-    return ("figure", *sides), [tuple(row) for row in turned]
+    return ("figure", *sides), list(zip(first, *(row[1:] for row in rows), strict=True))
 
 
 def _option(parameter: inspect.Parameter) -> click.Option:

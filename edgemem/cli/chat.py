@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from edgemem.cli.models import file_at, not_both
+from edgemem.cli.models import file_at, llm_option, not_both, server_option
 from edgemem.cli.options import home_and_json, open_home
 from edgemem.cli.printing import count
 from edgemem.errors import EdgememError, InvalidInputError
@@ -35,22 +35,10 @@ MAX_UTTERANCE = 1 << 20
 
 
 @click.command()
+@llm_option
+@server_option
 @click.option(
-    "--llm",
-    type=click.Path(path_type=Path),
-    metavar="NAME|FILE",
-    help="A chat model, by its name in `edgemem models list` or as a GGUF file.",
-)
-@click.option(
-    "--server",
-    metavar="URL",
-    help="A llama-server in place of --llm, such as http://127.0.0.1:8080; otherwise `[chat] server` of the profile.",
-)
-@click.option(
-    "--session",
-    default="chat",
-    show_default=True,
-    help="The conversation; an earlier one goes on where it was.",
+    "--session", default="chat", show_default=True, help="The conversation; an earlier one goes on."
 )
 @click.option("--speaker", help="Who is talking; without it, a voice that is not recognised.")
 @click.option(
@@ -60,15 +48,7 @@ MAX_UTTERANCE = 1 << 20
 @click.option("--no-tools", is_flag=True, help="Offer the model no tools to remember, look up and forget.")
 @home_and_json
 def chat(
-    llm: Path | None,
-    server: str | None,
-    session: str,
-    speaker: str | None,
-    max_tokens: int,
-    instructions: str,
-    no_tools: bool,
-    home: Path,
-    as_json: bool,
+    llm: Path | None, server: str | None, session: str, no_tools: bool, home: Path, as_json: bool, **talk: Any
 ) -> None:
     """Talk to a local model that remembers; lines come from the terminal or a pipe, /quit ends, /help tells more.
 
@@ -81,31 +61,25 @@ def chat(
     not_both(llm, server)
     model_file = file_at(llm, home)
     with open_home(home) as memory, _opened(model_file, server, memory) as model:
-        tools = [] if no_tools else memory.tools(speaker=speaker)
+        tools = [] if no_tools else memory.tools(speaker=talk["speaker"])
         # A model that cannot chat says so now.
         if tools and not prints_tools(model.tokenizer, [tool.schema() for tool in tools]):
             tools = []
             _status("the chat template of this model prints no tools, so it is offered none")
         unfinished = memory.sessions.journal.mark_unfinished(session)
         if unfinished:
-            _status(
-                f"{count(unfinished, 'turn')} of session {session} had been cut off; kept, and marked unfinished."
-            )
-        loop = AgentLoop(
-            ChatReplies(model, max_tokens=max_tokens),
-            hooks=memory.hooks(
-                session_id=session, speaker=speaker, model=model, instructions=instructions, tools=tools
-            ),
-            instructions=instructions,
-            tools=tools,
-            speaker=speaker,
+            _status(f"{count(unfinished, 'turn')} of session {session} had been cut off; marked unfinished.")
+        speaker, instructions = talk["speaker"], talk["instructions"]
+        hooks = memory.hooks(
+            session_id=session, speaker=speaker, model=model, instructions=instructions, tools=tools
         )
+        replies = ChatReplies(model, max_tokens=talk["max_tokens"])
+        loop = AgentLoop(replies, hooks=hooks, instructions=instructions, tools=tools, speaker=speaker)
         for text in _utterances():
             _answer(loop, model, text, as_json=as_json)
         for failure in loop.hooks.failures():
-            _status(
-                f"{failure.hook} failed {count(failure.count, 'time')} at {failure.point}: {failure.message}"
-            )
+            times = count(failure.count, "time")
+            _status(f"{failure.hook} failed {times} at {failure.point}: {failure.message}")
 
 
 def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat | HttpLlama:
@@ -125,9 +99,7 @@ def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat 
             gpu_layers=settings.chat_gpu_layers,
         )
         if trained < window:
-            _status(
-                f"this model was made for {trained:,} tokens, so they count, not the profile's {window:,}"
-            )
+            _status(f"this model was made for {trained:,} tokens, not the profile's {window:,}")
         return model
     url = server or memory.profile.chat.server
     if not url:
@@ -137,8 +109,7 @@ def _opened(file: Path | None, server: str | None, memory: Memory) -> LlamaChat 
     served = HttpLlama(url, settings=memory.profile.chat)
     if served.n_ctx < window:
         _status(
-            f"a slot of the server holds {served.n_ctx:,} tokens, so they count, not the profile's {window:,}; -c {window} "
-            "for each slot gives it more"
+            f"a slot of the server holds {served.n_ctx:,} tokens, not the profile's {window:,}; see its -c"
         )
     return served
 

@@ -1,4 +1,4 @@
-"""`edgemem completion`: the script with which a shell completes commands, and what it offers for keys and sessions."""
+"""`edgemem completion`: the script with which a shell completes commands, keys and sessions."""
 
 from __future__ import annotations
 
@@ -65,8 +65,4 @@ def _names_of(column: str, table: str) -> Callable[[click.Context, click.Paramet
     return names
 
 
-fact_keys = _names_of("key", "fact_keys")
-"""Returns the keys of facts that begin with what was typed."""
-
-session_ids = _names_of("name", "sessions")
-"""Returns the conversations whose name begins with what was typed."""
+fact_keys, session_ids = _names_of("key", "fact_keys"), _names_of("name", "sessions")

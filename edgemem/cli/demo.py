@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from edgemem.cli.models import llm_option
 from edgemem.cli.options import json_option, open_home
 from edgemem.cli.printing import console, count, plain, print_hanging, print_json
 from edgemem.context.block.render import IN_A_LINE_ABOVE
@@ -24,13 +25,12 @@ from edgemem.inspect.replay import Line, PlayedTurn, Player, read_script, second
 from edgemem.records import REMEMBER_FACT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from datetime import date
 
     from edgemem.llama.protocols import Tokenizer
     from edgemem.loop.loop import AgentLoop, LoopModel, TurnResult
     from edgemem.memory import Memory
-    from edgemem.records import Fact
     from edgemem.session.points import ToolCallResult
 
 SCRIPT = Path(__file__).with_name("kitchen.jsonl")
@@ -207,9 +207,7 @@ class Show:
         self._day = day
 
     def closing(self, report: dict[str, Any]) -> None:
-        """Print the facts, the figures, and commands to try next."""
-        self._facts(f"What {ROBOT} holds to be true now", report["facts"])
-        self._facts(f"What {ROBOT} believed on the first night", report["facts_believed_on_day_one"])
+        """Print the figures, and commands to try next."""
         self._figures(report["summary"])
         self._console.print()
         home = self._home or Path("/tmp/pip")  # noqa: S108 - an example to type
@@ -222,17 +220,6 @@ class Show:
             f'sqlite3 "file:{home}/db/memory.db?mode=ro" "select * from conversation"',  # noqa: S608
         ):
             self._console.print(f"  {command}", style="bold", soft_wrap=True)
-
-    def _facts(self, title: str, facts: Sequence[Fact]) -> None:
-        """Print facts, and who may hear them."""
-        from rich.text import Text
-
-        self._rule(title)
-        width = max((len(plain(fact.key)) for fact in facts), default=0)
-        for fact in sorted(facts, key=lambda fact: fact.key):
-            whose = {"shared": "anyone", "household": "the household"}.get(fact.level, f"{fact.owner} alone")
-            value = Text(plain(fact.value)).append(f" (for {plain(whose)})", style="dim italic")
-            print_hanging(self._console, Text(f"{plain(fact.key):<{width}}  "), value)
 
     def _figures(self, report: dict[str, Any]) -> None:
         """Print the figures of the whole run."""
@@ -311,12 +298,7 @@ def _heard(line: Line) -> str:
 @click.option(
     "--home", type=click.Path(path_type=Path), help="Keep the memory here; default: a folder that is removed."
 )
-@click.option(
-    "--llm",
-    type=click.Path(path_type=Path),
-    metavar="NAME|FILE",
-    help="A chat model that answers instead of the script, by its name in `edgemem models list` or as a GGUF file.",
-)
+@llm_option
 @json_option
 def demo(home: Path | None, llm: Path | None, as_json: bool) -> None:
     """Watch a kitchen robot remember three days, offline, line by line.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgemem.cli.options import home_and_json, open_existing
-from edgemem.cli.printing import count, plain, print_json
+from edgemem.cli.printing import answer, count, plain
 from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import create_private, sync
 
@@ -37,26 +37,19 @@ def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> 
     """  # noqa: D301 - click reads the backspace as: do not wrap
     from edgemem.store.transfer.export import withheld_by
 
-    if file == "-":
-        file = None
     with open_existing(home) as memory:
         lines = memory.export(speaker=speaker)
-        if file is None:
-            number, last = _print(lines)
-        else:
-            number, last = _write(lines, file)
+        number, last = _print(lines) if file in (None, "-") else _write(lines, file or "")
     if speaker is not None and number == _NO_RECORD:
         click.echo(f"Nothing here was said by {plain(speaker)}, or is theirs.", err=True)
-    withheld = withheld_by(last)
-    if withheld:
+    if withheld := withheld_by(last):
         click.echo(
             f"{count(withheld, 'fact')} left out: also private to somebody else; the operator's export has all.",
             err=True,
         )
-    if file is not None and as_json:
-        print_json({"file": file, "lines": number, "speaker": speaker, "withheld": withheld})
-    elif file is not None:
-        click.echo(f"Wrote {count(number, 'line')} to {file}.")
+    if file not in (None, "-"):
+        report = {"file": file, "lines": number, "speaker": speaker, "withheld": withheld}
+        answer(as_json, report, f"Wrote {count(number, 'line')} to {file}.")
 
 
 def _print(lines: Iterable[str]) -> tuple[int, str]:

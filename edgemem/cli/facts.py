@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -72,12 +72,7 @@ def facts() -> None:
 @speaker_option
 @home_and_json
 def list_facts(
-    scope: str | None,
-    as_of: float | None,
-    known_at: float | None,
-    speaker: str | None,
-    home: Path,
-    as_json: bool,
+    as_of: float | None, known_at: float | None, speaker: str | None, home: Path, as_json: bool, **where: Any
 ) -> None:
     """List the facts that hold now, or held at another time, or were believed then.
 
@@ -87,15 +82,11 @@ def list_facts(
     edgemem facts --as-of 2026-11-02                        what was true, as it is known now
     edgemem facts --as-of 2026-11-02 --known-at 2026-11-03  what was taken for true then
     """  # noqa: D301 - click reads the backspace as: do not wrap
-    reader = reader_of(speaker)
     with open_existing(home) as memory:
-        if as_of is None and known_at is None:
-            entries = memory.store.facts(scope=scope, reader=reader)
-        else:
-            when = as_of if as_of is not None else memory.diagnostics.clock.now()
-            entries = memory.store.facts_as_of(when, scope=scope, known_at=known_at, reader=reader)
-    if not entries and scope is not None and not as_json:
-        checked_scope(scope)  # an empty list is no answer to a typing error
+        when = memory.diagnostics.clock.now() if as_of is None else as_of
+        entries = memory.store.facts_as_of(when, known_at=known_at, reader=reader_of(speaker), **where)
+    if not entries and where["scope"] is not None and not as_json:
+        checked_scope(where["scope"])  # an empty list is no answer to a typing error
 
     def row(fact: Fact) -> tuple[str, ...]:
         return fact.key, shortened(fact.value), fact.scope, moment(fact.valid_from)
@@ -116,37 +107,23 @@ def list_facts(
 @click.option("--source", default="command line", show_default=True, help="Where it comes from.")
 @home_and_json
 def add(
-    key: str,
-    words: tuple[str, ...],
-    scope: str,
-    speaker: str | None,
-    valid_from: float | None,
-    valid_to: float | None,
-    source: str,
-    home: Path,
-    as_json: bool,
+    key: str, words: tuple[str, ...], scope: str, speaker: str | None, home: Path, as_json: bool, **told: Any
 ) -> None:
     """Tell the fact KEY with its VALUE; what was believed of that time stays as history.
 
     A time is 2026-11-02, 2026-11-02T18:30, or seconds since 1970. A KEY is a path of words, such as alice.allergy. A scope
     is global, env:PLACE for what everybody may hear, household, or user:NAME for what only NAME may read.
     """
-    if valid_from is not None and valid_to is not None and valid_to <= valid_from:
+    begin, end = told["valid_from"], told["valid_to"]
+    if begin is not None and end is not None and end <= begin:
         raise InvalidInputError(
-            f"A fact must end after it begins: {moment(valid_to)} is not after {moment(valid_from)}."
+            f"A fact must end after it begins: {moment(end)} is not after {moment(begin)}."
         )
     value, scope = " ".join(words), checked_scope(scope)
+    heard = Heard(speaker=speaker) if speaker else None
     with open_home(home) as memory:
         before = memory.store.fact_history(key, scope=scope)
-        memory.store.add_fact(
-            key,
-            value,
-            scope=scope,
-            source=source,
-            valid_from=valid_from,
-            valid_to=valid_to,
-            heard=Heard(speaker=speaker) if speaker else None,
-        )
+        memory.store.add_fact(key, value, scope=scope, heard=heard, **told)
         versions = memory.store.fact_history(key, scope=scope)
     newest = versions[-1]
     if as_json:

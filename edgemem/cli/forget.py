@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -38,18 +39,7 @@ _KINDS = {
 @click.option("--speaker", help="Erase all that this person said or owns.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @home_and_json
-@click.pass_context
-def forget(
-    ctx: click.Context,
-    key: str | None,
-    scope: str | None,
-    episode: str | None,
-    session: str | None,
-    speaker: str | None,
-    yes: bool,
-    home: Path,
-    as_json: bool,
-) -> None:
+def forget(key: str | None, scope: str | None, yes: bool, home: Path, as_json: bool, **kind: Any) -> None:
     """Erase the fact KEY with every version of it, an episode, a conversation, or a person; it cannot be taken back.
 
     What will be erased is quoted first. Backups go too; exports and NOTES.md are yours, and are left alone.
@@ -57,24 +47,22 @@ def forget(
     Exit code 3: it is forgotten, and nobody recalls it any more, but a program that reads a file keeps bytes of it there.
     They go by themselves, when a robot that has this home open is idle; `edgemem check` tells which file it is.
     """
+    episode, session, speaker = kind["episode"], kind["session"], kind["speaker"]
     if sum(given is not None for given in (key, episode, session, speaker)) != 1:
         raise InvalidInputError(
             "Say what to forget: `edgemem forget KEY`, --episode ID, --session ID, or --speaker NAME."
         )
     if key is not None:
-        ctx.invoke(forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json)
+        click.get_current_context().invoke(
+            forget_fact, key=key, scope=scope, yes=yes, home=home, as_json=as_json
+        )
     elif speaker is not None:
         _forget_person(speaker, yes=yes, home=home, as_json=as_json)
     else:
         with open_existing(home) as memory:
             what, report = _quoted(memory, episode, session)
-            erase(
-                what,
-                lambda: memory.forget(episode=episode, session=session),
-                report,
-                yes=yes,
-                as_json=as_json,
-            )
+            forget_it = partial(memory.forget, episode=episode, session=session)
+            erase(what, forget_it, report, yes=yes, as_json=as_json)
 
 
 def _quoted(memory: Memory, episode: str | None, session: str | None) -> tuple[str, dict[str, object]]:

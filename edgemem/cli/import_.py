@@ -64,11 +64,11 @@ def edgevox(path: Path, home: Path, as_json: bool) -> None:
     """
     from edgemem.takeover.edgevox import EdgevoxMemory, import_edgevox
 
-    old = EdgevoxMemory(path)  # before a home is made for what may not be there
+    old = EdgevoxMemory(path)  # before a home is made for a memory that may not be there
     with open_home(home) as memory:
-        report = import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, old)
-        _index(memory)
-    _tell(report, as_json=as_json)
+        _tell(
+            import_edgevox(memory.diagnostics.database, memory.sessions, memory.notes, old), memory, as_json
+        )
 
 
 @import_.command(short_help="Take over the memory of Swarmline, once called Cognitia.")
@@ -77,19 +77,18 @@ def edgevox(path: Path, home: Path, as_json: bool) -> None:
 def swarmline(path: Path, home: Path, as_json: bool) -> None:
     """Take over PATH: a database of Swarmline's memory, a folder of them, or of memory banks; all are only read.
 
-    Users become speakers, and what is theirs stays theirs alone: facts, messages, summaries, goals, tool events, bank files.
+    Users become speakers, and own theirs alone: facts, messages, summaries, goals, tool events, bank files.
     Episodes and procedures, which are nobody's there, are the household's.
     """
     from edgemem.takeover.swarmline import SwarmlineMemory, import_swarmline
 
     old = SwarmlineMemory(path)
     with open_home(home) as memory:
-        report = import_swarmline(memory.diagnostics.database, memory.bank, old)
-        _index(memory)
-    _tell(report, as_json=as_json)
+        _tell(import_swarmline(memory.diagnostics.database, memory.bank, old), memory, as_json)
 
 
-def _tell(report: TakeoverReport, *, as_json: bool) -> None:
+def _tell(report: TakeoverReport, memory: Memory, as_json: bool) -> None:
+    _index(memory)
     if as_json:
         print_json(report)
         return

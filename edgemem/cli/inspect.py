@@ -55,16 +55,7 @@ def inspect() -> None:
 @click.option("--whole", is_flag=True, help="Show every part in full, and everything that is left out.")
 @home_and_json
 def prompt(
-    utterance: str,
-    session: str,
-    speaker: str | None,
-    llm: Path | None,
-    server: str | None,
-    instructions: str,
-    no_tools: bool,
-    whole: bool,
-    home: Path,
-    as_json: bool,
+    utterance: str, llm: Path | None, server: str | None, home: Path, as_json: bool, **scene: Any
 ) -> None:
     """Show what UTTERANCE would make the next prompt.
 
@@ -84,11 +75,11 @@ def prompt(
         # So that the figures of the recall are those of a robot that runs: the model and the index are in memory.
         memory.recall("Is anybody there?", k=1)
         inspection = inspect_prompt(
-            memory.hooks(session_id=session, speaker=speaker, tokenizer=tokenizer),
+            memory.hooks(session_id=scene["session"], speaker=scene["speaker"], tokenizer=tokenizer),
             utterance,
-            speaker=speaker,
-            instructions=instructions,
-            tools=[] if no_tools else [tool.schema() for tool in memory.tools()],
+            speaker=scene["speaker"],
+            instructions=scene["instructions"],
+            tools=[] if scene["no_tools"] else [tool.schema() for tool in memory.tools()],
             look=look,
             k=2 * memory.profile.recall.k,
             recalled=lambda: memory.diagnostics.search.last,
@@ -98,6 +89,7 @@ def prompt(
         room = {"free_tokens": inspection.free_tokens, "over_tokens": inspection.over_tokens}
         print_json(asdict(inspection) | {"plan": inspection.plan, **room, "waiting": waiting})
     else:
+        whole = scene["whole"]
         _print(inspection, chars=None if whole else SHORT, most=None if whole else MOST_LEFT_OUT)
         if waiting:
             click.echo(f"{count(waiting, 'record')} wait for their vectors; until then only words find them.")

@@ -303,12 +303,12 @@ llm_option = click.option(
     "--llm",
     type=click.Path(path_type=Path),
     metavar="NAME|FILE",
-    help="A chat model, by its name in `edgemem models list` or as a GGUF file; only its tokenizer is loaded.",
+    help="A chat model, by its name in `edgemem models list` or as a GGUF file.",
 )
 server_option = click.option(
     "--server",
     metavar="URL",
-    help="The model of a llama-server in place of --llm, such as http://127.0.0.1:8080.",
+    help="A llama-server in place of --llm, such as http://127.0.0.1:8080.",
 )
 
 

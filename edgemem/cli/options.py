@@ -166,9 +166,7 @@ def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
         yes = click.confirm(question, err=True)
     except (click.Abort, RuntimeError) as error:  # the end of the input, or none at all
         click.echo(err=True)
-        raise InvalidInputError(
-            f"{otherwise}, because nobody agreed; --yes does it without asking."
-        ) from error
+        raise InvalidInputError(f"{otherwise}: nobody agreed; --yes does it without asking.") from error
     if not yes:
         raise InvalidInputError(f"{otherwise}.")
 

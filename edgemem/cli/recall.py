@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import UNSET
@@ -31,14 +31,7 @@ if TYPE_CHECKING:
 @speaker_option
 @home_and_json
 def recall(
-    words: tuple[str, ...],
-    k: int,
-    valid_at: float | None,
-    known_at: float | None,
-    sessions: bool,
-    speaker: str | None,
-    home: Path,
-    as_json: bool,
+    words: tuple[str, ...], sessions: bool, speaker: str | None, home: Path, as_json: bool, **bounds: Any
 ) -> None:
     """Find what is remembered about QUERY, best first, and say why it was found.
 
@@ -59,32 +52,30 @@ def recall(
     if not query.strip():
         raise InvalidInputError("The question is empty; say what to look for.")
     check_text(query, what="query", max_bytes=1 << 20)
+    valid_at = bounds["valid_at"]
     if sessions and valid_at is not None:
-        raise InvalidInputError("What was said is true of no time; leave out --valid-at, or --sessions.")
+        raise InvalidInputError("Conversations are true of no time; leave out --valid-at, or --sessions.")
     who = UNSET if speaker is None else speaker
     results: Sequence[Recalled | RecalledSession]
     with open_existing(home) as memory:
         if sessions:
-            results = memory.recall_sessions(query, speaker=who, k=k, known_at=known_at)
+            results = memory.recall_sessions(query, speaker=who, k=bounds["k"], known_at=bounds["known_at"])
         else:
-            results = memory.recall(query, speaker=who, k=k, valid_at=valid_at, known_at=known_at)
+            results = memory.recall(query, speaker=who, **bounds)
         missing = memory.profile.llama.embedder if memory.diagnostics.embedder is None else ""
     if as_json:
         print_json(results)
     elif not results:
         click.echo("Nothing is remembered about that.")
-        if find_entry(missing) is not None:
-            # A newcomer who asks in other words than were said would think that nothing was kept.
-            click.echo(
-                f"Only words were looked for; to find by meaning: edgemem models get {missing}", err=True
-            )
+        if find_entry(missing) is not None:  # else a newcomer would think that nothing was kept
+            click.echo(f"Only words are found; to find by meaning: edgemem models get {missing}", err=True)
     for item in () if as_json else results:
         if isinstance(item, RecalledSession):
             what = Text(" / ", style="dim").join(map(_speech, item.messages))
             what.append(f" ({plain(item.session)})", style="dim italic")
             lead = f"{item.score:.2f}  {_day(item.at):<10}  "
         else:
-            # What is said and known is forgotten by its conversation or name, an episode by its id.
+            # An episode is forgotten by its id.
             name = (f"episode {item.id}",) if item.kind == "episode" else ()
             what = _speech(item).append(f" ({', '.join((*item.why, *name))})", style="dim italic")
             lead = f"{item.score:.2f}  {item.kind:<10}  {_day(item.event_time or item.recorded_at):<10}  "

@@ -62,15 +62,10 @@ def replay(file: Path, session: str | None, home: Path, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        _print(report)
+        figures = {name.replace("_", " "): n for name, n in report.items() if not isinstance(n, list)}
+        print_table(("", "figure"), [(name, f"{n:,}") for name, n in figures.items()])
+        for failure in report["hook_failures"]:
+            times = count(failure.count, "time")
+            click.secho(f"{failure.hook} failed {times}: {plain(failure.message)}", fg="red")
     if report["checks_failed"] or report["hook_failures"]:
         sys.exit(1)
-
-
-def _print(report: dict[str, Any]) -> None:
-    figures = {name.replace("_", " "): value for name, value in report.items() if not isinstance(value, list)}
-    print_table(("", "figure"), [(name, f"{value:,}") for name, value in figures.items()])
-    for failure in report["hook_failures"]:
-        click.secho(
-            f"{failure.hook} failed {count(failure.count, 'time')}: {plain(failure.message)}", fg="red"
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import asdict
@@ -16,7 +16,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.store.episodes import tool_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from edgemem.memory.stats import Stats
     from edgemem.session.figures import TurnFigures
@@ -53,7 +53,10 @@ def stats(tools: str | None, textfile: Path | None, home: Path, as_json: bool) -
             return
         figures = memory.diagnostics.stats()
     if textfile is not None:
-        write_textfile(textfile, render(metrics_of(figures)))
+        failed = {f"{failure.hook} at {failure.point}": failure.count for failure in figures.failures}
+        turn = None if figures.last_turn is None else asdict(figures.last_turn)
+        numbers = {**asdict(figures), "failures": failed, "last_turn": turn}
+        write_textfile(textfile, render(numbers, home=figures.home))
     if as_json:
         print_json({"version": edgemem.__version__, **asdict(figures)})
     elif textfile is None:
@@ -110,69 +113,20 @@ def _bytes(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
-Metric = tuple[str, str, str, "Sequence[tuple[Mapping[str, str], float]]"]
-"""Name, type, help, and samples with their labels."""
-
-
-def metrics_of(stats: Stats) -> list[Metric]:
-    """Return the figures of a memory in base units, seconds and bytes.
+def render(figures: Mapping[str, Any], *, home: str) -> str:
+    """Return figures in the text format of Prometheus, version 0.0.4: numbers, and mappings of them by kind.
 
     Each sample carries the home: files of two robots on one machine are collected together.
     """
-    growth = dict(stats.per_day)
-    growth_bytes = growth.pop("bytes", 0.0)
-    gauges: list[tuple[str, str, str, Mapping[str, float]]] = [
-        ("info", "The version that looked.", "version", {edgemem.__version__: 1}),
-        ("records", "Stored records, by kind.", "kind", stats.counts),
-        ("disk_bytes", "Size on disk, by part of the home.", "part", stats.disk_bytes),
-        ("growth_rows_per_day", "New rows a day in the last week.", "kind", growth),
-        ("growth_bytes_per_day", "New bytes a day in the last week.", "", {"": growth_bytes}),
-        ("index_waiting", "Work for idle time.", "kind", stats.waiting),
-        ("index_lag_seconds", "Age of the oldest row that waits for the index.", "", {"": stats.lag_s}),
-        ("clock_trusted", "Whether the wall clock can be believed.", "", {"": stats.clock_trusted}),
-    ]
-    if turn := stats.last_turn:
-        figures = asdict(turn)
-        took = {
-            stage: figures[f"{stage}_ms"] / 1e3 for stage in ("recall", "embed", "hooks", "model", "commit")
-        }
-        tokens = {kind: figures[f"{kind}_tokens"] for kind in ("new", "reused", "block")}
-        early = "Turns of the newest process that were heard before their end; those with recall ready then."
-        gauges += [
-            ("last_turn_timestamp_seconds", "End of the newest turn.", "", {"": turn.at}),
-            ("last_turn_seconds", "Time of the stages of the newest turn.", "stage", took),
-            ("last_turn_tokens", "Tokens of the newest turn's prompts.", "kind", tokens),
-            ("last_turn_candidates", "Candidates of the newest recall.", "", {"": turn.candidates}),
-            ("last_turn_late", "Whether the newest recall hit its deadline.", "", {"": turn.late}),
-            ("early_turns", early, "kind", {"heard": turn.heard_early, "ready": turn.ready_early}),
-        ]
-    home = {"home": stats.home}
-    metrics: list[Metric] = [
-        (
-            f"edgemem_{name}",
-            "gauge",
-            text,
-            [(home | ({label: key} if label else {}), n) for key, n in of.items()],
-        )
-        for name, text, label, of in gauges
-        if of
-    ]
-    if stats.failures:
-        failures = [(home | {"hook": f.hook, "point": f.point}, f.count) for f in stats.failures]
-        help_text = "Failures of hooks that are on record."
-        metrics.append(("edgemem_hook_failures_total", "counter", help_text, failures))
-    return metrics
-
-
-def render(metrics: Iterable[Metric]) -> str:
-    """Return metrics in the text format, version 0.0.4."""
     lines = []
-    for name, kind, text, samples in metrics:
-        help_text = text.replace("\\", "\\\\").replace("\n", "\\n")
-        lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
-        for labels, value in samples:
-            named = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items())
-            lines.append(f"{name}{{{named}}} {value:.15g}" if named else f"{name} {value:.15g}")
+    for name, value in figures.items():
+        by_kind = value if isinstance(value, dict) else {"": value}
+        numbers = {kind: number for kind, number in by_kind.items() if isinstance(number, (int, float))}
+        if numbers:
+            lines.append(f"# TYPE edgemem_{name} gauge")
+        for kind, number in numbers.items():
+            label = f',kind="{_escaped(kind)}"' if kind else ""
+            lines.append(f'edgemem_{name}{{home="{_escaped(home)}"{label}}} {number:.15g}')
     return "\n".join(lines) + "\n"
 
 
