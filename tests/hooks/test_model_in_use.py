@@ -211,4 +211,4 @@ def test_chat_loads_no_larger_window_than_the_model_was_made_for(
     options = ("--no-tools", "--max-tokens", "2", "--home", tmp_path / "home")
     done = run("chat", "--llm", models[APPENDS], *options, text="hello\n")
     assert done.exit_code == 0, done.output
-    assert "made for 2,048 tokens, so they count, not the profile's 4,096" in done.output
+    assert "made for 2,048 tokens, not the profile's 4,096" in done.output

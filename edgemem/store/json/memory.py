@@ -18,8 +18,9 @@ from edgemem.errors import ClosedError, EdgememError
 from edgemem.store.db.connection import MemoryTables
 from edgemem.store.db.files import locked_beside, meaningful, set_aside
 from edgemem.store.json.files import JsonFile, copy_aside
-from edgemem.store.json.records import TABLES, MemoryFile, file_of, fill, free_id, state_fact
+from edgemem.store.json.records import MemoryFile, file_of, fill, free_id, state_fact
 from edgemem.store.memory_store import TableMemoryStore, settings_of
+from edgemem.store.schema import TRUTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -42,7 +43,7 @@ class JSONMemoryStore(TableMemoryStore):
         max_episodes: how many of the newest episodes are kept; 0 keeps all.
         flush_after_s: a change is in the file after this many seconds; 0: when the call returns.
         doubtful_below: a recogniser's confidence below which a fact does not replace one that was heard well, until
-            it is heard again; 0: every fact is believed at once.
+            it is heard again; 0: every fact is believed at once. It holds for the whole file whenever that is read.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class JSONMemoryStore(TableMemoryStore):
         self._file = JsonFile(path, MemoryFile)
         self._clock = clock or Clock()
         self._flush_after_s = flush_after_s
-        self._tables = MemoryTables(self._file.path, schema=TABLES, clock=self._clock)
+        self._tables = MemoryTables(self._file.path, schema=TRUTH, clock=self._clock)
         self._known = False
         """Whether the tables ever held anything."""
         self._unsaved: list[tuple[int, Callable[[Transaction], object]]] = []

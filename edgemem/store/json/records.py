@@ -1,8 +1,8 @@
 """The records of a JSON memory: entries of its file, and the tables in memory that answer for them.
 
-The file holds what was said, oldest first, and nothing derived from it. A person may change a value, add an entry with
-a key and a value, or take one out; what follows from it is worked out anew when the file is read. Files of EdgeVox's
-`JSONMemoryStore` are read too. The tables are those of the truth, and one more: `statements`, the entries about facts.
+The file holds the statements about facts, oldest first, and nothing derived from them. A person may change a value, add an entry
+with a key and a value, or take one out; reading the file states all of it again. Files of EdgeVox's `JSONMemoryStore` are read
+too. The tables are those of the truth.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import math
 from collections import defaultdict
 from contextlib import contextmanager
+from functools import partial
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,9 @@ from edgemem.errors import EdgememError, InvalidInputError, NewerSchemaError
 from edgemem.records import Episode, Heard
 from edgemem.scopes import Level, level_of_scope
 from edgemem.store import facts
-from edgemem.store.db.migrations import Migration
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
 from edgemem.store.preferences import put_preference, read_preferences
 from edgemem.store.rights import LEVELS, spell_both
-from edgemem.store.schema import TRUTH
 from edgemem.store.validation import NULL, heard_columns, heard_of
 
 if TYPE_CHECKING:
@@ -39,28 +38,21 @@ ABOUT = (
     "The memory of a robot, kept by edgemem. Facts stand in the order in which they were learnt; a later one"
     " overrules an earlier one of the same key and scope. You may change, add or remove entries."
 )
-_STATEMENTS = (
-    # id: the tick at which it was stated. badly: whether it was heard badly, as decided then: another threshold later must
-    # not change what was believed.
-    "create table statements (id integer primary key, key_id integer, badly integer, entry text)",
-    "create index statements_by_key on statements (key_id, id)",
-    "create trigger forgotten after delete on fact_keys begin delete from statements where key_id = old.id; end",
-)
-TABLES = TRUTH._replace(steps=(*TRUTH.steps, Migration("v002_statements", _STATEMENTS)))
-_FILLED = (
-    "statements",
-    "doubts",
-    "facts",
-    "fact_keys",
-    "preferences",
-    "episodes",
-    "names",
-    "index_queue",
-    "erasings",
-)
+_FILLED = ["doubts", "facts", "fact_keys", "preferences", "episodes", "names", "index_queue", "erasings"]
+_STATED = f"""
+  select k.scope, k.key, k.topic, f.recorded, null, {facts.STATED} from facts f join fact_keys k on k.id = f.key_id
+  where f.id = f.recorded
+  union all
+  select k.scope, k.key, k.topic, d.id, iif(d.confirmed_by is null, d.settled, null), {facts.STATED} from doubts d join fact_keys k on k.id = d.key_id
+  where coalesce(d.confirmed_by, d.id) >= d.id
+  order by 4
+"""  # noqa: S608 - our own constant
+"""Statements about facts, whose ids are their ticks. The second doubt behind the fact that it makes follows from the others."""
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+MADE = 2**61
+"""Ids that the tables make are above all ticks."""
 _TEN_YEARS = 10 * 365.25 * 86400.0
 
 _When = str | float
@@ -78,7 +70,7 @@ class MemoryFile(msgspec.Struct):
 
 
 class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when": "recorded_at"}):
-    """What was said of a fact at one time; a value of None says that it has none."""
+    """A statement about a fact; a value of None says that it has none."""
 
     key: str
     value: Any
@@ -87,12 +79,13 @@ class FactEntry(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"when"
     when: _When | None = None
     valid_from: _When | None = None
     valid_to: _When | None = None
-    heard_badly: bool | None = None
+    refuted: _When | None = None
+    """When a doubt was refuted."""
     null: bool = False
     """Whether the value is the null of JSON; else None is no value."""
     topic: str | None = None
     trust: int | None = None
-    """None: it is believed, whoever said it: the operator, who also edits the file, or anybody before there was trust."""
+    """None: by who said it; without `heard` the operator, who also edits the file."""
     level: Level | None = None
     owner: str | None = None
     heard: Heard | None = None
@@ -145,57 +138,25 @@ def state_fact(
     topic: str | None = None,
     **options: Any,
 ) -> bool:
-    """Believe or doubt what was said at `tx.recorded`, as `facts.assert_fact` does; tell whether that is news."""
-    begin = tx.recorded / 1e6 if valid_from is None else valid_from
+    """Believe or doubt a statement, as `facts.assert_fact` does, with its tick as id; return whether that is news."""
     key = facts.topic_key(key, topic)
+    begin = tx.recorded / 1e6 if valid_from is None else valid_from
     statement = facts.checked_fact(key, value, scope=scope, valid_from=begin, **options)
-    return _take(tx, scope, key, statement, topic, doubtful_below=doubtful_below, now=valid_from is None)
-
-
-def _take(
-    tx: Transaction,
-    scope: str,
-    key: str,
-    statement: facts.Rectangle,
-    topic: str | None,
-    *,
-    doubtful_below: float,
-    now: bool = False,
-    ranked: bool = True,
-) -> bool:
-    """Believe or doubt what was said at `tx.recorded`, or behind what was said of the key before.
-
-    Args:
-        statement: a rectangle without a number; `badly` is None where the recogniser's confidence decides.
-        doubtful_below: the confidence below which something was heard badly.
-        now: it holds since it was said, or since the doubt that it confirms.
-        ranked: whether what somebody of more trust said stands against it.
-    """
     owner, heard = spell_both(tx, statement.owner, heard_of(statement.heard))
-    badly = facts.heard_badly(statement, doubtful_below)
-    statement = statement._replace(owner=owner, heard=heard_columns(heard), badly=badly)
+    statement = statement._replace(owner=owner, heard=heard_columns(heard))
     key_id = facts.ensure_key(tx, scope, key, topic)
-    newest = tx.execute("select coalesce(max(id), 0) from statements where key_id = ?", (key_id,))[0][0]
-    tx.recorded = free_id(tx, "statements", max(tx.recorded, newest + 1))
-    if now:
-        # Behind what another process said meanwhile, so that what that said held until now.
+    newest = tx.execute(
+        "select max(recorded) from (select recorded from facts where key_id = :key and id = recorded"
+        " union all select id from doubts where key_id = :key and id < :made)",
+        {"key": key_id, "made": MADE},
+    )[0][0]
+    # Behind a statement that another process made meanwhile, so that it held until now.
+    tx.recorded = free_id(tx, "doubts", free_id(tx, "facts", max(tx.recorded, (newest or 0) + 1)))
+    if valid_from is None:
         begin = tx.recorded / 1e6 if statement.valid_to is None else statement.valid_from
         statement = facts.since_first_heard(tx, key_id, statement._replace(valid_from=begin))
-    heard_so = dict(tx.execute("select id, badly from statements where key_id = ? and badly", (key_id,)))
-
-    def was_badly(what: facts.Rectangle) -> bool:
-        return what.origin in heard_so if what.badly is None else what.badly
-
-    before = tx.execute("select total_changes()")
-    numbers = {"number": tx.recorded, "recorded": tx.recorded}
-    news = facts.believe(tx, key_id, statement, badly=was_badly, ranked=ranked, **numbers)
-    if tx.execute("select total_changes()") != before:
-        ((scope, key, topic),) = tx.execute("select scope, key, topic from fact_keys where id = ?", (key_id,))
-        fact = _fact_entry(scope, key, statement, tx.recorded)
-        fact = msgspec.structs.replace(fact, topic=topic, trust=fact.trust if ranked else None)
-        entry = msgspec.json.encode(fact).decode()
-        tx.execute("insert into statements values (?, ?, ?, ?)", (tx.recorded, key_id, badly, entry))
-    return news
+    badly = partial(facts.heard_badly, below=doubtful_below)
+    return facts.believe(tx, key_id, statement, badly=badly, number=tx.recorded, recorded=tx.recorded)
 
 
 def free_id(tx: Transaction, table: str, tick: int) -> int:
@@ -240,9 +201,7 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
     for tx.recorded, name, entry in sorted(entries, key=lambda entry: entry[0]):
         with _noted(problems, name):  # an entry is checked before any of it is written
             if isinstance(entry, FactEntry):
-                statement = _rectangle(entry, tx.recorded)
-                where, ranked = (entry.scope, entry.key), entry.trust is not None
-                _take(tx, *where, statement, entry.topic, doubtful_below=doubtful_below, ranked=ranked)
+                _state(tx, entry, doubtful_below=doubtful_below)
             elif isinstance(entry, PreferenceEntry):
                 put_preference(tx, entry.key, entry.value, scope=entry.scope)
             else:
@@ -272,9 +231,7 @@ def file_of(db: Tables, *, keep: int) -> MemoryFile:
         for episode in recent_episodes(db, 2**62, keep=keep)
     ]
     return MemoryFile(
-        facts=[
-            msgspec.Raw(entry.encode()) for (entry,) in db.query("select entry from statements order by id")
-        ],
+        facts=[_fact_entry(row[:5], row[5:]) for row in db.query(_STATED)],
         preferences=[
             PreferenceEntry(
                 key=wish.key, value=wish.value, scope=intern(wish.scope), when=_when(wish.updated_at)
@@ -288,40 +245,47 @@ def file_of(db: Tables, *, keep: int) -> MemoryFile:
     )
 
 
-def _rectangle(entry: FactEntry, tick: int) -> facts.Rectangle:
-    return facts.checked_fact(
-        entry.key,
+def _state(tx: Transaction, entry: FactEntry, *, doubtful_below: float) -> None:
+    is_nothing = entry.value is None and not entry.null
+    state_fact(
+        tx,
+        facts.plain_key(entry.key, entry.topic),
         NULL if entry.null else entry.value,
         scope=entry.scope,
         source=entry.source,
-        valid_from=tick / 1e6 if entry.valid_from is None else _seconds(entry.valid_from),
+        valid_from=None if entry.valid_from is None else _seconds(entry.valid_from),
         valid_to=None if entry.valid_to is None else _seconds(entry.valid_to),
+        topic=entry.topic,
         heard=entry.heard,
-        # What is not there has no owner: the level only matters for values.
-        level="shared" if entry.value is None and not entry.null else entry.level,
+        # An absence has no owner: the level only matters for values.
+        level="shared" if is_nothing else entry.level,
         owner=entry.owner,
         trust=entry.trust,
-    )._replace(badly=entry.heard_badly)
+        doubtful_below=doubtful_below,
+    )
+    if entry.refuted is not None:
+        tx.execute("update doubts set settled = ? where id = ?", (_tick(entry.refuted), tx.recorded))
 
 
-def _fact_entry(scope: str, key: str, statement: facts.Rectangle, tick: int) -> FactEntry:
-    heard = heard_of(statement.heard)
-    trusted = statement.trust == facts.TRUSTED and heard is None
-    recorded, level, owner = tick / 1e6, LEVELS[statement.level], statement.owner
-    meant = (level, owner) == level_of_scope(scope) or statement.value is None
+def _fact_entry(place: tuple[Any, ...], stated: tuple[Any, ...]) -> FactEntry:
+    scope, key, topic, tick, settled = place
+    value, json_text, valid_from, valid_to, source, level_number, owner, trust, *columns = stated
+    heard, recorded, level = heard_of(tuple(columns)), tick / 1e6, LEVELS[level_number]
+    is_meant = (level, owner) == level_of_scope(scope) or value is None
     return FactEntry(
         key=key,
-        value=statement.value if statement.json is None else msgspec.json.decode(statement.json),
-        null=statement.json == "null",
-        trust=None if trusted else statement.trust,
+        value=value if json_text is None else msgspec.json.decode(json_text),
+        null=json_text == "null",
+        topic=topic,
+        trust=None if trust == facts.TRUSTED and heard is None else trust,
         scope=intern(scope),  # msgspec leaves out a default that is the same object
-        source=statement.source,
+        source=source,
         when=_when(recorded),
-        valid_from=None if statement.valid_from == recorded else _when(statement.valid_from),
-        valid_to=None if statement.valid_to is None else _when(statement.valid_to),
-        heard_badly=statement.badly if statement.heard[2] is not None else None,
-        level=None if meant else level,
-        owner=None if meant else owner,
+        valid_from=None if valid_from == recorded else _when(valid_from),
+        valid_to=None if valid_to is None else _when(valid_to),
+        refuted=None if settled is None else _when(settled / 1e6),
+        level=None if is_meant else level,
+        owner=None if is_meant else owner,
         heard=heard,
     )
 

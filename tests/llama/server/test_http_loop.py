@@ -181,5 +181,5 @@ def test_chat_says_what_is_wrong_with_a_server(server: RunningServer, tmp_path: 
     (tmp_path / "home" / "edgemem.toml").write_text("[context]\nwindow_tokens = 8192\n")
     done = run("chat", "--server", server.url, "--max-tokens", "4", *home, text="hello\n")
     assert done.exit_code == 0, done.output
-    assert "holds 4,096 tokens, so they count, not the profile's 8,192" in done.output
+    assert "holds 4,096 tokens, not the profile's 8,192" in done.output
     assert "-c 8192" in done.output
