@@ -1,4 +1,4 @@
-"""A llama.cpp context that reads the tokens of one text and tells what comes out, and what stops one in the middle of its work."""
+"""A llama.cpp context that reads the tokens of one text, and the flag that stops one in the middle of its work."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgemem.llama.protocols import common_prefix
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-    from typing import Any
 
     import numpy as np
     from numpy.typing import NDArray
 
 
 _CHARS_A_TOKEN = 64  # of a very long text, more characters than this a token cannot matter
+_POLL_S = 0.005
 
 
 class Interrupt:
@@ -65,7 +65,7 @@ class Forward:
     def __init__(
         self, path: Path, *, n_ctx: int, threads: int, interrupt: Interrupt, pooling: int | None
     ) -> None:
-        """Load the model; `n_ctx` tokens are no more than it was trained for, `pooling` None is what the file says."""
+        """Load the model; `n_ctx` tokens are no more than it was trained for, `pooling` None takes the file's."""
         api = llama()
         self.api, self.path, self.n_ctx = api, path, n_ctx
         self.model: Any = None
@@ -98,8 +98,7 @@ class Forward:
         self.vocabulary = api.llama_model_get_vocab(self.model)
         self._ids = (api.llama_token * (n_ctx * _CHARS_A_TOKEN))()
         self._batch = api.llama_batch_init(n_ctx, 0, 1)
-        self._held: list[int] = []
-        """What a decoder's cache holds."""
+        self._cached: list[int] = []  # by a decoder
         self._interrupt = interrupt
         interrupt.attach(self._context)
 
@@ -125,28 +124,24 @@ class Forward:
         first = 0
         if self._memory:  # a decoder such as Qwen3-Embedding
             # the last id is always read, since the result is at its place
-            first = common_prefix(ids[:-1], self._held) if reuse else 0
-            self._held = []
+            first = common_prefix(ids[:-1], self._cached) if reuse else 0
+            self._cached = []
             if not (first and self.api.llama_memory_seq_rm(self._memory, 0, first, -1)):
                 self.api.llama_memory_clear(self._memory, True)
                 first = 0
-        batch = self._batch
-        for at, token in enumerate(ids[first:]):
-            batch.token[at], batch.pos[at] = token, first + at
-            batch.n_seq_id[at], batch.seq_id[at][0], batch.logits[at] = 1, 0, 1
-        batch.n_tokens = len(ids) - first
+        fill(self._batch, ids[first:], at=first, each=True)
         read = self.api.llama_decode if self._memory else self.api.llama_encode
-        status = read(self._context, batch)
+        status = read(self._context, self._batch)
         if status not in (0, 2):
             raise ModelError(
                 f"llama.cpp could not read a text with {self.path.name} (status {status}: {last_complaint()})"
             )
         if status == 0 and self._memory:
-            self._held = list(ids)
+            self._cached = list(ids)
         return bool(status == 0)
 
     def result(self, count: int) -> NDArray[np.float32]:
-        """Return what came out of the last run: `count` numbers."""
+        """Return the result of the last run: `count` numbers."""
         import numpy as np
 
         pointer = self.api.llama_get_embeddings_seq(self._context, 0)
@@ -163,7 +158,13 @@ class Forward:
         self._batch = self._context = self.model = None
 
 
-_POLL_S = 0.005
+def fill(batch: Any, ids: Sequence[int], *, at: int, each: bool) -> None:
+    """Put ids at positions from `at` on into a batch of llama.cpp; `each` has a result, or the last one alone."""
+    for n, token in enumerate(ids):
+        batch.token[n], batch.pos[n] = token, at + n
+        batch.n_seq_id[n], batch.seq_id[n][0], batch.logits[n] = 1, 0, each
+    batch.logits[len(ids) - 1] = True
+    batch.n_tokens = len(ids)
 
 
 @contextmanager
