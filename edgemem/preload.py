@@ -24,7 +24,7 @@ _making = threading.RLock()
 shows a class to the other thread before it has read the types of its fields."""
 
 _missing: deque[Callable[[], object]] = deque()
-"""What nobody has made ahead, in the order in which modules were imported."""
+"""Functions whose results nobody has made ahead, in the order in which modules were imported."""
 
 
 def preloaded(make: Callable[[], T]) -> _lru_cache_wrapper[T]:
@@ -103,7 +103,7 @@ class Pattern:
 
     @cached_property
     def sub(self) -> Callable[..., str]:
-        """Return a text with something else in all places."""
+        """Return a text with other text in all places."""
         return self.compiled.sub
 
     @cached_property

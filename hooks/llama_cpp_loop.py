@@ -55,7 +55,7 @@ def attach(
             schemas stand in the prompt's head, some 650 tokens that are evaluated once.
         max_tokens: the longest reply.
     """
-    chat = LlamaChat.of(llm)
+    chat = LlamaChat.wrap(llm)
     _close_together(llm, chat)
     offered = [*(memory.tools(speaker=speaker) if memory_tools else ()), *tools]
     return AgentLoop(

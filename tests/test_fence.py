@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from edgemem import fence as fences
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_session_id, check_text, clean, fence, is_fenced, storable
-from edgemem.llama.replies import Call, meaning_of, read_bare, read_calls
+from edgemem.llama.replies import Call, read_bare, read_calls, read_reply
 from edgemem.llama.tokens.vocabulary import FileVocabulary
 from support.selection import cases
 
@@ -227,7 +227,7 @@ AROUND = st.sampled_from(
 
 def calls_within(text: str) -> list[Call]:
     """Return what our readers take for calls anywhere in a text."""
-    found = list(meaning_of(text).calls)
+    found = list(read_reply(text).calls)
     ends = [end for end in range(1, len(text) + 1) if end == len(text) or text[end - 1] in ")]}>`"]
     for begin in range(len(text)):
         if begin and text[begin - 1].isalnum() and text[begin].isalnum():
@@ -254,7 +254,7 @@ def test_no_reader_of_ours_finds_a_call_in_fenced_text() -> None:
         assert calls_within(line) == [], line
         assert clean(line, max_chars=400) == line
         for block in (fence([text]), fence([f"- {text}", text], header=call)):
-            assert meaning_of(block).calls == ()
+            assert read_reply(block).calls == ()
             assert read_bare(block) == []
 
     check()

@@ -20,7 +20,6 @@ from edgemem.llama.models.catalog import (
     DEFAULT_EMBEDDER,
     added_models,
     check_file,
-    compare,
     entry_of,
     expected,
     file_of,
@@ -45,7 +44,7 @@ _UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("bytes", "dimensions", "context", "ram_mb"), 0),
     **dict.fromkeys(("quantisation", "licence", "sha256", "state", "path"), ""),
 }
-"""What is told of each model, and what stands there where it is not known."""
+"""Values told of each model, where they are not known."""
 
 
 @click.group(cls=Guided, bare="list")
@@ -99,8 +98,8 @@ def list_(home: Path, as_json: bool) -> None:
 def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
     """Fetch a model, by default the embedder all-minilm-l6-v2, check it and put it where it is found.
 
-    Where nobody could check the file yet, the first one that comes is
-    pinned: its checksum is kept beside it, and holds from then on.
+    Where nobody could check the file yet, the first one that comes is pinned: its checksum is kept beside it, and holds
+    from then on.
     """
     from edgemem.llama.models.fetch import fetch_model, is_right
 
@@ -121,7 +120,7 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--as", "name", help="How it is called; by default like the file.")
 @click.option("--query-prefix", default="", help="What an embedder wants before a question.")
-@click.option("--text-prefix", default="", help="What an embedder wants before what is stored.")
+@click.option("--text-prefix", default="", help="What an embedder wants before stored text.")
 @home_and_json
 def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home: Path, as_json: bool) -> None:
     """Make a GGUF of your own one of this home's models, and say what it is.
@@ -142,10 +141,10 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
             file, folder, name=name, query_prefix=query_prefix, text_prefix=text_prefix, progress=tell
         )
     if as_json:
-        print_json({**describe_file(name, description, path), "chat_template": description.chat_template})
+        print_json({**describe_model(name, path, description), "chat_template": description.chat_template})
         return
     click.echo(f"{name} is ready: {plain(str(path))}")
-    row = describe_file(name, description, path)
+    row = describe_model(name, path, description)
     facts = [
         f"{row['kind']} ({row['architecture']})",
         f"{row['bytes'] / 1e6:,.0f} MB",
@@ -216,13 +215,7 @@ def _verify(name: str, home: Path) -> dict[str, Any]:
     try:
         if path is None:
             raise ModelError(f"{name} is not on this machine; type: edgemem models get {name}")
-        known = expected(entry, path)
-        if entry is not None:
-            check_file(entry, path)
-        elif known is not None:
-            compare(path, size=known[0], sha256=known[1], advice="remove it and add it again")
-        else:
-            raise ModelError(f"No checksum of {path} is known; `edgemem models add {path}` pins it as it is")
+        check_file(entry, path)
     except ModelError as error:
         return {"name": name, "path": str(path) if path else None, "ok": False, "detail": str(error)}
     return {"name": name, "path": str(path), "ok": True, "detail": ""}
@@ -263,40 +256,27 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def describe_model(name: str, path: Path | None) -> dict[str, Any]:
-    """Return what the catalogue, or else the file itself, says of a model; with the same keys for all."""
-    entry = find_entry(name)
-    known = asdict(entry) if entry is not None else {}
-    about = {key: known.get(key, default) for key, default in _UNKNOWN.items()}
-    about |= {"name": name, "path": str(path) if path else None, "state": "damaged"}
-    if entry is not None:
-        return about | {"state": state_of(entry, path)}
-    if path is not None:
-        about["bytes"] = path.stat().st_size
-        with suppress(
-            ModelError
-        ):  # it may lie there for another program; `verify` says what is wrong with it
-            about |= describe_file(name, describe(path), path)
-    return about
+def describe_model(name: str, path: Path | None, description: Description | None = None) -> dict[str, Any]:
+    """Return a model's row: of the catalogue, or else of its header; with the same keys for all.
 
-
-def describe_file(name: str, description: Description, path: Path) -> dict[str, Any]:
-    """Return what a model's header says, under the keys that models of the catalogue have."""
-    entry = find_entry(name)
-    return _UNKNOWN | {
-        "name": name,
-        "kind": description.kind,
-        "bytes": description.bytes,
-        "dimensions": description.dimensions,
-        "context": description.context,
-        "ram_mb": description.ram_mb,
-        "licence": plain(description.licence),
-        "sha256": (expected(entry, path) or (0, ""))[1],
-        "state": state_of(entry, path),
-        "path": str(path),
-        "architecture": plain(description.architecture),
-        "pooling": description.pooling,
-    }
+    Args:
+        description: of its header, where that goes before the catalogue.
+    """
+    entry, row = find_entry(name), dict(_UNKNOWN)
+    row |= {"name": name, "path": str(path) if path else None, "state": "damaged"}
+    row["bytes"] = path.stat().st_size if path is not None else 0
+    with suppress(ModelError):  # it may lie there for another program; `verify` names its fault
+        if description is None and entry is None and path is not None:
+            description = describe(path)
+        told = description or entry
+        known = {} if told is None else asdict(told)
+        row |= {key: known[key] for key in known.keys() & _UNKNOWN.keys() - {"name"}}
+        if description is not None:
+            row |= {"architecture": plain(description.architecture), "pooling": description.pooling}
+            row |= {"licence": plain(description.licence)}
+        checked = expected(entry, path) if path is not None else None
+        row |= {"sha256": checked[1] if checked else row["sha256"], "state": state_of(entry, path)}
+    return row
 
 
 llm_option = click.option(

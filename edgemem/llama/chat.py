@@ -20,7 +20,6 @@ from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from edgemem.llama.tokens.log import LogPrefix
     from edgemem.llama.tokens.vocabulary import FileVocabulary
     from edgemem.records import Message
 
@@ -73,7 +72,7 @@ class LlamaChat(ChatContext):
         self._setup(model, template, owned=True)
 
     @classmethod
-    def of(cls, model: Any, *, template: str | None = None) -> LlamaChat:
+    def wrap(cls, model: Any, *, template: str | None = None) -> LlamaChat:
         """Talk through a `llama_cpp.Llama` that somebody else has loaded, and will close after this.
 
         While a reply streams nobody else may use it: a `Llama` is not thread-safe. Text that others evaluate with it in
@@ -91,7 +90,7 @@ class LlamaChat(ChatContext):
         self._stop = Interrupt()
         self._stop.attach(self._llama.ctx)
         self.n_ctx = int(model.n_ctx())
-        self.tokenizer = LlamaTokenizer.of(self._llama, template=template)
+        self.tokenizer = LlamaTokenizer.wrap(self._llama, template=template)
         self.tokenizer.n_ctx = self.n_ctx
         self.tokenizer.warm()  # the template is asked what it takes now, not in the first turn
         super().__init__()
@@ -122,7 +121,7 @@ class LlamaChat(ChatContext):
         )
         return first[: common_prefix(first, second)]
 
-    def beside(self, *, n_ctx: int = 1024, threads: int = 1) -> SideChat:
+    def side_chat(self, *, n_ctx: int = 1024, threads: int = 1) -> SideChat:
         """Return a second context on these weights, which never touches the conversation's; closed with this model."""
         self._check_open()
         side = SideChat(self._llama, self.tokenizer, n_ctx=n_ctx, threads=threads)
@@ -171,7 +170,7 @@ class LlamaChat(ChatContext):
 
     def _generate(
         self,
-        taken: LogPrefix,
+        ids: list[int],
         budget: int,
         stop: Callable[[], bool] | None,
         temperature: float,
@@ -184,7 +183,7 @@ class LlamaChat(ChatContext):
         evaluated = 0
         self._llama.set_seed(seed)
         self._api.llama_perf_context_reset(context)
-        tokens = self._llama.generate(taken.ids, temp=temperature)
+        tokens = self._llama.generate(ids, temp=temperature)
         try:
             token = None
             if stop is None or not stop():
@@ -206,7 +205,7 @@ class LlamaChat(ChatContext):
                 token = None if self._closing or (stop is not None and stop()) else self._next(tokens)
         finally:
             tokens.close()
-            self.last = reply.generation(len(taken.ids), evaluated)
+            self.last = reply.generation(len(ids), evaluated)
 
     def _next(self, tokens: Iterator[int]) -> int | None:
         """Return the next token, None when the work was aborted."""

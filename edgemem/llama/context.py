@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
     from edgemem.llama.protocols import Prompt
-    from edgemem.llama.tokens.log import LogPrefix
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer
     from edgemem.records import Message
 
@@ -44,7 +43,7 @@ class Reply:
         self.ids.append(token)
 
     def show(self, text: str) -> str:
-        """Return what of newly generated text is to be said: no space at the beginning."""
+        """Return the new text without space at the beginning of the reply."""
         if not self.text:
             text = text.lstrip()
             text = text and self._opened + text
@@ -52,12 +51,12 @@ class Reply:
         return text
 
     def generation(self, prompt_tokens: int, evaluated_tokens: int) -> Generation:
-        """Return what the call did."""
+        """Return the record of the call."""
         return Generation(self.text, tuple(self.ids), prompt_tokens, evaluated_tokens, self.stopped)
 
 
 class OneCaller(Closing):
-    """What computes for one caller at a time, and may be closed from any thread."""
+    """A model that computes for one caller at a time, and may be closed from any thread."""
 
     def __init__(self) -> None:
         self.last = Generation()
@@ -72,7 +71,7 @@ class OneCaller(Closing):
 class ChatContext(OneCaller):
     """One conversation with one model.
 
-    A reply that is streaming holds the model: another thread waits for it, the same thread is told to end it
+    A reply that is streaming holds the model: another thread waits for it, the same thread has to end it
     first. Close the iterator (or use it up) before asking again.
     """
 
@@ -84,15 +83,15 @@ class ChatContext(OneCaller):
     def __init__(self) -> None:
         super().__init__()
         self.log = TokenLog(self._continue_text, spare=self.n_ctx // SPARE)
-        """What the model has seen."""
+        """The tokens that the model has seen."""
         self.head: tuple[list[Message], list[dict[str, Any]] | None, float | None] = ([], None, None)
-        """What the newest prompt began with: its system messages, tools and date."""
+        """The head of the newest prompt: its system messages, tools and date."""
         self._leaving: list[Callable[[], None]] = []
         self._owner: int | None = None
         self._running: Generator[str] | None = None
 
     def close(self) -> None:
-        """Stop what is being generated and leave the model; a second call does nothing."""
+        """Stop generating and leave the model; a second call does nothing."""
         while self._leaving:
             self._leaving.pop()()
         first, self._closing = not self._closing, True
@@ -139,30 +138,30 @@ class ChatContext(OneCaller):
                 self._running = running
                 self._check_model(made_with)
                 self.head = (instructions, list(tools) if tools else None, now)
-                taken = self.log.take(prompt, most=self.n_ctx - max_tokens)
-                room = self.n_ctx - len(taken.ids)
+                ids = self.log.set_prompt(prompt, most=self.n_ctx - max_tokens)
+                room = self.n_ctx - len(ids)
                 if room <= 0:
-                    raise self._overflow(messages, tools, len(taken.ids))
+                    raise self._overflow(messages, tools, len(ids))
                 opened = opened_thought(prompt.text)
-                yield from self._generate(taken, min(max_tokens, room), stop, temperature, seed, opened)
+                yield from self._generate(ids, min(max_tokens, room), stop, temperature, seed, opened)
 
         running = run()
         return running
 
     def cut(self, heard_text: str) -> None:
-        """Forget what was generated beyond `heard_text`: a barge-in stopped the voice there."""
+        """Forget the tokens generated behind `heard_text`: a barge-in stopped the voice there."""
         with self._held():
             self.log.cut(heard_text)
 
     @abstractmethod
     def _generate(
-        self, taken: LogPrefix, budget: int, stop: Stop, temperature: float, seed: int, opened: str
+        self, ids: list[int], budget: int, stop: Stop, temperature: float, seed: int, opened: str
     ) -> Generator[str]:
-        """Yield the reply to a prompt, of at most `budget` tokens, and leave what was done in `last`."""
+        """Yield the reply to a prompt, of at most `budget` tokens, and leave the outcome in `last`."""
 
     @abstractmethod
     def _interrupt(self) -> None:
-        """End what is computed, from any thread."""
+        """End the computation, from any thread."""
 
     @abstractmethod
     def _mend(self) -> None:
@@ -173,7 +172,7 @@ class ChatContext(OneCaller):
         """Leave the model; nothing computes."""
 
     def _made_with(self) -> object:
-        """Return what the ids of a prompt depend on."""
+        """Return a value that changes with the ids of a prompt."""
         return None
 
     def _check_model(self, made_with: object) -> None:
@@ -198,7 +197,7 @@ class ChatContext(OneCaller):
     def _overflow(
         self, messages: Sequence[Message], tools: Sequence[dict[str, Any]] | None, tokens: int
     ) -> ContextOverflowError:
-        """Return what to raise for a prompt of so many tokens, by what of it is too large."""
+        """Return the error for a prompt of so many tokens, which names the part that is too large."""
         window, count = self.n_ctx, self.tokenizer.count
         system = list(takewhile(lambda message: message.get("role") == "system", messages))
         newest = max((n for n, message in enumerate(messages) if message.get("role") == "user"), default=0)
@@ -221,7 +220,7 @@ class SinglePrompts(OneCaller):
     n_ctx: int
     """Tokens that prompt and answer may have together."""
     larger: str
-    """What the answer is written in, how large it is, and how it gets larger."""
+    """Advice: the name of its context, its size, and how to get a larger one."""
 
     def __init__(self, tokenizer: LlamaTokenizer) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Embeddings by llama.cpp: one thread owns the model, and whoever speaks goes first."""
+"""Embeddings by llama.cpp: one thread owns the model, and queries go first."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ class Encoder:
 
 
 _NAME_CHARS = 60
-_REMEMBERED = 64  # vectors of questions: what was looked up ahead is asked again when the sentence has ended
+_REMEMBERED = (
+    64  # vectors of questions: one that was looked up early is asked again when the sentence has ended
+)
 _REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
 
 
@@ -97,7 +99,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
     """Turns text into unit vectors with an embedding model in GGUF format.
 
     Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A query interrupts stored text
-    that is being embedded; that goes on when no query waits, so while they come without a pause it stands still.
+    that is being embedded; that goes on when no query waits, so queries without a pause keep it waiting.
     A text longer than `n_ctx` tokens is cut, its end token kept; one without any token (an empty one, for a model
     without begin and end tokens) gets the zero vector.
     """
@@ -114,7 +116,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
     ) -> None:
         """Check the file, without loading it yet.
 
-        The prefixes are what the model wants before a question, and before what is stored. More than one thread makes
+        The prefixes are text that the model wants before a question, and before stored text. More than one thread makes
         the slowest answers far slower beside speech recognition. `languages` empty takes those that the file tells.
         """
         if n_ctx < 8 or threads < 1:
@@ -175,7 +177,7 @@ class LlamaEmbedder(ModelHandle, Embedder):
     def embed_until(self, texts: Sequence[str], stop: Callable[[], bool]) -> Sequence[Vector]:
         """Embed text to be stored, in order, and return the rows that were made before `stop()` became true.
 
-        It is asked before each text; `give_way` also stops the one that is computed.
+        It is asked before each text; `yield_to_speech` also stops the one that is computed.
         """
         return self._stored(Encoder.encode, texts, stop)
 
@@ -196,9 +198,9 @@ class LlamaEmbedder(ModelHandle, Embedder):
         self._worker.put(job, query=False)
         return self._worker.wait(job, None)
 
-    def give_way(self) -> None:
+    def yield_to_speech(self) -> None:
         """Stop at once what `embed_until` computes, wherever its `stop()` is true by now: somebody speaks."""
-        self._worker.give_way()
+        self._worker.yield_to_speech()
 
 
 def open_embedder(
@@ -236,7 +238,7 @@ def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text
     pooling, dimensions = header.number("pooling_type", 1), header.number("embedding_length")
     settings = repr((header.size, n_ctx, query_prefix, text_prefix, pooling, dimensions))
     digest.update(settings.encode())
-    # The name that stands in the file: one that is moved or renamed is the same model.
+    # The name in the file: one that is moved or renamed is the same model.
     name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
     return f"{name}:{digest.hexdigest()[:24]}"
 
@@ -247,7 +249,7 @@ _turn = threading.Lock()
 
 
 class LlamaEmbed:
-    """A function from text to unit vector; call it for what is stored, and `query` for what somebody asks.
+    """A function from text to unit vector; call it for text to be stored, and `query` for questions.
 
     Safe to call from several threads; all functions take turns. The `Llama` itself is not: as long as a function of it is
     in use, leave it to that. Its owner closes it, which waits for a running call; later ones get ClosedError.

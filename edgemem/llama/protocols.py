@@ -44,7 +44,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class Generation(msgspec.Struct, frozen=True):
-    """What the last call of a chat model did."""
+    """The record of a chat model's last call."""
 
     text: str = ""
     ids: tuple[int, ...] = ()
@@ -85,7 +85,7 @@ class Embedder(Protocol):
             rows.extend(self.embed_texts([text]))
         return rows
 
-    def give_way(self) -> None:
+    def yield_to_speech(self) -> None:
         """Stop at once what `embed_until` computes, wherever its `stop()` is true by now."""
         return
 
@@ -212,5 +212,5 @@ class ChatModel(Protocol):
         ...
 
     def cut(self, heard_text: str) -> None:
-        """Forget what was generated beyond `heard_text`: a barge-in stopped the voice there."""
+        """Forget the tokens generated behind `heard_text`: a barge-in stopped the voice there."""
         ...

@@ -1,4 +1,4 @@
-"""What a model wrote, read: thoughts and calls of tools told from speech, in the spelling of whichever model."""
+"""Replies, read: thoughts and calls of tools told from speech, in the spelling of any model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THOUGHTS = {
     "[THINK]": "[/THINK]",  # Ministral
     "<|START_THINKING|>": "<|END_THINKING|>",  # Command R7B
     "<|channel>": "<channel|>",  # Gemma 4
-    "<|channel|>": "<|channel|>final<|message|>",  # gpt-oss: whatever stands before the final channel
+    "<|channel|>": "<|channel|>final<|message|>",  # gpt-oss: everything before the final channel
 }
 CALLS = {
     "<tool_call>": "</tool_call>",  # Qwen, Hermes, Granite 4, and what edgemem shows where a template has no calls
@@ -45,7 +45,7 @@ CALLS = {
     "<tool_calls:opensource>": "</tool_calls:opensource>",
 }
 CLOSES = {**THOUGHTS, **CALLS}
-"""What ends each of them; empty: the end of the reply."""
+"""The end of each of them; empty: the end of the reply."""
 MARKS = frozenset({*CLOSES, *CLOSES.values(), "[ARGS]", "[CALL_ID]", "<|message|>", '<|"|>'} - {""})
 """Markers that are shown as text also where they are control tokens; none of them ends a reply."""
 _OPENS = re.compile("|".join(re.escape(mark) for mark in sorted(CLOSES, key=len, reverse=True)))
@@ -62,7 +62,7 @@ class Hidden(NamedTuple):
     """Whether it was ended before the reply was."""
 
     def inner(self, text: str) -> str:
-        """Return what stands between the markers; a function's tag, and the bracket of a list, belong to that."""
+        """Return the text between the markers; a function's tag, and the bracket of a list, belong to it."""
         if self.opens.startswith("<function"):
             return text[self.begin : self.end]
         closes = CLOSES[self.opens] if self.closed else ""
@@ -218,7 +218,7 @@ def _gemma_call(text: str) -> tuple[list[Call], int]:
 
 
 def _tagged_calls(text: str) -> tuple[list[Call], int]:
-    """Read arguments in tags of their own; each is text, whoever knows the schema makes of it what it says."""
+    """Read arguments in tags of their own; each is text, which the tool's schema gives a type."""
     calls: list[Call] = []
     end = 0
     while (tag := _FUNCTION.match(text, end)) is not None:
@@ -270,15 +270,15 @@ def _canonical(value: Any) -> str:
 
 
 class Meaning(NamedTuple):
-    """What of a reply becomes history."""
+    """The part of a reply that becomes history."""
 
     text: str
-    """What is said; a call that cannot be read stands in it as it was written."""
+    """Speech; a call that cannot be read is in it as it was written."""
     calls: tuple[Call, ...] = ()
 
 
-def meaning_of(reply: str, names: frozenset[str] | None = None) -> Meaning:
-    """Return what a reply means.
+def read_reply(reply: str, names: frozenset[str] | None = None) -> Meaning:
+    """Return the speech and the calls of a reply.
 
     A reply that is nothing but JSON calls one of the tools that were offered, `names`, or is speech; None: any.
     """
@@ -311,7 +311,7 @@ def meaning_of(reply: str, names: frozenset[str] | None = None) -> Meaning:
 
 
 def behind(reply: str, shown: str, *, opened: str = "") -> str | None:
-    """Return what stands behind `reply` in a prompt that goes on with `shown`; None if that means something else.
+    """Return the text behind `reply` in a prompt that goes on with `shown`; None if that means something else.
 
     Loops and templates trim replies: white space around one makes no difference. `shown` is what the prompt has in its
     place and everything behind that; `opened` is the marker with which the prompt before both opened a thought.
@@ -319,7 +319,7 @@ def behind(reply: str, shown: str, *, opened: str = "") -> str | None:
     literal = _literally_behind(reply, shown)
     if literal is not None:
         return literal
-    meant = meaning_of(opened + reply)
+    meant = read_reply(opened + reply)
     text = meant.text.strip()
     if not text and not meant.calls:
         return None
@@ -357,7 +357,7 @@ def _behind_thought(shown: str) -> str | None:
 
 
 def _next_calls(shown: str) -> tuple[list[Call], str]:
-    """Return the calls that a template printed at the beginning of a text, and what stands behind them."""
+    """Return the calls that a template printed at the beginning of a text, and the text behind them."""
     hidden = find_hidden(shown)
     if hidden is None or hidden.begin or hidden.opens not in CALLS:
         calls, end = read_calls(shown)

@@ -31,7 +31,7 @@ _LEAST = 32  # tokens that a window must leave for a pair: a short question and 
 
 
 class CrossEncoderInput:
-    """Lays out pairs for one model: its template's text, or the tokens of its kind, stand around them and between.
+    """Lays out pairs for one model: its template's text, or the tokens of its kind, around them and between.
 
     Text that looks like a special token stays text. Of a pair that is too long, the end of the text is left out; of a
     question that takes more than half of the room, its beginning.
@@ -83,7 +83,7 @@ class CrossEncoderInput:
         if self._has_template:
             if len(query_ids) > most:
                 query = self._spell(query_ids[-most:])
-            # In one piece: at its ends, a text may share a token with what stands beside it.
+            # In one piece: at its ends, a text may share a token with its neighbour.
             pair = tokenize(f"{self._ahead}{query}{self._between}{text}")
         else:
             pair = [*query_ids[-most:], *self._middle, *text_ids]
@@ -159,7 +159,7 @@ class LlamaReranker(ModelHandle, Reranker):
     """Tells how well texts answer a question, with a reranking model in GGUF format.
 
     Safe to use from any thread. The model is loaded when first needed, or by `warm()`. A newer question interrupts an
-    older one, which goes on behind it for as long as somebody waits: what was asked last is what is spoken now.
+    older one, which goes on behind it for as long as somebody waits: the newest question is about to be answered.
     """
 
     def __init__(self, path: str | Path, *, n_ctx: int = 256, threads: int = 1) -> None:

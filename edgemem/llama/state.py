@@ -1,4 +1,4 @@
-"""What a model has evaluated, kept over a reboot: its instructions are not read again, token by token.
+"""The state of a model, kept over a reboot: its instructions are not read again, token by token.
 
 The state is taken at the end of a turn, in the thread of the turn, and written in a thread of its own: one file that is
 whole or not there, and is read only if every bit of it is right.
@@ -49,18 +49,18 @@ _CHUNK = 1 << 20
 
 
 class StateHeader(msgspec.Struct, frozen=True):
-    """What a kept state is."""
+    """The header of a kept state."""
 
     kind: Literal["prefix", "whole"]
     """The instructions and tools alone, or the conversation as well."""
     stamp: dict[str, str]
-    """What the data depends on; it is of no use where anything of it differs."""
+    """Values that the data depends on; it is of no use where one of them differs."""
     ids: list[int]
     """The tokens whose state the data is."""
     log: bytes
-    """What the token log holds, for a whole conversation."""
+    """The token log, for a whole conversation."""
     forgotten: int
-    """When something was last forgotten, when this was made: what is older may hold it."""
+    """Tick of the newest forgetting when this was made: an older state may hold what went."""
     at: float
     """When it was made, in seconds since the epoch."""
     size: int
@@ -78,7 +78,7 @@ def write_state(path: Path, header: StateHeader, data: Buffer, *, still_wanted: 
     digest.update(data)
     part = path.with_suffix(".part")
     try:
-        # 0600 from the first byte on: a whole state holds what was said.
+        # 0600 from the first byte on: a whole state holds a conversation.
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123
             file.write(_MAGIC + digest.digest() + rest)
             view = memoryview(data)
@@ -118,10 +118,10 @@ def headers_in(folder: Path, glob: str = "state-*.bin") -> list[tuple[Path, Stat
 
 
 def remove_states(folder: Path, *, before: int | None = None) -> None:
-    """Delete every kept state, and what a writing that was cut off left.
+    """Delete every kept state, and the parts of writings that were cut off.
 
     Args:
-        before: only what was made before something was forgotten at this tick; None: all.
+        before: only states made before a forgetting at this tick; None: all.
     """
     headers = [] if before is None else headers_in(folder, "state-*")
     newer = {path for path, header in headers if before is not None and header.forgotten >= before}
@@ -192,7 +192,7 @@ class KeptState:
         self.off = ""
         """Why nothing is kept for this model; empty if it is."""
         self.fault = ""
-        """What was wrong with the newest file that was not used, or with the newest writing."""
+        """Fault of the newest file that was not used, or of the newest writing."""
         self.ignored = 0
         """How many files were not used."""
         self.closed = False
@@ -222,7 +222,7 @@ class KeptState:
         chat.before_close(self.close)
 
     def load(self) -> int:
-        """Let the model begin with what was kept; return how many tokens it need not evaluate.
+        """Let the model begin with the kept state; return how many tokens it need not evaluate.
 
         A file that is damaged, of another model or of no use is deleted, counted, and told once.
         """
@@ -235,7 +235,7 @@ class KeptState:
             return self._ignore(str(error))
         if header.kind == "whole" and (self.keep != "whole" or header.forgotten != self._since):
             # A setting was changed, or something in it may have been forgotten: nothing is wrong.
-            with suppress(OSError):  # a disk that cannot be written is told by whoever must write
+            with suppress(OSError):  # a disk that cannot be written is told by those who must write
                 self.remove()
             return 0
         # At once, where the clock says that the last writing is yet to come.
@@ -276,12 +276,12 @@ class KeptState:
             remove_states(self.folder)
 
     def wait(self) -> None:
-        """Wait until what is being written is on the disk."""
+        """Wait until the newest writing is on the disk."""
         if self._writer is not None:
             self._writer.join()
 
     def close(self) -> None:
-        """Keep what is due and finish writing; a second call does nothing."""
+        """Keep the state if it is due and finish writing; a second call does nothing."""
         self.wait()
         try:
             self.work()
@@ -323,7 +323,7 @@ class KeptState:
         if self.ignored == 1:
             _log.warning("A kept state is not used, and deleted: %s", reason)
         self.fault = reason
-        with suppress(OSError):  # a disk that cannot be written is told by whoever must write
+        with suppress(OSError):  # a disk that cannot be written is told by those who must write
             self.path.unlink(missing_ok=True)
         return 0
 
@@ -347,7 +347,7 @@ class KeptState:
     def _start(self, kind: Literal["prefix", "whole"], ids: list[int], data: NDArray[np.uint8]) -> None:
         at = self._now()
         self._not_before = at + self.every_s
-        # The instructions alone hold nothing of what was said.
+        # The instructions alone hold nothing of a conversation.
         log, since = (self.chat.log.dump(), self._since) if kind == "whole" else (b"", self._forgotten())
         header = StateHeader(kind, self._stamp, ids, log, since, at, data.size, self._name)
         self._writer = threading.Thread(

@@ -1,4 +1,4 @@
-"""The thread that owns a model that embeds or ranks: who waits comes first, stored text when nobody speaks."""
+"""The thread that owns a model which embeds or ranks: queries come first, stored text when nobody speaks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ModelWorker:
             self._changed.notify()
 
     def wait(self, job: Job, timeout_s: float | None) -> list[Any]:
-        """Return what was made of a job, or drop it and raise `TimeoutError` when `timeout_s` seconds were not enough."""
+        """Return the rows of a job, or drop it and raise `TimeoutError` when `timeout_s` seconds were not enough."""
         try:
             return job.done.result(timeout_s)
         except (WaitTimeoutError, KeyboardInterrupt) as error:
@@ -84,7 +84,7 @@ class ModelWorker:
                 return job.done.result()  # done in the last moment
             raise
 
-    def give_way(self) -> None:
+    def yield_to_speech(self) -> None:
         """End the jobs whose `stop()` is true, also the one that is computed at this moment, with what they have."""
         with self._changed:
             for job in self._stopped():
@@ -164,7 +164,7 @@ class ModelWorker:
 
 
 class ModelHandle(Closing):
-    """A model that any thread may use; it is loaded when first needed, and whoever drops it unclosed is warned."""
+    """A model that any thread may use; it is loaded when first needed, and dropping it unclosed warns."""
 
     _close: weakref.finalize[..., ModelHandle] | None = None
     """Where the file was refused there is nothing to close."""
@@ -186,7 +186,7 @@ class ModelHandle(Closing):
         self._worker.put(Job(lambda *_: None, []), query=True)
 
     def close(self) -> None:
-        """Free the model; whoever waits for it gets ClosedError. A second call does nothing."""
+        """Free the model; those who wait for it get ClosedError. A second call does nothing."""
         if self._close is not None:
             self._close()
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from edgemem.llama.replies import THOUGHTS, begun, find_hidden, meaning_of, read_bare
+from edgemem.llama.replies import THOUGHTS, begun, find_hidden, read_bare, read_reply
 from edgemem.records import Message, Reply, ToolCall
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ChatReplies:
         if text := voice.end():
             speech += text
             on_text(text)
-        calls = meaning_of(last.text, names).calls
+        calls = read_reply(last.text, names).calls
         return Reply(
             speech.strip() if calls else speech,
             tuple(ToolCall(call.name, typed(call.arguments, call.name, tools)) for call in calls),

@@ -288,10 +288,10 @@ class OpenHome:
             if model is not None:
                 model.warm()
 
-    def give_way(self) -> None:
+    def yield_to_speech(self) -> None:
         """Stop what is embedded in idle time, in the middle of a text."""
         if self.embedder is not None:
-            self.embedder.give_way()
+            self.embedder.yield_to_speech()
 
     def _forget(self, erased: Erased) -> None:
         """Have no session say or write what was erased; their prompts keep it until their epochs end (law 2)."""
@@ -384,7 +384,7 @@ class Upkeep(IdleWorker):
         super().__init__(
             [Step(name, run) for name, run in steps.items()],
             settle_s=lambda: settings.now.idle.settle_s,
-            on_hold=home.give_way,
+            on_hold=home.yield_to_speech,
         )
 
     def run_all(

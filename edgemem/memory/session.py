@@ -198,8 +198,8 @@ def _summarizer(home: OpenHome, budget: Budget, model: ChatModel | None) -> Summ
     compaction = home.profile.compaction
     if compaction.summarizer == "extractive" or model is None:
         return extractive
-    beside = getattr(model, "beside", None)  # a model of the caller's own may have none
-    side = beside and beside(n_ctx=compaction.summary_ctx, threads=1)
+    side_chat = getattr(model, "side_chat", None)  # a model of the caller's own may have none
+    side = side_chat and side_chat(n_ctx=compaction.summary_ctx, threads=1)
     if side is None:
         _log.warning(
             '[compaction] summarizer = "model" needs a model in this process, or a second slot of its server'

@@ -188,7 +188,7 @@ def test_the_cache_of_another_conversation_is_left_alone(file: Path, memory: Mem
     chat.close()
     assert kitchen.read_all() == 0
     lent = Llama(str(file), n_ctx=WINDOW, n_threads=1, n_threads_batch=1, verbose=False)
-    with LlamaChat.of(lent) as borrowed:
+    with LlamaChat.wrap(lent) as borrowed:
         other = Kitchen(memory, borrowed, "garden")
         other.until_prepared()
         assert other.read_all() == 0
@@ -227,7 +227,7 @@ def test_closing_in_the_middle(file: Path, tmp_path: Path, first: str) -> None:
         (chat if first == "chat" else memory).close()
         assert first == "memory" or not memory.diagnostics.upkeep.failures()
         with pytest.raises(ClosedError):
-            (chat.beside if first == "chat" else memory.check)()
+            (chat.side_chat if first == "chat" else memory.check)()
     with open_home(home) as memory, opened(file) as chat:
         kitchen = Kitchen(memory, chat)
         kitchen.loop.run("Is anybody there?")

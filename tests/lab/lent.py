@@ -32,9 +32,9 @@ class Lent(Embedder):
         """Embed text until somebody speaks."""
         return self.real.embed_until(texts, stop)
 
-    def give_way(self) -> None:
+    def yield_to_speech(self) -> None:
         """Stop: somebody speaks."""
-        self.real.give_way()
+        self.real.yield_to_speech()
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count what each text takes."""

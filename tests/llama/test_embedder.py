@@ -154,10 +154,10 @@ def test_text_that_is_embedded_gives_way_to_a_turn(minilm: Path) -> None:
         yielding = pool.submit(embedder.embed_until, texts, begun)
         other = pool.submit(embedder.embed_texts, texts[:1])
         assert begun.event.wait(30)
-        embedder.give_way()  # nobody speaks, so nothing is lost
+        embedder.yield_to_speech()  # nobody speaks, so nothing is lost
         assert not yielding.done()
         turn.set()
-        embedder.give_way()
+        embedder.yield_to_speech()
         made = yielding.result()
         assert 0 < len(made) < len(texts)
         assert np.array_equal(made, undisturbed[: len(made)])

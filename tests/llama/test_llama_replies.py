@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.errors import TemplateError
-from edgemem.llama.replies import Call, behind, meaning_of, opened_thought, read_calls
+from edgemem.llama.replies import Call, behind, opened_thought, read_calls, read_reply
 from edgemem.llama.template.append_only import scenes
 from edgemem.llama.template.chat_template import ChatTemplate
 from edgemem.llama.template.limits import PROBE_TOOL
@@ -37,7 +37,7 @@ def said(text: str) -> str:
 def test_a_call_is_read_and_not_spoken(spelling: str) -> None:
     """Whatever a model writes around a call, the loop gets the call and the voice nothing."""
     text = CALLS["spellings"][spelling]
-    assert meaning_of(text, NAMES).calls == (Call("timer", {"minutes": 6, "room": "bath"}),)
+    assert read_reply(text, NAMES).calls == (Call("timer", {"minutes": 6, "room": "bath"}),)
     assert said(text).strip() == ""
 
 
@@ -52,13 +52,13 @@ def test_several_calls_in_one_reply() -> None:
         f"<tool_call>{OBJECT}</tool_call>\n<tool_call>{other}</tool_call>",
         "<|tool_call_start|>[timer(), oven()]<|tool_call_end|>",
     ):
-        assert [call.name for call in meaning_of(text, names).calls] == ["timer", "oven"], text
+        assert [call.name for call in read_reply(text, names).calls] == ["timer", "oven"], text
 
 
 @pytest.mark.parametrize("spelling", CALLS["unread"])
 def test_what_begins_like_a_call_is_not_spoken(spelling: str) -> None:
     """A call that was cut off, or in a form that is not read, calls nothing and is not read aloud."""
-    assert meaning_of(CALLS["unread"][spelling], NAMES).calls == ()
+    assert read_reply(CALLS["unread"][spelling], NAMES).calls == ()
     assert said(CALLS["unread"][spelling]).strip() == ""
 
 
@@ -87,7 +87,7 @@ def test_calls_as_templates_print_them(vocabularies: Path) -> None:
             continue
         shown = (opened_thought(prompt) + longer[len(prompt) :]).partition("Found needle.")[0]
         names = frozenset({"probe"})
-        read += meaning_of(shown, names).calls == (Call("probe", {"key": "needle"}),)
+        read += read_reply(shown, names).calls == (Call("probe", {"key": "needle"}),)
         voice = Voice(names)
         if "needle" in voice.take(shown) + voice.end():
             spoken.add(file.stem)

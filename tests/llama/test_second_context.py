@@ -33,7 +33,7 @@ def asked(text: str) -> list[dict[str, Any]]:
 
 def test_the_conversation_evaluates_only_what_is_new(chat: LlamaChat) -> None:
     """After each answer of the second context the next turn evaluates its new tokens and the last one generated."""
-    side = chat.beside(n_ctx=512)
+    side = chat.side_chat(n_ctx=512)
     messages = [
         {"role": "system", "content": "You are a kitchen robot. " * 10},
         *asked("Where is my cup? " * 10),
@@ -57,7 +57,7 @@ def test_it_answers_as_the_model_does(file: Path, chat: LlamaChat) -> None:
         asked("Where is my cup? " * 30 + "And hers?"),
         asked("Hello."),
     ]
-    with chat.beside(n_ctx=1024) as side:
+    with chat.side_chat(n_ctx=1024) as side:
         made = [side.answer(prompt, max_tokens=16) for prompt in prompts]
     assert made[0].evaluated_tokens == made[0].prompt_tokens
     assert made[1].evaluated_tokens < 20 < made[1].prompt_tokens
@@ -70,7 +70,7 @@ def test_it_answers_as_the_model_does(file: Path, chat: LlamaChat) -> None:
 
 def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: LlamaChat) -> None:
     """Stopped while the prompt is evaluated, it says so; the next answer is the same as without."""
-    side = chat.beside(n_ctx=1024)
+    side = chat.side_chat(n_ctx=1024)
     wanted = side.answer(asked("Where is my cup?"), max_tokens=8)
     side.rest()
     looks = 0
@@ -90,7 +90,7 @@ def test_it_stops_in_the_middle_and_goes_on_as_if_nothing_had_happened(chat: Lla
 def test_closing_the_model_stops_and_closes_it(file: Path) -> None:
     """A model that is closed while its second context writes waits for that, and neither can be asked again."""
     chat = LlamaChat(file, n_ctx=512, threads=1)
-    side = chat.beside(n_ctx=2048)
+    side = chat.side_chat(n_ctx=2048)
     begun = threading.Event()
     ended: list[str] = []
 
@@ -113,17 +113,17 @@ def test_closing_the_model_stops_and_closes_it(file: Path) -> None:
     with pytest.raises(ClosedError):
         side.answer(asked("Hello."), max_tokens=5)
     with pytest.raises(ClosedError):
-        chat.beside()
+        chat.side_chat()
     side.close()
     chat.close()
 
 
 def test_what_does_not_fit_is_refused(chat: LlamaChat) -> None:
     """A prompt that is too long, and a context that is too small, are told in one sentence."""
-    side = chat.beside(n_ctx=256)
+    side = chat.side_chat(n_ctx=256)
     with pytest.raises(ContextOverflowError, match="summary_ctx"):
         side.answer(asked("Where is my cup? " * 60), max_tokens=10)
     with pytest.raises(ContextOverflowError):
         side.answer(asked("Hello."), max_tokens=255)
     with pytest.raises(InvalidInputError, match="at least 256"):
-        chat.beside(n_ctx=32)
+        chat.side_chat(n_ctx=32)

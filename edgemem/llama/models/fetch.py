@@ -127,7 +127,7 @@ def add_model(
 
     It is linked where the disk can do that, else copied. With a name of the catalogue it is that model, and must fit;
     None takes the file's own name. The prefixes are what an embedder outside of the catalogue wants before a question,
-    and before what is stored.
+    and before stored text.
     """
     if name is None:
         known = (entry.name for entry in load_catalogue() if entry.file == file.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from edgemem.llama.context import Stop
     from edgemem.llama.protocols import Generation, Prompt
-    from edgemem.llama.tokens.log import LogPrefix
 
 
 class ServerReply(Reply):
@@ -38,15 +36,9 @@ class ServerReply(Reply):
         self._made = 0
         # the newest token, if it printed nothing: perhaps the one that ends the reply, which is no part of it
         self._silent: int | None = None
-        self._gap: int | None = None
 
-    @property
-    def sure(self) -> int:
-        """Return how many tokens of the log the server holds just as the log does."""
-        return len(self._log.ids) if self._gap is None else self._gap
-
-    def take(self, step: Step) -> str:
-        """Take a step and return what is to be said."""
+    def add_step(self, step: Step) -> str:
+        """Take a step and return its speech."""
         silent, self._silent = self._silent, None
         if silent is not None and step.stop_type != "eos":
             self.keep(silent, b"")
@@ -67,8 +59,6 @@ class ServerReply(Reply):
             rows = self._vocabulary.untold(raw, last, kept_back)
             for row in rows:
                 self.keep(*row)
-            if len(rows) < kept_back:
-                self._gap = self.sure
             self.keep(token, last)
         else:
             self.keep(token, raw)
@@ -144,9 +134,9 @@ class HttpSide(SinglePrompts):
         log = TokenLog(vocabulary.continue_text)
         reply = ServerReply(log, vocabulary, opened=opened_thought(prompt.text))
         evaluated = 0
-        for step in _steps(self._server, log.take(prompt).ids, budget, self._slot(), stop, temperature=0.0):
+        for step in _steps(self._server, log.set_prompt(prompt), budget, self._slot(), stop, temperature=0.0):
             evaluated = evaluated or step.timings.prompt_n
-            reply.take(step)
+            reply.add_step(step)
         reply.text = reply.text.strip()
         return reply.generation(prompt.n, evaluated)
 
@@ -154,7 +144,7 @@ class HttpSide(SinglePrompts):
         """Do nothing: the memory of a slot is the server's, and stays."""
 
     def close(self) -> None:
-        """Stop what is being written and leave the server; a second call does nothing."""
+        """Stop writing and leave the server; a second call does nothing."""
         self._closing = True
         self._server.talking.cut()
         with self._lock:
@@ -172,7 +162,6 @@ class HttpSide(SinglePrompts):
         return slot
 
 
-_log = logging.getLogger(__name__)
 _LIKE_LLAMA_CHAT = {"top_k": 40, "top_p": 0.95, "min_p": 0.05}
 """How `LlamaChat` samples, whatever the server was started with."""
 
@@ -186,8 +175,7 @@ class HttpLlama(ChatContext):
 
     Conversations of one process take different slots while the server has some: start it with `-np` and their number,
     because one that finds the number itself empties the slots that rest. With one slot they wait for one another,
-    and each change from one to the other evaluates the prompt again from where the two differ. `lost_tokens` and a
-    warning in the log tell of either.
+    and each change from one to the other evaluates the prompt again from where the two differ.
 
     Args:
         server: `http://127.0.0.1:8080` or `unix:///run/llama.sock`; another host only if the settings name it.
@@ -215,11 +203,8 @@ class HttpLlama(ChatContext):
             self._server.close()
             raise
         super().__init__()
-        self._slot = SLOTS.take(self._server.address.place, slots=slots, preferred=named)
-        self.lost_tokens = 0
-        """Tokens that the server had seen and evaluated again in the last call: it was restarted, or the slot was shared."""
+        self._slot = SLOTS.reserve(self._server.address.place, slots=slots, preferred=named)
         self._logged = self._server.holds
-        self._evaluated = 0
 
     @property
     def n_ctx(self) -> int:  # type: ignore[override]
@@ -231,7 +216,7 @@ class HttpLlama(ChatContext):
         """Return how many requests this conversation has sent to the server."""
         return self._server.asked
 
-    def beside(self, *, n_ctx: int = 1024, threads: int = 1) -> HttpSide | None:
+    def side_chat(self, *, n_ctx: int = 1024, threads: int = 1) -> HttpSide | None:
         """Return what answers single prompts in another slot of the server; None where there is none. It is closed with this model.
 
         `threads` is ignored: the server has its own number of threads.
@@ -244,33 +229,28 @@ class HttpLlama(ChatContext):
         return side
 
     def _generate(
-        self, taken: LogPrefix, budget: int, stop: Stop, temperature: float, seed: int, opened: str
+        self, ids: list[int], budget: int, stop: Stop, temperature: float, seed: int, opened: str
     ) -> Generator[str]:
         """Yield the reply to a prompt.
 
         The server does not wait for the reader: what it makes ahead of a reader that is slow, and that nobody reads any
         more, is no part of the reply. Where it cannot be reached, is stuck or went away, `last` holds what came.
         """
-        known = min(taken.common, self._evaluated)
-        evaluated = self.lost_tokens = 0
+        evaluated = 0
         reply = ServerReply(self.log, cast("ServerVocabulary", self.tokenizer.vocabulary), opened=opened)
         sampling = {"temperature": temperature, "seed": seed & 0xFFFFFFFF, **_LIKE_LLAMA_CHAT}
-        steps = _steps(self._server, taken.ids, budget, self._slot, stop, **sampling)
+        steps = _steps(self._server, ids, budget, self._slot, stop, **sampling)
         try:
             for step in steps:
-                if not evaluated:
-                    evaluated = step.timings.prompt_n
-                    self._note_loss(known, step.timings.cache_n)
-                text = reply.take(step)
+                evaluated = evaluated or step.timings.prompt_n
+                text = reply.add_step(step)
                 if text:
                     yield text
                 if self._closing:
                     break
         finally:
             steps.close()
-            if reply.ids:
-                self._evaluated = reply.sure
-            self.last = reply.generation(len(taken.ids), evaluated)
+            self.last = reply.generation(len(ids), evaluated)
 
     def _made_with(self) -> object:
         return self._server.holds
@@ -282,20 +262,7 @@ class HttpLlama(ChatContext):
             raise ServerError(f"The server now holds another model ({holds.model}); ask again")
         if self._logged != holds:
             self.log.clear()
-            self._logged, self._evaluated = holds, 0
-
-    def _note_loss(self, known: int, reused: int) -> None:
-        """Say so if the server had lost some of the tokens that are `known` to have been in its cache."""
-        # the newest of them was chosen, but is evaluated only now
-        self.lost_tokens = max(0, known - 1 - reused)
-        if self.lost_tokens:
-            _log.warning(
-                "the server at %s had lost %d tokens of the conversation and evaluated them again: it was restarted, its slot "
-                "%d is shared, or it empties slots that rest (start it with -np and a number)",
-                self._server.address.text,
-                self.lost_tokens,
-                self._slot,
-            )
+            self._logged = holds
 
     def _interrupt(self) -> None:
         self._server.talking.cut()

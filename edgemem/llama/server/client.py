@@ -1,4 +1,4 @@
-"""A llama-server: where it listens, the connections to it, and what is asked of it."""
+"""A llama-server: its address, the connections to it, and its answers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ CONNECT_S = 2.0
 """Seconds to reach the server; on this machine it takes microseconds."""
 _CHUNK = 1 << 16
 _GONE = (OSError, http.client.HTTPException, ValueError)
-"""What reading from a connection raises once one of its ends has closed it."""
+"""Errors of reading from a connection that one of its ends has closed."""
 
 
 class Connection:
@@ -289,12 +289,10 @@ def _shut(connected: socket.socket) -> None:
 
 
 class Timings(msgspec.Struct, frozen=True):
-    """What the server says of its work on the prompt."""
+    """The server's figures of its work on the prompt."""
 
     prompt_n: int
     """Tokens that it evaluated."""
-    cache_n: int
-    """Tokens that it had evaluated before."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -320,7 +318,7 @@ _LOADING, _MISSING = 503, 404
 
 
 class Holding(msgspec.Struct, frozen=True):
-    """What a server holds; two that are equal give the same tokens."""
+    """A server's model and window; two that are equal give the same tokens."""
 
     model: str
     """The model's file, or the name that the server gives it."""
@@ -462,7 +460,7 @@ class LlamaServer:
         return holds
 
     def _unknown(self) -> ServerError:
-        """Say what answers there, if it is no llama-server that can do what is needed."""
+        """Return the error that names the program which answers there in place of a llama-server."""
         try:
             raw = self._asking.ask("GET", "/api/version", timeout_s=ANSWER_S)
             version = json.loads(raw)["version"]
@@ -483,7 +481,7 @@ class Slots:
         self._lock = threading.Lock()
         self._used: dict[str, Counter[int]] = {}
 
-    def take(self, server: str, *, slots: int, preferred: int) -> int:
+    def reserve(self, server: str, *, slots: int, preferred: int) -> int:
         """Return the slot that is preferred, or, for -1, the one that fewest others have."""
         with self._lock:
             used = self._used.setdefault(server, Counter())

@@ -97,7 +97,7 @@ class ServerVocabulary(Vocabulary):
         """Return the tokens that the server kept back until a character was whole.
 
         It then sends the text of all of them, `shown`, and the id of the last. Each of the others ends within a
-        character, and few tokens do, so mostly just one row of `count` of them spells what is missing: they are returned
+        character, and few tokens do, so mostly just one row of `count` of them spells the missing bytes: they are returned
         with their bytes. No row does where the character was broken: its bytes were not sent.
         """
         missing = shown.removesuffix(last) if last else shown

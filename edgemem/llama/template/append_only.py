@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Render = Callable[[Sequence[Message], Sequence[dict[str, Any]] | None, bool, float | None], str]
     Tools = Sequence[dict[str, Any]]
-    Fit = Callable[[Sequence[Message]], list[Message]]
+    FitMessages = Callable[[Sequence[Message]], list[Message]]
 
 _MARK = "q7w9x3v5t1k8"
 """Put in place of a reply, to see the text that the template puts around one."""
@@ -157,7 +157,7 @@ def _closing(opening: str, content: str) -> str:
     opened = _OPENED.search(opening)
     if opened is None or f"</{opened[1]}>" in content:
         return ""
-    # A line feed behind another one would make one token of two, and change what was read.
+    # A line feed behind another one would make one token of two, and change history.
     return ("" if opening.endswith("\n") else "\n") + f"</{opened[1]}>\n\n"
 
 
@@ -225,7 +225,7 @@ def scenes() -> list[Scene]:
     ]
 
 
-def check_append_only(fit: Fit, render: Render) -> AppendOnly:
+def check_append_only(fit: FitMessages, render: Render) -> AppendOnly:
     """Find out whether a template rewrites history, and whether it can be kept from it.
 
     `fit` makes messages fit the template, `render` renders those that do.
@@ -251,7 +251,7 @@ def appends_only(tokenizer: Tokenizer) -> AppendOnlyCheck:
     return AppendOnlyCheck(not rewrites, reason)
 
 
-def _rewrites(fit: Fit, render: Render) -> str:
+def _rewrites(fit: FitMessages, render: Render) -> str:
     """Return when a prompt does not begin with the one before it and the reply to that, white space apart."""
     for scene in scenes():
         texts = _texts(fit, render, scene)
@@ -265,7 +265,7 @@ def _rewrites(fit: Fit, render: Render) -> str:
     return ""
 
 
-def _texts(fit: Fit, render: Render, scene: Scene) -> list[str]:
+def _texts(fit: FitMessages, render: Render, scene: Scene) -> list[str]:
     """Return the prompts of a scene; none from where on the template refuses it."""
     texts: list[str] = []
     with suppress(TemplateError):  # earlier prompts stay in the list
@@ -273,7 +273,7 @@ def _texts(fit: Fit, render: Render, scene: Scene) -> list[str]:
     return texts
 
 
-def _safe(fit: Fit, render: Render, tried: Increments, scene: Scene) -> bool:
+def _safe(fit: FitMessages, render: Render, tried: Increments, scene: Scene) -> bool:
     """Tell whether prompts rendered by increment only grow, lose and repeat nothing, and end as the template's own."""
     own = _texts(fit, render, scene)
     asked = scene.asked[: len(own)]

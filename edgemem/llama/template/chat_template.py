@@ -169,14 +169,14 @@ class ChatTemplate:
 
 def neutralise(text: str, markers: re.Pattern[str]) -> str:
     """Spell special tokens so that they are words like any other: `<|im_end|>` becomes `< |im_end|>`."""
-    while markers.search(text):  # what is broken up may have overlapped another one
+    while markers.search(text):  # a marker that is broken up may have overlapped another one
         text = markers.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text)
     return text
 
 
 def _plain(message: Message, *, clean: Callable[[str], str] | None) -> Message:
     """Return a message as templates expect it: text content, and the arguments of calls as objects."""
-    clean = clean if clean is not None and message.get("role") != "system" else _same
+    clean = clean if clean is not None and message.get("role") != "system" else _unchanged
     shown: Message = {
         key: clean(value) if isinstance(value, str) else value for key, value in message.items()
     }
@@ -216,5 +216,5 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     return [_cleaned(item, clean) for item in value] if isinstance(value, list) else value
 
 
-def _same(text: str) -> str:
+def _unchanged(text: str) -> str:
     return text

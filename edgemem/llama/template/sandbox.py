@@ -68,7 +68,7 @@ def to_json(
 ) -> str:
     """Print JSON as Hugging Face's `tojson` does, without escaping for HTML."""
 
-    def listed(item: Any) -> list[Any]:
+    def as_list(item: Any) -> list[Any]:
         if isinstance(item, Iterator):  # filters such as `map` yield
             return list(item)
         raise TypeError(f"{type(item).__name__} is no JSON")
@@ -80,7 +80,7 @@ def to_json(
         indent=indent,
         separators=separators,
         sort_keys=sort_keys,
-        default=listed,
+        default=as_list,
     )
 
 

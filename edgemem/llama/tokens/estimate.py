@@ -1,4 +1,4 @@
-"""Counting with whatever a loop has for a model, and an estimate, which says that it is one, where nothing in it counts."""
+"""Counting with the model of a loop, whatever its kind, and an estimate, which says that it is one, where nothing counts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class EstimateTokenizer(Tokenizer):
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Return as many made-up ids as a model might need; the same text always gives the same ones.
 
-        Of text beyond 256 Ki characters, sixteen samples are looked at, and the dearest stands for all of it.
+        Of text beyond 256 Ki characters, sixteen samples are looked at, and the dearest is taken for all of it.
         """
         if self._count is not None:
             return _made_up(text, self._count(text) if text else 0)
@@ -115,14 +115,14 @@ class EstimateTokenizer(Tokenizer):
     def _estimated(self, text: str) -> list[int]:
         ids: list[int] = []
         language = _Language()
-        # A word takes a fraction of a token more or less; what is owed goes over to the next word.
+        # A word takes a fraction of a token more or less; the rest goes over to the next word.
         owed = 0.5
         begins = True
         for match in _RUNS.finditer(text):
             name, _, cost = _SCRIPTS[(match.lastindex or 1) - 1]
             run = match[0]
             if name == "latin":
-                least, whole, more, accent = _WORDS[language.of(run, begins=begins)]
+                least, whole, more, accent = _WORDS[language.classify(run, begins=begins)]
                 accents = 0 if run.isascii() else sum(not letter.isascii() for letter in run)
                 owed += least + more * max(0, len(run) - whole) + accent * accents
                 owed += _SLAVIC * (len(_SLAVIC_LETTERS.findall(run)) if accents else 0)
@@ -187,7 +187,7 @@ class _Language:
         self.chars = self.syntax = 0
         self._words = self._english = self._western = self._vietnamese = 0
 
-    def of(self, word: str, *, begins: bool) -> str:
+    def classify(self, word: str, *, begins: bool) -> str:
         """Return the kind of a word; where it begins a sentence its capital says nothing."""
         self._words += 1
         self._western += word.lower() in _WESTERN
@@ -242,7 +242,7 @@ def _counting(llm: Any, held: Any) -> Tokenizer:
     from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
     own = (getattr(llm, "metadata", None) or {}).get("tokenizer.chat_template")
-    return LlamaTokenizer.of(held, template=None if own else CHATML)
+    return LlamaTokenizer.wrap(held, template=None if own else CHATML)
 
 
 def estimate_tokens(messages: Iterable[Message], llm: Any = None) -> int:

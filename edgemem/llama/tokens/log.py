@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgemem.llama.protocols import common_prefix
 from edgemem.llama.replies import all_hidden, behind, opened_thought
 
 if TYPE_CHECKING:
@@ -20,16 +19,8 @@ SPARE = 8
 """One part in so many of the window may be taken by thoughts that are kept; what plans a prompt knows nothing of them."""
 
 
-class LogPrefix(msgspec.Struct, frozen=True):
-    """A prompt as the model is to get it."""
-
-    ids: list[int]
-    common: int
-    """How many of the ids the model has seen already, from the first on."""
-
-
 class _Entry(msgspec.Struct):
-    """A stretch of the log: a segment of a prompt, and what was generated behind it."""
+    """A stretch of the log: a segment of a prompt, and the reply generated behind it."""
 
     text: str
     """The segment's own text."""
@@ -51,7 +42,7 @@ class TokenLog:
 
     Text that a model generated may tokenise to other ids than it generated, and history holds no more of a reply than it
     means: no thoughts, and calls of tools in the template's spelling. The log keeps the ids that were generated, as long as
-    the prompt says what they mean, and while what is kept so fits `spare`: from there on a reply that was thought about is
+    the prompt says the same, and while the tokens kept so fit `spare`: from there on a reply that was thought about is
     read again without its thought, which is cheaper than to read all of them again when the window is full.
 
     `continue_text` tokenises text that goes on behind a reply which was cut in the middle of a word; `spare` tokens may
@@ -68,20 +59,18 @@ class TokenLog:
         """Return every id in the log."""
         return [token for entry in self._entries for token in entry.all_ids]
 
-    def take(self, prompt: Prompt, *, most: int | None = None) -> LogPrefix:
-        """Make `prompt` the log's content, with the ids known from before wherever the meaning is the same.
+    def set_prompt(self, prompt: Prompt, *, most: int | None = None) -> list[int]:
+        """Make `prompt` the log's content, with the ids from before wherever the meaning is the same, and return all ids.
 
         Thoughts that were kept go where the prompt would take more than `most` tokens because of them.
         """
-        before = self.ids
         self._entries = self._entries_for(prompt)
         if most is not None and prompt.n <= most < sum(len(entry.all_ids) for entry in self._entries):
             self._entries = [_Entry(segment.text, segment.ids) for segment in prompt.segments]
-        ids = self.ids
-        return LogPrefix(ids, common_prefix(before, ids))
+        return self.ids
 
     def foresee(self, prompt: Prompt) -> list[int]:
-        """Return the ids that `take` would give, and leave the log as it is."""
+        """Return the ids that `set_prompt` would give, and leave the log as it is."""
         return [token for entry in self._entries_for(prompt) for token in entry.all_ids]
 
     def append(self, token: int, piece: bytes) -> None:
@@ -144,12 +133,12 @@ class TokenLog:
         return [*kept, *(_Entry(segment.text, segment.ids) for segment in segments[at:])]
 
     def _match(self, old: _Entry, segments: Sequence[Segment]) -> tuple[_Entry | None, int]:
-        """Return the entry that stands for the first of `segments`, and how many of them it covers."""
+        """Return the entry for the first of `segments`, and how many of them it covers."""
         # special tokens in a reply may have cut it into several segments
         if not old.reply_ids:
             shown, used = _joined(segments, len(old.text))
             rest = shown[len(old.text) :]
-            # behind the newest text a reply was to follow: what stands there now is no part of what was seen
+            # a reply was to follow the newest text: the model has not seen the text that is there now
             if not used or not shown.startswith(old.text) or (rest and old is not self._entries[-1]):
                 return None, 0
             ids = (*old.ids, *self._continue_text(rest)) if rest else old.ids
@@ -184,7 +173,7 @@ def _joined(segments: Sequence[Segment], length: int) -> tuple[str, int]:
 def _length_heard(reply: str, heard: str, *, opened: str) -> int:
     """Return how many characters of `reply`, behind a thought that the prompt `opened`, the heard text covers.
 
-    White space and what is no speech do not count.
+    Only speech counts, without white space.
     """
     begin = len(opened)
     whole = opened + reply

@@ -1,4 +1,4 @@
-"""Messages through a model's own chat template to exact ids, tokenising only what is new."""
+"""Messages through a model's own chat template to exact ids, tokenising only new segments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BYTES_PER_ID = 36  # a Python integer and its place in a tuple
 
 
 class _Known:
-    """What is known of one vocabulary: all of it goes when the server holds another one."""
+    """A vocabulary with its template and segments: all of it goes when the model is exchanged."""
 
     def __init__(self, vocabulary: Vocabulary, template: str | None) -> None:
         self.vocabulary = vocabulary
@@ -54,7 +54,7 @@ class LlamaTokenizer(Closing, Tokenizer):
         self._setup(lambda: FileVocabulary.load(Path(path).expanduser()), template)
 
     @classmethod
-    def of(cls, model: Any, *, template: str | None = None, cache_bytes: int = 4 << 20) -> LlamaTokenizer:
+    def wrap(cls, model: Any, *, template: str | None = None, cache_bytes: int = 4 << 20) -> LlamaTokenizer:
         """Share the vocabulary of a loaded `llama_cpp.Llama`; close this before the model."""
         tokenizer = cls.__new__(cls)
         tokenizer._setup(lambda: FileVocabulary(model.model), template, cache_bytes)

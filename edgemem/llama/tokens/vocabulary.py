@@ -64,7 +64,7 @@ class Vocabulary(ABC):
         """Learn the special tokens that prompts are cut before, and whether a space is put before text."""
         texts = [special.text for special in controls if special.control and is_markup(special)]
         self.markers = re.compile("|".join(map(re.escape, texts))) if texts else None
-        """What nobody may say: markers that steer the model."""
+        """Markers that steer the model, and that nobody may say."""
         self._cutter = cutter(controls)
         line_feed = self.tokenize("\n", special=False)
         self._spacer = line_feed if len(line_feed) > 1 else ()

@@ -102,7 +102,7 @@ def test_compaction_asks_the_server_beside_the_conversation(two: RunningServer, 
 def test_whoever_speaks_stops_it(two: RunningServer) -> None:
     """Asked before the first token, and while it writes; the next answer is whole. Closing ends one from another thread."""
     with HttpLlama(two.url) as model:
-        side = model.beside()
+        side = model.side_chat()
         assert side is not None
         assert side.answer(QUESTION, max_tokens=8, stop=lambda: True).stopped == "interrupted"
         asked = iter([False] * 3)
@@ -125,7 +125,7 @@ def test_whoever_speaks_stops_it(two: RunningServer) -> None:
 def test_conversations_come_first(two: RunningServer) -> None:
     """A slot that a conversation takes is not written in; what fits no slot is refused."""
     with HttpLlama(two.url) as first:
-        side = first.beside(n_ctx=600)
+        side = first.side_chat(n_ctx=600)
         assert side is not None
         with HttpLlama(two.url), pytest.raises(ServerError, match="-np 3"):
             side.answer(QUESTION, max_tokens=8)

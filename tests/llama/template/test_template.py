@@ -158,7 +158,7 @@ def test_check_says_what_a_template_costs(
     home = tmp_path / "home"
     home.mkdir()
     (home / "edgemem.toml").write_text('[llama]\nembedder = ""\n')
-    tokenizer = LlamaTokenizer.of(small.vocabulary, template=source(vocabularies, name))
+    tokenizer = LlamaTokenizer.wrap(small.vocabulary, template=source(vocabularies, name))
     with edgemem.open(home, tokenizer=tokenizer, worker=False) as memory:
         found = next(check for check in memory.check() if check.name == "tokenizer")
     assert found.state == state

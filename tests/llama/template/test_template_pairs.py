@@ -172,7 +172,7 @@ def test_ids_handed_over_are_what_is_evaluated(
     for template in PAIRS[vocabulary]:
         source = (vocabularies / "templates" / f"{template}.jinja").read_text() if template else CHATML
         model.reset()
-        with LlamaChat.of(model, template=source) as chat:
+        with LlamaChat.wrap(model, template=source) as chat:
             play(chat, memory, f"{vocabulary}-{template or 'chatml'}")
     model.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.llama.protocols import Prompt, Segment
+from edgemem.llama.protocols import Prompt, Segment, common_prefix
 from edgemem.llama.tokens.log import TokenLog
 
 PAIRS = {"th": 1000, "he": 1001, "e ": 1002, "\n\n": 1003, "in": 1004}
@@ -58,12 +58,11 @@ def test_log_only_grows(turns: list[tuple[str, list[int]]], trim: bool) -> None:
     for said, reply_ids in turns:
         messages.append(("user", said))
         before = log.ids
-        taken = log.take(render(messages))
-        assert taken.ids[: len(before)] == before
-        assert taken.common == len(before)
-        assert taken.ids == log.ids
+        ids = log.set_prompt(render(messages))
+        assert ids[: len(before)] == before
+        assert ids == log.ids
         reply = generate(log, reply_ids)
-        assert log.ids == [*taken.ids, *reply_ids]
+        assert log.ids == [*ids, *reply_ids]
         messages.append(("assistant", reply.strip() if trim else reply))
 
 
@@ -75,12 +74,12 @@ def test_after_a_cut_only_what_follows_is_new(turns: list[tuple[str, list[int], 
     for said, reply_ids, share in turns:
         messages.append(("user", said))
         before = log.ids
-        taken = log.take(render(messages))
-        assert taken.ids[: len(before)] == before
+        ids = log.set_prompt(render(messages))
+        assert ids[: len(before)] == before
         reply = generate(log, reply_ids)
         heard = reply[: int(len(reply) * share)]
         log.cut(heard)
-        left = log.ids[len(taken.ids) :]
+        left = log.ids[len(ids) :]
         assert left == reply_ids[: len(left)]
         assert heard.lstrip().startswith(b"".join(map(piece, left)).decode("utf-8", "replace").strip())
         messages.append(("assistant", heard))
@@ -90,14 +89,14 @@ def test_thoughts_go_where_they_would_not_fit() -> None:
     """What is kept beyond the words of a prompt never makes it larger than what the model can take."""
     for most, kept in ((200, True), (60, False), (10, True)):
         log = TokenLog(tokenize)
-        log.take(render([("user", "x")]))
+        log.set_prompt(render([("user", "x")]))
         generate(log, [*b"<think>", *b"hmm" * 20, *b"</think>", *b"in"])
         before = log.ids
         prompt = render([("user", "x"), ("assistant", "in"), ("user", "y")])
         assert 10 < prompt.n < 60
-        taken = log.take(prompt, most=most)
-        assert (taken.common == len(before)) is kept
-        assert kept or taken.ids == prompt.ids
+        ids = log.set_prompt(prompt, most=most)
+        assert (ids[: len(before)] == before) is kept
+        assert kept or ids == prompt.ids
 
 
 def test_long_thoughts_go_one_by_one() -> None:
@@ -106,10 +105,10 @@ def test_long_thoughts_go_one_by_one() -> None:
     messages, whole, read = [("user", "x")], [], []
     for n in range(6):
         before, prompt = log.ids, render(messages)
-        taken = log.take(prompt)
-        assert len(taken.ids) <= prompt.n + 100
-        whole.append(taken.common == len(before))
-        read.append(len(taken.ids) - taken.common)
+        ids = log.set_prompt(prompt)
+        assert len(ids) <= prompt.n + 100
+        whole.append(ids[: len(before)] == before)
+        read.append(len(ids) - common_prefix(before, ids))
         generate(log, [*b"<think>", *b"hm" * 10, *b"</think>", *b"in"])
         messages += [("assistant", "in"), ("user", f"{n}")]
     assert whole == [True, True, True, False, False, False]

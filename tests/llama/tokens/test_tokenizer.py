@@ -67,7 +67,7 @@ def open_tokenizer(vocabularies: Path) -> Iterator[Open]:
             loaded.clear()
             loaded[vocabulary] = LlamaTokenizer(vocabularies / f"ggml-vocab-{vocabulary}.gguf")
         file = vocabularies / "templates" / f"{template}.jinja"
-        return LlamaTokenizer.of(
+        return LlamaTokenizer.wrap(
             loaded[vocabulary].vocabulary, template=file.read_text() if template else CHATML, **options
         )
 

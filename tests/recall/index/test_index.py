@@ -61,7 +61,7 @@ class Fleeting(HashEmbedder):
     def embed_until(self, texts, stop):
         return list(self.embed_texts(texts[:1]))
 
-    def give_way(self):
+    def yield_to_speech(self):
         return None
 
 

@@ -209,7 +209,7 @@ class Interrupted(HashEmbedder):
     def embed_until(self, texts, stop):
         return list(self.embed_texts(texts[:1])) if texts else []
 
-    def give_way(self):
+    def yield_to_speech(self):
         return None
 
 
