@@ -30,6 +30,10 @@ class ClosedError(EdgememError):
     """The object was closed; open it again."""
 
 
+class TurnEndedError(EdgememError):
+    """The turn was committed, aborted, or ended by the next one; begin another."""
+
+
 class StoreError(EdgememError):
     """The database cannot do its work; base of the errors below."""
 

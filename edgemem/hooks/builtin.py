@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.context.messages import split_instructions
 from edgemem.hooks.persist import PersistSessionHook, PromptLogHook
@@ -16,9 +16,8 @@ from edgemem.hooks.shared import (
     log_of,
     reader_of,
 )
-from edgemem.llama.tokens.estimate import tokenizer_of
-from edgemem.records import Message, as_ours
-from edgemem.session.compaction import Compaction
+from edgemem.records import Session
+from edgemem.session.compaction import Compaction, ListCompaction
 from edgemem.session.episodes import ToolEpisodes
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import Moment, SessionLog
@@ -38,7 +37,6 @@ from edgemem.session.points import (
     Hook,
     HookResult,
     SecondPlace,
-    TurnContext,
     attachable,
     given_store,
     header_line,
@@ -46,6 +44,7 @@ from edgemem.session.points import (
 )
 from edgemem.session.prompt import WindowBudget
 from edgemem.session.results import ToolResults
+from edgemem.session.steps import Parts
 from edgemem.session.upkeep import StateKeeping, UpkeepHold
 from edgemem.store.validation import whole_number
 
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from edgemem.session.prefetch import SessionPrefetch
     from edgemem.session.proposals import Proposals
     from edgemem.session.registry import HookFailure
-    from edgemem.session.steps import Parts
     from edgemem.store.notes import NotesFile
     from edgemem.store.protocols import MemoryStore
 
@@ -204,17 +202,17 @@ class ContextCompactionHook:
             llm_getter: returns, for the context of a turn, what counts tokens for the compactor.
             part: the part of a memory's session, in place of the compactor.
         """
-        self.compactor = compactor
         self.part = part
+        self.seed = None if compactor is None else ListCompaction(compactor, llm_getter)
         self.log = log
-        self._llm_getter = llm_getter
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> HookResult | None:
         """Prepare in idle time, switch between turns, and guard the window before the model is called."""
-        if self.part is None:
-            return self._compact(ctx, payload) if point == BEFORE_LLM else None
         moment = Moment(log_of(ctx, self.log), ctx, payload)
-        if point == ON_IDLE:
+        if self.part is None:
+            if point == BEFORE_LLM and self.seed is not None:
+                self.seed.guard(moment)
+        elif point == ON_IDLE:
             self.part.idle(moment)
         elif point == ON_RUN_START:
             self.part.switch(moment)
@@ -223,24 +221,6 @@ class ContextCompactionHook:
         else:
             self.part.guard(moment)
         return HookResult.replace(moment.payload) if moment.payload is not payload else None
-
-    def _compact(self, ctx: Any, payload: dict[str, Any]) -> HookResult | None:
-        if self.compactor is None:
-            return None
-        llm = self._llm_getter(ctx) if self._llm_getter is not None else as_ours(ctx, TurnContext).llm
-        messages: list[Message] = payload["messages"]
-        # The loop's list still begins with what was compacted. That stays compacted, byte for byte and at every hop:
-        # to compact it anew with each turn would change the prompt's head each time.
-        source, shown = ctx.hook_state.get(id(self), ([], []))
-        begins = bool(source) and messages[: len(source)] == source
-        view = [*shown, *messages[len(source) :]] if begins else messages
-        if payload.get("hop", 0) == 0 and self.compactor.should_compact(view, llm):
-            # Nobody waits here for a model to write: it only counts.
-            view = self.compactor.compact(view, tokenizer_of(llm))
-            ctx.hook_state[id(self)] = (list(messages), view)
-        if view == messages:
-            return None
-        return HookResult.replace({**payload, "messages": view}, reason="compacted")
 
 
 class TokenBudgetHook:
@@ -409,7 +389,7 @@ class EarlyRecallHook:
         """Note a half-heard sentence, or that it is over."""
         moment = Moment(self.log or log_of(ctx), ctx, payload)
         if point == ON_PARTIAL:
-            moment.payload = {**payload, "reader": reader_of(ctx, payload, speaker=self.speaker)}
+            moment.reader = reader_of(ctx, payload, speaker=self.speaker)
             self.part.partial(moment)
         elif point == ON_SPEECH_START:
             self.part.speech(moment)
@@ -558,3 +538,60 @@ def hooks_of(
     if parts.results is not None:
         hooks.append(ToolOutputTruncatorHook(log=log, part=parts.results))
     return hooks
+
+
+class Door(NamedTuple):
+    """What a conversation is made of, as hooks have it."""
+
+    log: SessionLog
+    parts: Parts
+    speaker: str | None
+    """Who speaks where the loop does not say it."""
+
+
+def door_of(hooks: Iterable[Hook], session: Session | None = None) -> Door:
+    """Return the log and parts that edgemem's own hooks among some call.
+
+    Loops with the same hook for the session share its log: each goes on where the other stopped.
+
+    Args:
+        session: the record of a loop that brings one; a log that is in use has a record already.
+    """
+    parts, log, speaker = Parts(), None, None
+    persist: PersistSessionHook | None = None
+    for hook in hooks:
+        if isinstance(hook, SharedHook):
+            speaker = speaker or hook.speaker
+        if isinstance(hook, PersistSessionHook):
+            parts.session, persist, log = hook.part, hook, hook.log
+        elif isinstance(hook, PromptLogHook):
+            parts.head = hook.part
+        elif isinstance(hook, MemoryInjectionHook):
+            parts.memory = hook.part
+        elif isinstance(hook, NotesInjectorHook):
+            parts.notes = hook.part
+        elif isinstance(hook, ProposalHook):
+            parts.proposals = hook.part
+        elif isinstance(hook, ContextCompactionHook):
+            parts.compaction, parts.compactor = hook.part, hook.seed
+        elif isinstance(hook, TokenBudgetHook):
+            parts.budget = hook.part
+        elif isinstance(hook, ToolOutputTruncatorHook):
+            parts.results = hook.part
+        elif isinstance(hook, EpisodeLoggerHook):
+            parts.episodes = hook.part
+        elif isinstance(hook, EarlyRecallHook):
+            parts.prefetch = hook.part
+        elif isinstance(hook, TurnLogHook):
+            parts.figures = hook.part
+        elif isinstance(hook, UpkeepHook):
+            parts.upkeep = hook.part
+        elif isinstance(hook, KeepStateHook):
+            parts.state = hook.part
+    if log is None:
+        log = SessionLog()
+        if persist is not None:
+            persist.log = log
+    if session is not None and not log.is_resumed:
+        log.record = session
+    return Door(log, parts, speaker)

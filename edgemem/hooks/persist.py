@@ -142,7 +142,7 @@ class PersistSessionHook(SharedHook):
         elif point == ON_INTERRUPT:
             if log.prompt_log.running is not None:
                 log.prompt_log.take(ctx.session.messages)
-            heard = self.part.interrupt(Moment(log, ctx, payload))
+            heard, _ = self.part.interrupt(Moment(log, ctx, payload))
             if heard:  # else the reply is still to come, and is cut when the turn ends
                 return HookResult.replace({**payload, "heard_text": heard[-1], "speeches": heard})
         else:

@@ -7,6 +7,7 @@ calls the two apart, and `abort` when the sentence went on after all.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
@@ -14,29 +15,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from edgemem.context.bargein import Timed, heard_part, heard_speeches, keep_heard, tells_of_earlier
-from edgemem.context.messages import speeches_of
+from edgemem.context.bargein import Timed, heard_part, tells_of_earlier
+from edgemem.context.messages import NO_RESULT, speeches_of, tool_calls
 from edgemem.errors import InvalidInputError
-from edgemem.hooks.shared import reader_of
-from edgemem.loop.toolbox import Toolbox
+from edgemem.hooks.builtin import door_of
 from edgemem.records import Heard, Message, Reply, Session, text_of
-from edgemem.session.points import (
-    AFTER_LLM,
-    BEFORE_LLM,
-    ON_ABORT,
-    ON_IDLE,
-    ON_INTERRUPT,
-    ON_PARTIAL,
-    ON_RUN_END,
-    ON_RUN_START,
-    ON_SPEECH_START,
-    AgentResult,
-    Hook,
-    ToolCallResult,
-    TurnContext,
-)
+from edgemem.session.conversation import Conversation
+from edgemem.session.points import Hook, ToolCallResult, TurnContext
 from edgemem.session.registry import HookRegistry
-from edgemem.session.tools import Tool, ToolTurn, never
+from edgemem.session.tools import Tool, never
+from edgemem.session.turn import OpenTurn
 
 NO_ANSWER = "Sorry, I got stuck on that."
 """Said when the model has nothing to say, or still asks for tools at the last hop."""
@@ -108,30 +96,43 @@ class AgentLoop:
     ) -> None:
         self.model = model
         self.hooks = hooks if isinstance(hooks, HookRegistry) else HookRegistry(hooks)
-        self.instructions = instructions
         self.max_hops = max_hops
-        self._speaker = _named(speaker)
-        self.ctx = TurnContext(session or Session(), agent_name=agent_name, speaker=self._speaker, llm=model)
-        self._toolbox = Toolbox(tools, self.hooks, self.ctx)
-        self.tools = self._toolbox.tools
+        door = door_of(self.hooks, session)
+        self.conversation = Conversation(
+            door.log,
+            door.parts,
+            self.hooks,
+            instructions=instructions,
+            tools=tools,
+            model=model,
+            speaker=door.speaker if speaker is None else speaker,
+            agent=agent_name,
+        )
+        """The door that the loop goes through."""
+        self.tools = self.conversation.tools
         self._stop = threading.Event()
         self._stopped_by: Callable[[], bool] = never
-        # Held while a turn is kept, so that who interrupts at this moment amends it behind that.
+        # Held while a turn is kept, so that an interruption at this moment amends it behind that.
         self._lock = threading.RLock()
         self._heard: dict[str, Any] = {}
-        """What a voice reported of the reply that was cut off."""
-        self._before = 0
-        """How many messages the session held before the turn."""
-        self._result: TurnResult | None = None
+        """The report of a voice that was cut off in the turn that is prepared."""
+        self._turn: OpenTurn | None = None
+        """The turn that is prepared."""
+        self._result = TurnResult("")
+        """What has come of it."""
         self._at_once = False
         """Whether the turn is spoken while it is made, so that the reply before it is over."""
         self._preparing = False
         self._silent = False
         """Whether the newest reply that was kept has been cut off."""
         self._late: dict[str, Any] | None = None
-        """What a voice reported of the reply before, while the next was being prepared."""
+        """The report of a voice that still spoke the reply before, while the next was being prepared."""
         self._error: str | None = None
-        self._turns = 0
+
+    @property
+    def ctx(self) -> TurnContext:
+        """Return the context that hooks are handed."""
+        return self.conversation.ctx
 
     @property
     def session(self) -> Session:
@@ -171,7 +172,7 @@ class AgentLoop:
                 stop=stop,
             )
         except BaseException:
-            if self._result is not None:
+            if self._turn is not None:
                 self.commit()
             raise
         else:
@@ -191,9 +192,7 @@ class AgentLoop:
         stop: Callable[[], bool] = never,
     ) -> TurnResult:
         """Answer an utterance without keeping the turn yet."""
-        if not text.strip():
-            raise InvalidInputError("Nothing was said: the utterance is empty.")
-        if self._result is not None:
+        if self._turn is not None:
             self.abort()
         with self._lock:
             self._stop.clear()
@@ -202,18 +201,19 @@ class AgentLoop:
             self._error = None
             self._late = None
             self._preparing = True
-            self._before = len(self.session.messages)
-            result = self._result = TurnResult("")
-        task = {
-            "task": text,
-            "speaker": _named(speaker) or self._speaker,
-            "heard": heard,
-            "private": private,
-            "audience": tuple(audience),
-        }
-        self._note_speaker(task)
+            self._result = TurnResult("")
         try:
-            self._say(self._answer(text, task, result, on_text))
+            started = perf_counter()
+            self._turn = self.conversation.turn(
+                text,
+                speaker=msgspec.UNSET if speaker is None else speaker,
+                audience=audience,
+                private=private,
+                heard=heard,
+            )
+            with self._lock:
+                self._hear_late()
+            self._result.reply = self._answer(self._turn, on_text, started)
         except BaseException as error:
             self._error = f"{type(error).__name__}: {error}"
             raise
@@ -221,88 +221,66 @@ class AgentLoop:
             with self._lock:
                 self._preparing = False
                 self._hear_late()
-        return result
+        return self._result
 
-    def _answer(
-        self, text: str, task: dict[str, Any], result: TurnResult, on_text: Callable[[str], None]
-    ) -> str:
-        """Return the reply, with what the tools answered before it in the session."""
-        started = perf_counter()
-        fired = self.hooks.fire(ON_RUN_START, self.ctx, task)
-        self._before = len(self.ctx.session.messages)
-        task = fired.payload if isinstance(fired.payload, dict) else task
-        self._turns += 1
-        self.ctx.session.messages.append({"role": "user", "content": task.get("task", text)})
-        if fired.is_end:
-            return str(fired.payload)
-        with self._lock:
-            self._hear_late()
+    def _answer(self, turn: OpenTurn, on_text: Callable[[str], None], started: float) -> str:
+        """Return the reply, which the turn has then."""
+        result = self._result
         for hop in range(self.max_hops):
+            if turn.hook_reply is not None:
+                return turn.reply(turn.hook_reply)
             if self._stopped():
                 # Cut off while hooks or a tool ran: the robot says nothing any more.
                 result.interrupted = True
-                return ""
-            head = [{"role": "system", "content": self.instructions}] if self.instructions else []
-            # The tools stand in the prompt's head, so they are the same at every hop (law 2).
-            prompt = {"messages": [*head, *self.ctx.session.messages], "tools": self._toolbox.schemas}
-            fired = self.hooks.fire(BEFORE_LLM, self.ctx, {**prompt, "hop": hop})
-            if fired.is_end:
-                return str(fired.payload)
+                return turn.reply("")
+            messages = turn.messages
+            if turn.hook_reply is not None:
+                return turn.reply(turn.hook_reply)
             called = perf_counter()
             if hop == 0:
                 result.hooks_ms = (called - started) * 1e3
-            result.handed.append(fired.payload["messages"])
-            reply = self._complete(fired.payload, on_text)
+            result.handed.append(messages)
+            reply = self._complete(turn, messages, on_text)
             result.model_ms += (perf_counter() - called) * 1e3
             result.hops = hop + 1
-            answer = {"content": reply.content, "tool_calls": reply.tool_calls, "tokens": reply.tokens}
-            fired = self.hooks.fire(AFTER_LLM, self.ctx, {**answer, "hop": hop})
-            if fired.is_end:
-                return str(fired.payload)
-            content, calls = fired.payload["content"], fired.payload["tool_calls"]
             result.interrupted = reply.interrupted or self._stopped()
-            if result.interrupted or not calls or hop == self.max_hops - 1:
-                return content or ("" if result.interrupted else NO_ANSWER)
-            turn = ToolTurn(
-                text,
-                reader_of(self.ctx, task),
-                task.get("heard"),
-                bool(task.get("private")),
-                self.ctx.session,
-                self._turns,
-                self._stopped,
-            )
-            self._toolbox.call(content, calls, hop=hop, turn=turn, done=result.tools)
-        return NO_ANSWER
+            if result.interrupted or not reply.tool_calls or hop == self.max_hops - 1:
+                text = reply.content or ("" if result.interrupted else NO_ANSWER)
+                return turn.reply(text, tokens=reply.tokens)
+            message = turn.add(_calling(reply, hop), tokens=reply.tokens)
+            if turn.hook_reply is None and not tool_calls(message):
+                return text_of(message)
+            for call in tool_calls(message) if turn.hook_reply is None else ():
+                done = turn.call(call, stop=self._stopped)
+                if done.error != NO_RESULT:
+                    result.tools.append(done)
+        return turn.reply(NO_ANSWER if turn.hook_reply is None else turn.hook_reply)
 
     def commit(self) -> TurnResult:
         """Keep the prepared turn: fires `on_run_end`, whatever happened before."""
         with self._lock:
-            result, self._result = self._result, None
-            if result is None:
+            turn, self._turn = self._turn, None
+            if turn is None:
                 raise InvalidInputError("There is no prepared turn to commit.")
+            result = self._result
             result.interrupted = result.interrupted or self._stop.is_set()
             self._stopped_by = never
             self._silent = False
             if result.interrupted:
-                self._amend(self._heard, prepared=True)
+                self._amend({**self._heard, "prepared": True})
             started = perf_counter()
-            ended = AgentResult(result.reply, result.hops, result.interrupted, self._error)
-            result.reply = self.hooks.fire(ON_RUN_END, self.ctx, ended).payload.reply
-            self._note_speaker({"speaker": self._speaker})
+            if turn.is_open:
+                ended = turn.commit(error=self._error, interrupted=result.interrupted)
+                result.reply = ended.reply
             result.commit_ms = (perf_counter() - started) * 1e3
             return result
 
     def abort(self) -> None:
         """Throw the prepared turn away without a trace."""
         with self._lock:
-            if self._result is None:
-                return
-            self._result = None
-            self._turns -= 1
-            del self.session.messages[self._before :]
-            self.hooks.fire(ON_ABORT, self.ctx, {})
-            self._note_speaker({"speaker": self._speaker})
+            turn, self._turn = self._turn, None
+            if turn is not None and turn.is_open:
+                turn.abort()
 
     def interrupt(
         self,
@@ -340,7 +318,7 @@ class AgentLoop:
         heard_part("", **report)  # what makes no sense is refused before anything is changed
         with self._lock:
             report = {name: value for name, value in report.items() if value is not None}
-            if self._result is None:
+            if self._turn is None:
                 if report:
                     self._amend(report)
             elif self._is_of_earlier(report, prepared):
@@ -352,35 +330,25 @@ class AgentLoop:
                 self._stop.set()
 
     def speech_start(self, *, speaker: str | None = None) -> None:
-        """Tell the hooks that somebody begins to speak; may come from any thread."""
-        self.hooks.fire(ON_SPEECH_START, self.ctx, {"speaker": _named(speaker) or self._speaker})
+        """Tell the memory that somebody begins to speak; may come from any thread."""
+        self.conversation.speech_start(speaker=msgspec.UNSET if speaker is None else speaker)
 
     def partial(self, text: str, *, speaker: str | None = None, audience: Iterable[str] = ()) -> None:
-        """Tell the hooks what has been heard of the sentence so far, so that memory is ready at its end.
-
-        Call it from any thread, as often as the recogniser has something new: it takes a fraction of a millisecond.
+        """Tell the memory what has been heard of the sentence so far, as `Conversation.partial` takes it.
 
         Args:
             text: all of the sentence until now.
             speaker: who speaks; None while the voice is not recognised.
             audience: who else will hear the answer.
         """
-        heard: dict[str, Any] = {"text": text, "speaker": _named(speaker) or self._speaker}
-        if listeners := tuple(audience):
-            heard["audience"] = listeners
-        self.hooks.fire(ON_PARTIAL, self.ctx, heard)
+        name = msgspec.UNSET if speaker is None else speaker
+        self.conversation.partial(text, speaker=name, audience=audience)
 
     def idle(self, seconds: float) -> None:
-        """Tell the hooks that nobody speaks."""
-        self.hooks.fire(ON_IDLE, self.ctx, {"seconds": seconds})
+        """Tell the memory that nobody speaks."""
+        self.conversation.idle(seconds)
 
-    def _note_speaker(self, task: dict[str, Any]) -> None:
-        """Note in the context who speaks, for hooks that are not called when the turn begins: another may end it there."""
-        ctx = self.ctx
-        ctx.speaker, ctx.heard = task["speaker"], task.get("heard")
-        ctx.audience, ctx.private = task.get("audience", ()), task.get("private", False)
-
-    def _complete(self, prompt: dict[str, Any], on_text: Callable[[str], None]) -> Reply:
+    def _complete(self, turn: OpenTurn, messages: list[Message], on_text: Callable[[str], None]) -> Reply:
         """Let the model answer; if it fails in the middle, the pieces until then are history all the same."""
         pieces: list[str] = []
 
@@ -390,15 +358,11 @@ class AgentLoop:
 
         try:
             return self.model.complete(
-                prompt["messages"],
-                tools=prompt["tools"],
-                stop=self._stopped,
-                on_text=speak,
-                now=prompt.get("now"),
+                messages, tools=turn.tools, stop=self._stopped, on_text=speak, now=turn.now
             )
         except BaseException:
             if pieces:
-                self._say("".join(pieces))
+                self._result.reply = turn.reply("".join(pieces))
             raise
 
     def _stopped(self) -> bool:
@@ -407,52 +371,42 @@ class AgentLoop:
             self._stop.set()
         return self._stop.is_set()
 
-    def _say(self, content: str) -> None:
-        self.session.messages.append({"role": "assistant", "content": content})
-        if self._result is not None:
-            self._result.reply = content
-
     def _is_of_earlier(self, report: dict[str, Any], prepared: bool | None) -> bool:
         """Tell whether a voice reports the reply before the turn that is prepared."""
         if prepared is not None or self._at_once or self._silent:
             return prepared is False
         messages = self.session.messages
-        before, after = messages[: self._before], messages[self._before :]
-        return tells_of_earlier(_spoken_in(before), _spoken_in(after), **report)
+        start = len(messages) if self._turn is None else self._turn.start
+        return tells_of_earlier(_spoken_in(messages[:start]), _spoken_in(messages[start:]), **report)
 
     def _hear_late(self) -> None:
         """Cut the reply before a prepared turn, in the thread that prepares while that runs."""
         report, self._late = self._late, None
         if report:
-            self._amend(report, prepared=False)
+            self._amend({**report, "prepared": False})
 
-    def _amend(self, report: dict[str, Any], *, prepared: bool | None = None) -> None:
-        """Keep of the newest reply what was heard, by what a voice reports of it."""
-        messages = self.session.messages[: self._before if self._result is not None else None]
-        # If the model failed, it has said nothing in this turn, and the turn before stays as it is.
-        speeches = _spoken_in(messages)
-        payload = report or {"heard_text": " ".join(speeches)}
-        if prepared is not None:
-            payload = {**payload, "prepared": prepared}
-        fired = self.hooks.fire(ON_INTERRUPT, self.ctx, payload)
-        answer = fired.payload if fired.is_modify and isinstance(fired.payload, dict) else {}
-        # A hook that keeps the session knows how fast the robot speaks, and has worked out what was heard.
-        heard = answer.get("speeches")
-        if heard is None:
-            if "heard_text" in answer:
-                report = {"heard_text": answer["heard_text"]}
-            heard = heard_speeches(speeches, **report)
-        cut = keep_heard(messages, heard)
-        self.session.messages[: len(messages)] = messages
+    def _amend(self, report: dict[str, Any]) -> None:
+        """Keep of the newest reply what was heard, by the report of a voice."""
+        messages = self.session.messages
+        before = text_of(messages[-1]) if messages else ""
+        heard = self.conversation.interrupt(**report)
         self._silent = True
-        if cut == len(self.session.messages) - 1:
-            self.model.cut(heard[-1])
+        if heard is not None and text_of(messages[-1]) != before:
+            self.model.cut(heard)
+
+
+def _calling(reply: Reply, hop: int) -> Message:
+    """Return the message of an answer that calls tools."""
+    calls = [
+        {
+            "id": call.id or f"call_{hop}_{n}",
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+        }
+        for n, call in enumerate(reply.tool_calls)
+    ]
+    return {"role": "assistant", "content": reply.content or None, "tool_calls": calls}
 
 
 def _spoken_in(messages: Sequence[Message]) -> list[str]:
     return [text_of(messages[n]) for n in speeches_of(messages)]
-
-
-def _named(speaker: object) -> str | None:
-    """Return who spoke as text; recognisers also number the voices that they tell apart."""
-    return None if speaker is None else str(speaker)

@@ -6,24 +6,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgemem.context.block.render import day_of
-from edgemem.context.messages import NO_RESULT
-from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.errors import InvalidInputError
 from edgemem.fence import clean
 from edgemem.records import (
     NOTES,
     REMEMBER_FACT,
     SEARCH_MEMORY,
     BlockLine,
-    Message,
-    ToolCall,
 )
 from edgemem.session.notes_block import shown_line
-from edgemem.session.points import AFTER_TOOL, BEFORE_TOOL, ToolCallRequest, ToolCallResult, TurnContext
-from edgemem.session.registry import HookRegistry
 from edgemem.session.tools import Tool, ToolTurn, asked_in
 from edgemem.store.rights import readable
 
@@ -31,80 +25,6 @@ if TYPE_CHECKING:
     from edgemem.clock import Clock
     from edgemem.config import Settings
     from edgemem.store.notes import NotesFile
-
-
-class Toolbox:
-    """The tools of one agent."""
-
-    def __init__(self, tools: Iterable[Tool], hooks: HookRegistry, ctx: TurnContext) -> None:
-        self.tools = {tool.name: tool for tool in tools}
-        self.schemas = [tool.schema() for tool in self.tools.values()]
-        self._hooks, self._ctx = hooks, ctx
-
-    def call(
-        self,
-        content: str,
-        calls: Sequence[ToolCall],
-        *,
-        hop: int,
-        turn: ToolTurn,
-        done: list[ToolCallResult],
-    ) -> None:
-        """Carry out the calls of one answer, one after the other, and put them and their results into the session.
-
-        Args:
-            content: the text that the model wrote beside the calls.
-            hop: the number of the answer within the turn, from 0.
-            turn: goes to the tools that take it; once its `stop` returns true, the remaining calls are not carried out.
-            done: receives each result as soon as its tool has returned.
-        """
-        requests = [
-            ToolCallRequest(call.name, dict(call.arguments), hop, call.id or f"call_{hop}_{n}")
-            for n, call in enumerate(calls)
-        ]
-        messages = self._ctx.session.messages
-        calling = [
-            {
-                "id": request.id,
-                "type": "function",
-                "function": {
-                    "name": request.name,
-                    "arguments": json.dumps(request.arguments, ensure_ascii=False),
-                },
-            }
-            for request in requests
-        ]
-        messages.append({"role": "assistant", "content": content or None, "tool_calls": calling})
-        for request in requests:
-            call_id = request.id  # a hook may change the request itself
-            if turn.stop():
-                messages.append(_result_message(call_id, request.name, NO_RESULT))
-                continue
-            result = self._call(request, turn)
-            done.append(result)
-            messages.append(_result_message(call_id, result.name, _result_text(result)))
-
-    def _call(self, asked: ToolCallRequest, turn: ToolTurn) -> ToolCallResult:
-        """Carry out one call, as the hooks before it leave it, and return the result as the hooks after it leave it."""
-        before = self._hooks.fire(BEFORE_TOOL, self._ctx, asked)
-        request = before.payload if isinstance(before.payload, ToolCallRequest) else asked
-        result = ToolCallResult(request.name, request.arguments, hop=asked.hop, id=asked.id)
-        if before.is_end:
-            result.error = str(before.payload)
-        elif request.skip_dispatch:
-            result.result = request.synthetic_result
-        elif request.name not in self.tools:
-            result.error = f"there is no tool {request.name!r}"
-        else:
-            tool = self.tools[request.name]
-            try:
-                before_arguments = (turn,) if tool.wants_turn else ()
-                result.result = tool.run(*before_arguments, **request.arguments)
-            except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
-                is_ours = isinstance(error, EdgememError)
-                result.error = str(error) if is_ours else f"{type(error).__name__}: {error}"
-        after = self._hooks.fire(AFTER_TOOL, self._ctx, result)
-        return after.payload if isinstance(after.payload, ToolCallResult) else result
 
 
 def as_texts(name: str, schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
@@ -136,20 +56,6 @@ def _as_text(key: str, value: Any) -> str:
     if isinstance(value, (bool, int, float)):
         return json.dumps(value)
     raise InvalidInputError(f"{key} must be text, not {type(value).__name__}.")
-
-
-def _result_message(call_id: str, tool: str, text: str) -> Message:
-    return {"role": "tool", "tool_call_id": call_id, "name": tool, "content": text}
-
-
-def _result_text(result: ToolCallResult) -> str:
-    """Return what the model reads of a result."""
-    value = result.result
-    if result.error is not None:
-        # A hook may have put advice where a failed tool has no result.
-        advice = value if isinstance(value, dict) else {}
-        value = {"error": result.error, **advice}
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 _NOTES_ABOUT = "Read the notes of this home, or write one for everybody here."

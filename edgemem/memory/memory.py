@@ -11,6 +11,7 @@ One `Memory` belongs to one process; several processes may open the same home.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -28,7 +29,9 @@ from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
 from edgemem.recall.results import MESSAGES, sessions_of
 from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
+from edgemem.session.conversation import Conversation, checked_tools
 from edgemem.session.points import Hook
+from edgemem.session.registry import HookRegistry
 from edgemem.store.kinds import EPISODES
 from edgemem.store.validation import checked_number, checked_text, item_count
 
@@ -198,6 +201,80 @@ class Memory:
         )
         return [session for session in sessions_of(messages) if session.score >= least][:most]
 
+    def session(
+        self,
+        id: str,  # noqa: A002 - the name that session stores give it
+        *,
+        model: ChatModel | None = None,
+        tokenizer: Tokenizer | None = None,
+        instructions: str = "",
+        tools: Iterable[Tool] = (),
+        speaker: str | None = None,
+        agent: str = "",
+    ) -> Conversation:
+        """Return the door of a conversation: what is said is told there, turn by turn.
+
+            conversation = memory.session("kitchen", instructions="You help.", speaker="alice")
+            with conversation.turn("Can I eat this cake?") as turn:
+                turn.reply(ask_your_model(turn.messages))
+
+        Conversations with one id share what was said, each with its own instructions, tools and agent; one that is stored is taken
+        up where it was.
+
+        Args:
+            id: names the conversation.
+            model: the chat model, whose own window counts where it is smaller than the profile's. What it has evaluated
+                is kept over a restart (`[chat] keep_state`). With `[compaction] summarizer = "model"` it also writes the
+                summaries, in a second context. Close it before this memory.
+            tokenizer: the chat model's, if it is not the memory's.
+            instructions: the system message.
+            tools: what the model may call.
+            speaker: who speaks where a turn does not say it; None: an unknown voice, which reads what is shared.
+            agent: the name that episodes carry.
+
+        Raises:
+            ContextOverflowError: the instructions and tools leave no room for a turn in the window.
+            InvalidInputError: an argument is of another kind.
+        """
+        home = self._home.checked()
+        check_session_id(id)
+        offered = checked_tools(tools)
+        budget = self._budget(checked_text(instructions, "instructions"), offered, tokenizer, model)
+        log = home.in_use.log_of(id, partial(session_log, home, id))
+        parts = session_parts(home, log, agent=checked_text(agent, "agent"), budget=budget, model=model)
+        registry = HookRegistry(
+            (OwnHook(file, self) for file in home.reload.hook_files), note_failure=home.failures.note
+        )
+        self.sessions.journal.reserve()
+        return Conversation(
+            log,
+            parts,
+            registry,
+            instructions=instructions,
+            tools=offered,
+            model=model,
+            speaker=speaker,
+            agent=agent,
+        )
+
+    def _budget(
+        self,
+        instructions: str,
+        tools: Iterable[Tool],
+        tokenizer: Tokenizer | None,
+        model: ChatModel | None,
+    ) -> Budget:
+        """Return the division of a window whose head is measured.
+
+        Raises:
+            ContextOverflowError: the head leaves no room for a turn.
+        """
+        budget = budget_of(self._home, tokenizer=tokenizer, model=model)
+        system = [{"role": "system", "content": instructions}] if instructions else []
+        budget.measure(with_prompt(system, self._home.bank.prompt()), [tool.schema() for tool in tools])
+        budget.check_head()
+        return budget
+
     def hooks(
         self,
         *,
@@ -238,11 +315,7 @@ class Memory:
         home = self._home.checked()
         # Hooks must not fail a reply, so an id that can never be stored would lose every turn silently.
         check_session_id(session_id)
-        schemas = [tool.schema() for tool in tools]
-        budget = budget_of(home, tokenizer=tokenizer, model=model)
-        system = [{"role": "system", "content": instructions}] if instructions else []
-        budget.measure(with_prompt(system, home.bank.prompt()), schemas)
-        budget.check_head()
+        budget = self._budget(instructions, tools, tokenizer, model)
         log = session_log(home, session_id)
         parts = session_parts(home, log, agent=agent, budget=budget, model=model)
         hooks = hooks_of(parts, log, speaker=speaker, note_failure=home.failures.note)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from edgemem.clock import Clock
 from edgemem.config import Profile, Settings
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.llama.state import KeptState
     from edgemem.session.compaction import Compaction
+    from edgemem.session.log import SessionLog
     from edgemem.store.erase.copies import Erased
 
 INDEX_WAIT_S = 600.0
@@ -70,6 +72,16 @@ class InUse:
         self.hooks: WeakSet[Compaction] = WeakSet()
         self.windows: WeakSet[Budget] = WeakSet()
         self.states: WeakSet[KeptState] = WeakSet()
+        self._logs: WeakValueDictionary[str, SessionLog] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def log_of(self, session_id: str, make: Callable[[], SessionLog]) -> SessionLog:
+        """Return the log of a session: one id has one log in a process."""
+        with self._lock:
+            log = self._logs.get(session_id)
+            if log is None:
+                log = self._logs[session_id] = make()
+            return log
 
     def compactions(self) -> list[Compaction]:
         """Return the compactions of the sessions."""
@@ -85,7 +97,7 @@ class InUse:
 
     def summarizers(self) -> list[Summarizer]:
         """Return what writes the summaries of the sessions of this process."""
-        return [hook.planner.summarizer for hook in self.compactions() if hook.planner is not None]
+        return [compaction.planner.summarizer for compaction in self.compactions()]
 
 
 class OpenHome:

@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError, ModelError
-from edgemem.records import Epoch, Message
+from edgemem.llama.tokens.estimate import tokenizer_of
+from edgemem.records import Epoch, Message, as_ours
 from edgemem.session.log import Moment, SessionLog
+from edgemem.session.points import TurnContext
 from edgemem.store.turn_steps import BeginEpoch
 
 if TYPE_CHECKING:
+    from edgemem.context.compaction.compactor import Compactor
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.context.compaction.planner import EpochPlanner
     from edgemem.llama.chat import LlamaChat
@@ -198,3 +201,35 @@ class Compaction:
         self._prepared_as_of = self._log.newest_forgetting()
         epoch = self.planner.prepare(first, summarizer=self._fallback, reason="did not fit")
         return None if epoch is None else self._log.scrubbed(epoch, self._prepared_as_of)
+
+
+class ListCompaction:
+    """Compacts the prompt of a session without a plan, as the seed does: a summary in place of old turns."""
+
+    name = "compaction"
+
+    def __init__(self, compactor: Compactor, llm_getter: Callable[[Any], Any] | None = None) -> None:
+        """Make the part.
+
+        Args:
+            llm_getter: returns, for the context of a turn, what counts tokens for the compactor; None: its `llm`.
+        """
+        self.compactor = compactor
+        self._llm_getter = llm_getter
+
+    def guard(self, moment: Moment) -> None:
+        """Compact the prompt where it is too long."""
+        ctx, payload = moment.ctx, moment.payload
+        llm = self._llm_getter(ctx) if self._llm_getter is not None else as_ours(ctx, TurnContext).llm
+        messages: list[Message] = payload["messages"]
+        # The prompt still begins with what was compacted. That stays compacted, byte for byte and at every hop:
+        # to compact it anew with each turn would change the prompt's head each time.
+        source, shown = ctx.hook_state.get(id(self), ([], []))
+        begins = bool(source) and messages[: len(source)] == source
+        view = [*shown, *messages[len(source) :]] if begins else messages
+        if moment.is_first_hop and self.compactor.should_compact(view, llm):
+            # Nobody waits here for a model to write: it only counts.
+            view = self.compactor.compact(view, tokenizer_of(llm))
+            ctx.hook_state[id(self)] = (list(messages), view)
+        if view != messages:
+            moment.payload = {**payload, "messages": view}

@@ -418,12 +418,14 @@ class Moment:
         payload: the payload of the point; a step puts another one in its place.
     """
 
-    __slots__ = ("ctx", "log", "payload", "reply")
+    __slots__ = ("ctx", "log", "payload", "reader", "reply")
 
     def __init__(self, log: SessionLog, ctx: Any, payload: Any) -> None:
         self.log, self.ctx, self.payload = log, ctx, payload
         self.reply: str | None = None
         """The reply with which a hook of the user's own ended the turn."""
+        self.reader: Reader | None = None
+        """Who speaks a half-heard sentence."""
 
     @property
     def is_first_hop(self) -> bool:

@@ -64,7 +64,7 @@ class SessionPrefetch:
         self._raise_fault()
 
     def partial(self, moment: Moment) -> None:
-        """Take the part of a sentence that was heard; the payload has its `reader`."""
+        """Take the part of a sentence that was heard."""
         text = moment.payload.get("text")
         if isinstance(text, str) and len(text) <= MAX_CHARS:
             self._newest, self._heard = text, (text, self._reader(moment))
@@ -126,8 +126,7 @@ class SessionPrefetch:
 
     def _reader(self, moment: Moment) -> Reader:
         """Return who is likely to hear the answer: voices are recognised late, and nobody is told anything before that."""
-        reader: Reader = moment.payload.get("reader") or Reader(None)
-        before = moment.log.prompt_log.reader
+        reader, before = moment.reader or Reader(), moment.log.prompt_log.reader
         unknown = reader.speaker is None or (before is not None and reader.key == before.key)
         return before if before is not None and unknown and not reader.audience else reader
 

@@ -120,13 +120,13 @@ class WindowBudget:
 
     def measure(self, moment: Moment) -> None:
         """Measure instructions and tools, at the first call of the model."""
-        if self.budget is not None and moment.is_first_hop:
+        if self.budget is not None and moment.is_first_hop and not moment.log.is_detached:
             self.budget.measure(moment.log.prompt_log.system, moment.payload.get("tools"))
 
     def end(self, moment: Moment) -> None:
         """Note where the model had no room for a prompt."""
         error = as_ours(moment.payload, AgentResult).error
-        if error and not self.note and any(sign in error for sign in _SIGNS):
+        if error and not self.note and not moment.log.is_detached and any(sign in error for sign in _SIGNS):
             self._overflows += 1
             message = error.removeprefix("ContextOverflowError: ")
             self._note_overflow(HookFailure(WINDOW, ON_RUN_END, self._overflows, message))

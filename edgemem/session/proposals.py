@@ -68,7 +68,7 @@ class Proposals:
 
     def propose(self, moment: Moment) -> None:
         """Propose before the first call of the model."""
-        if not moment.is_first_hop:
+        if not moment.is_first_hop or moment.log.is_detached:
             return
         self._proposed, self._runs = None, []
         line = self._chosen(moment.log, moment.payload.get("tools")) if self._exist() else None

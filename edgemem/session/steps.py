@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from edgemem.session.compaction import Compaction
+from edgemem.session.compaction import Compaction, ListCompaction
 from edgemem.session.episodes import ToolEpisodes
 from edgemem.session.figures import TurnLog
 from edgemem.session.log import Moment
@@ -47,6 +47,7 @@ class Parts:
     notes: NotesBlock | None = None
     proposals: Proposals | None = None
     compaction: Compaction | None = None
+    compactor: ListCompaction | None = None
     budget: WindowBudget | None = None
     results: ToolResults | None = None
     episodes: ToolEpisodes | None = None
@@ -134,6 +135,7 @@ class Steps:
             (p.proposals, Proposals.propose),
             (p.head, PromptHead.lay_out),
             (p.compaction, Compaction.guard),
+            (p.compactor, ListCompaction.guard),
             (p.budget, WindowBudget.fit),
             (p.results, ToolResults.begin),
             (hooks(BEFORE_LLM), fire),

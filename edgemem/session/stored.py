@@ -148,8 +148,11 @@ class StoredSession:
         if (backlog := log.journal.backlog()).turns:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
-    def interrupt(self, moment: Moment) -> list[str]:
-        """Keep of a turn's speech what was heard, as the payload reports it; return that, message by message."""
+    def interrupt(self, moment: Moment) -> tuple[list[str], bool]:
+        """Keep of a turn's speech what was heard, as the payload reports it.
+
+        Returns that, message by message, and whether the turn is history already.
+        """
         log, payload = moment.log, moment.payload
         report = {name: payload.get(name) for name in ("heard_text", "heard_ms", "words")}
         heard, changed = log.interrupt(
@@ -160,7 +163,7 @@ class StoredSession:
             self._save(log, moment.ctx.session)
         elif changed is not None:
             log.amend(changed)
-        return heard
+        return heard, changed is not None
 
     def idle(self, moment: Moment) -> None:
         """Make the files of a store whole; one of rows has nothing to do."""
@@ -168,7 +171,7 @@ class StoredSession:
 
     def _save(self, log: SessionLog, session: Session) -> None:
         """Give a store that knows messages only all of them."""
-        if self.store is not None:
+        if self.store is not None and not log.is_detached:
             prompt_log = log.prompt_log
             kept = Session(prompt_log.messages, with_levels(session.state, prompt_log))
             self.store.save(self.session_id, kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from conftest import HandClock
 import edgemem
 from edgemem.clock import Clock
 from edgemem.config import Profile
+from edgemem.errors import InvalidInputError
 from edgemem.hooks.builtin import EarlyRecallHook
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
@@ -159,9 +161,10 @@ def test_what_was_found_for_one_reader_is_not_told_to_another(memory: Memory, wh
 
 @pytest.mark.parametrize("text", ["", "?!", "x" * 5_000_000, "a " * 2000, None, b"boat", ["boat"]])
 def test_what_is_no_sentence_is_left_alone(memory: Memory, text: Any) -> None:
-    """Nothing, noise, a text of megabytes and things that are no text fail nowhere and start nothing."""
+    """Nothing, noise and a text of megabytes start nothing; an argument that is no text is refused."""
     talk = Talk(memory)
-    talk.loop.partial(text)
+    with nullcontext() if isinstance(text, str) else pytest.raises(InvalidInputError):
+        talk.loop.partial(text)
     assert memory.diagnostics.prefetch.counts.begun == 0
     assert talk.ask()[0] in ("unheard", "missed")
     talk.check()
@@ -183,12 +186,12 @@ def test_a_failure_is_counted_and_quotes_nothing(tmp_path: Path) -> None:
         talk.hear("the zeppelin")
         talk.loop.idle(0.0)
         (failure,) = talk.loop.hooks.failures()
-        assert (failure.hook, failure.count) == ("EarlyRecallHook", 1)
+        assert (failure.hook, failure.count) == ("prefetch", 1)
         assert "RuntimeError" in failure.message
         talk.loop.run(QUESTION)
         assert {each.hook for each in talk.loop.hooks.failures()} == {
-            "EarlyRecallHook",
-            "MemoryInjectionHook",
+            "memory",
+            "prefetch",
         }
         assert "zeppelin" not in (memory.home / "db" / "failures.json").read_text()
 

@@ -18,12 +18,10 @@ from edgemem.hooks.builtin import UpkeepHook
 from edgemem.memory.idle import IdleWorker
 from edgemem.records import Message, Reply, Session, ToolCall
 from edgemem.session.points import (
-    BEFORE_TOOL,
     ON_IDLE,
     ON_RUN_END,
     ON_RUN_START,
     ON_SPEECH_START,
-    ToolCallRequest,
     TurnContext,
 )
 from edgemem.session.registry import HookRegistry
@@ -222,21 +220,6 @@ def test_a_conversation_is_handed_over_and_back(memory: Memory) -> None:
     assert stored is not None
     assert [m["content"] for m in stored.messages] == [m["content"] for m in cook.session.messages]
     assert [episode.agent for episode in memory.store.recent_episodes(kind="tool_call")] == ["cook", "host"]
-
-
-def test_a_turn_that_was_given_up_within_a_tool_does_not_stop_the_storing(memory: Memory) -> None:
-    """A framework that drops a turn in the middle of a tool, and then comes with another session, loses few turns."""
-    cook, _ = handed_over(memory)
-    cook.hooks.fire(ON_RUN_START, cook.ctx, {"task": "make it hot"})
-    cook.session.messages.append({"role": "user", "content": "make it hot"})
-    cook.hooks.fire(BEFORE_TOOL, cook.ctx, ToolCallRequest("stove", {}))
-    for n in range(10):
-        again = AgentLoop(Model("again"), hooks=cook.hooks, speaker="alice")
-        again.run(f"turn {n}")
-        assert {(f.count, "no on_run_end" in f.message) for f in again.hooks.failures()} <= {(1, True)}
-    turns = memory.sessions.journal.read_turns("kitchen")
-    assert [turn.messages[0].content for turn in turns] == ["make it hot", "turn 8", "turn 9"]
-    assert [turn.state for turn in turns] == ["unfinished", "complete", "complete"]
 
 
 def test_the_example_of_the_docstring_runs(memory: Memory) -> None:

@@ -383,7 +383,7 @@ def test_a_full_disk_is_told_and_nothing_acknowledged_is_lost(tmp_path: Path, mo
     assert seen["unexpected"] == []
     assert seen["refused"]
     assert seen["replies"] == ["Fine."] * 3
-    assert seen["failures"] == ["PersistSessionHook"]
+    assert seen["failures"] == ["session"]
     assert seen["damage"] == []
     assert set(seen["acknowledged"]) <= set(seen["facts"])
     assert {"before", "after"} <= set(seen["facts"])

@@ -148,7 +148,7 @@ def test_a_failing_recall_shows_nothing_private(memory: Memory, monkeypatch: pyt
     memory.diagnostics.index.close()
     monkeypatch.setattr("edgemem.recall.search.search.Search.run", None)
     played = player.turn(say("What did she say?", speaker="bob", must_not=("flour tin",)))
-    assert [failure.hook for failure in player.failures] == ["MemoryInjectionHook"]
+    assert [failure.hook for failure in player.failures] == ["memory"]
     assert played.leaked == ()
     assert "flour" not in str(played.result.handed)
 

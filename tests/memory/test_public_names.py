@@ -13,7 +13,7 @@ from support.homes import BY_WORDS
 
 NAMES = {
     *("home", "profile", "store", "sessions", "notes", "procedures", "bank"),
-    *("recall", "recall_sessions", "hooks", "tools", "hints"),
+    *("recall", "recall_sessions", "session", "hooks", "tools", "hints"),
     *("forget", "export", "import_lines"),
     *("idle", "check", "close", "diagnostics"),
 }

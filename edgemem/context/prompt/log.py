@@ -171,6 +171,10 @@ class PromptLog:
         turn = self.running = PromptTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
         return turn
 
+    def instruct(self, system: Sequence[Message]) -> None:
+        """Take the instructions that the next prompt begins with."""
+        self.system = with_prompt(list(system), self._prompt)
+
     def take(self, messages: Sequence[Message]) -> None:
         """Learn what has been said from a loop's message list.
 

@@ -184,9 +184,9 @@ def interruption(cut: PromptTurn) -> str:
 def turn_of(turn: Turn) -> PromptTurn:
     """Return a stored turn as it stands in the prompt; of what it showed, the text itself stands in its block.
 
-    What is stored is no instruction, so messages that a program stored as such are left out.
+    A stored session begins with no instructions, so those that a program stored at its head are left out.
     """
-    kept = [stored for stored in turn.messages if stored.role != "system"]
+    kept = [stored for n, stored in enumerate(turn.messages) if stored.role != "system" or n > 0]
     messages = [
         {name: part for name, part in stored.as_message().items() if name not in _APART} for stored in kept
     ]

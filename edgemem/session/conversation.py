@@ -1,0 +1,331 @@
+"""A conversation: the door through which a loop tells what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.context.bargein import Timed, heard_part, keep_heard
+from edgemem.errors import InvalidInputError
+from edgemem.records import Heard, Message, Reader, text_of
+from edgemem.session.log import STATE_KEY, Moment, SessionLog
+from edgemem.session.points import (
+    ON_IDLE,
+    ON_INTERRUPT,
+    ON_PARTIAL,
+    ON_SPEECH_START,
+    TurnContext,
+)
+from edgemem.session.registry import HookFailure, HookRegistry
+from edgemem.session.steps import Parts, Steps
+from edgemem.session.tools import Tool
+from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn, checked_content, detached_log
+from edgemem.store.validation import checked_number, checked_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Speaker = str | msgspec.UnsetType | None
+"""A name; None is a voice that nobody recognised; left out, the conversation's."""
+
+
+class Conversation:
+    """One agent's side of a session; agents of one session id share its log.
+
+    Turns may begin in any thread: one that begins ends the turn that was open. `interrupt`, `partial` and `speech_start` may be
+    called from any thread as well.
+    """
+
+    def __init__(
+        self,
+        log: SessionLog,
+        parts: Parts,
+        registry: HookRegistry,
+        *,
+        instructions: str = "",
+        tools: Iterable[Tool] = (),
+        model: Any = None,
+        speaker: str | None = None,
+        agent: str = "",
+    ) -> None:
+        """Make the conversation.
+
+        Args:
+            registry: the hooks of the user's own; edgemem's among them are left out, since `parts` do their work.
+            instructions: the system message.
+            tools: what the model may call.
+            model: the chat model, for hooks.
+            speaker: who speaks where a turn does not say it; None: an unknown voice.
+            agent: the name of this agent.
+
+        Raises:
+            InvalidInputError: an argument is of another kind.
+        """
+        self.speaker = checked_speaker(speaker)
+        self._log, self._registry = log, registry
+        offered = {tool.name: tool for tool in checked_tools(tools)}
+        log.record.state[STATE_KEY] = log
+        ctx = TurnContext(
+            log.record, agent_name=checked_text(agent, "agent"), speaker=self.speaker, llm=model
+        )
+        system: list[Message] = []
+        if checked_text(instructions, "instructions"):
+            system = [{"role": "system", "content": instructions}]
+        schemas = [tool.schema() for tool in offered.values()]
+        self._agent = Agent(Steps(parts, registry), ctx, system, offered, schemas)
+        self._inner: SessionLog | None = None
+        """The log of this agent where it runs within a tool of its own conversation."""
+
+    @property
+    def log(self) -> SessionLog:
+        """Return the log, which all agents of the session share."""
+        return self._log
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """Return the tools that the model may call, by their names."""
+        return self._agent.tools
+
+    @property
+    def ctx(self) -> TurnContext:
+        """Return the context that hooks are handed."""
+        return self._agent.ctx
+
+    def failures(self) -> list[HookFailure]:
+        """Return what went wrong so far in steps and hooks, most frequent first."""
+        return self._registry.failures()
+
+    # -- turns ---------------------------------------------------------------------------------------
+
+    def turn(
+        self,
+        utterance: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
+        *,
+        speaker: Speaker = msgspec.UNSET,
+        audience: Iterable[str] = (),
+        private: bool = False,
+        heard: Heard | None = None,
+        within: OpenTurn | None = None,
+    ) -> OpenTurn:
+        """Begin a turn, and end the one that is open: complete with a reply, else unfinished.
+
+        Args:
+            utterance: what was said: text, or parts as chat models take them.
+            speaker: who speaks; None is a voice that nobody recognised; left out, the conversation's speaker.
+            audience: who else hears the answer.
+            private: only the speaker may ever be reminded of this turn.
+            heard: how it was heard.
+            within: the turn in whose tool this agent runs; None: the one whose tool runs in this context, if any does.
+
+        Raises:
+            InvalidInputError: an argument is of another kind, or nothing was said.
+        """
+        content = checked_content(utterance, "utterance")
+        text = text_of({"content": content})
+        if not text.strip() and not isinstance(content, list):
+            raise InvalidInputError("Nothing was said: the utterance is empty.")
+        name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
+        listeners = checked_audience(audience)
+        if not isinstance(private, bool):
+            raise InvalidInputError(f"`private` must be True or False; got {type(private).__name__}.")
+        if heard is not None and not isinstance(heard, Heard):
+            raise InvalidInputError(f"`heard` must be an edgemem.Heard; got {type(heard).__name__}.")
+        if within is not None and not isinstance(within, OpenTurn):
+            raise InvalidInputError(f"`within` must be a turn; got {type(within).__name__}.")
+        outer = within if within is not None else TOOL_TURN.get()
+        if outer is not None and not outer.is_open:
+            outer = None
+        log, agent = self._log, self._agent
+        if outer is not None and outer.log is log:
+            log, agent = self._within(outer)
+        task = {"task": text, "speaker": name, "heard": heard, "private": private, "audience": listeners}
+        is_given = not isinstance(speaker, msgspec.UnsetType)
+        with log.lock:
+            if log.open_turn is not None:
+                log.open_turn.end()
+            turn = OpenTurn(agent, log, outer=outer)
+            turn.begin(content, task, is_reader_given=is_given)
+            log.open_turn = turn
+        return turn
+
+    def _within(self, outer: OpenTurn) -> tuple[SessionLog, Agent]:
+        """Return the log and agent of a turn within a tool of this very conversation: its words are kept nowhere."""
+        if self._inner is None:
+            self._inner = detached_log(outer)
+        ctx = msgspec.structs.replace(self._agent.ctx, session=self._inner.record, hook_state={})
+        return self._inner, msgspec.structs.replace(self._agent, ctx=ctx)
+
+    @property
+    def open_turn(self) -> OpenTurn | None:
+        """Return the turn that is open, if any agent of the session has one."""
+        turn = self._log.open_turn
+        return turn if isinstance(turn, OpenTurn) else None
+
+    # -- speech --------------------------------------------------------------------------------------
+
+    def interrupt(
+        self,
+        heard_text: str | None = None,
+        *,
+        heard_ms: float | None = None,
+        words: Iterable[Timed] | None = None,
+        prepared: bool | None = None,
+    ) -> str | None:
+        """Note that the robot was cut off; return the beginning of the reply that is kept: what was heard of it.
+
+        May be called while the reply is made, while it plays, and after its turn. Without arguments, all of it was heard.
+        None is returned where no reply is there yet; it is cut when it comes.
+
+        Args:
+            heard_text: what was played, as written or as the voice spelled it; other words are stored nowhere.
+            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, what was heard is
+                estimated from it.
+            words: when each word was played: (word, start_ms, end_ms).
+            prepared: whether the open turn was being spoken, and not the reply before it; None: the words show
+                which, and a time alone is of the open one.
+
+        Raises:
+            InvalidInputError: an argument is no text, no number, or no word with its times.
+        """
+        if prepared is not None and not isinstance(prepared, bool):
+            raise InvalidInputError(f"`prepared` must be True, False or None; got {type(prepared).__name__}.")
+        report: dict[str, Any] = {
+            "heard_text": heard_text,
+            "heard_ms": heard_ms,
+            "words": None if words is None else tuple(words),
+        }
+        heard_part("", **report)  # a report that makes no sense is refused before anything is changed
+        payload = {name: value for name, value in report.items() if value is not None}
+        if prepared is not None:
+            payload["prepared"] = prepared
+        log, agent = self._log, self._agent
+        with log.lock:
+            running = log.prompt_log.running
+            moment = Moment(log, agent.ctx, payload)
+            speeches: list[str] = []
+            try:
+                speeches, is_committed = agent.steps.parts.session.interrupt(moment)
+            except Exception as error:  # noqa: BLE001 - a failing store is counted, as each step's failure is
+                agent.steps.registry.note(agent.steps.parts.session.name, ON_INTERRUPT, error)
+                is_committed = running is None
+            self._keep_heard(speeches, is_committed=is_committed)
+        if speeches:
+            payload = {**payload, "heard_text": speeches[-1], "speeches": speeches}
+        agent.steps.registry.fire_own(ON_INTERRUPT, agent.ctx, payload)
+        return speeches[-1] if speeches else None
+
+    def _keep_heard(self, speeches: Sequence[str], *, is_committed: bool) -> None:
+        """Keep in the session's record what was heard of the newest replies."""
+        turn, messages = self.open_turn, self._agent.ctx.session.messages
+        start = turn.start if turn is not None else len(messages)
+        part = messages[:start] if is_committed else messages[start:]
+        keep_heard(part, speeches)
+        if is_committed:
+            messages[:start] = part
+        else:
+            messages[start:] = part
+            if turn is not None:
+                turn.note_interrupted()
+
+    def partial(self, text: str, *, speaker: Speaker = msgspec.UNSET, audience: Iterable[str] = ()) -> None:
+        """Tell what has been heard of the sentence so far, so that memory is ready at its end.
+
+        Call it from any thread, as often as the recogniser has something new: it takes a fraction of a millisecond.
+
+        Args:
+            text: all of the sentence until now.
+            speaker: who speaks; None while the voice is not recognised.
+            audience: who else will hear the answer.
+        """
+        words, listeners = checked_text(text, "text"), checked_audience(audience)
+        name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
+        heard: dict[str, Any] = {"text": words, "speaker": name}
+        if listeners:
+            heard["audience"] = listeners
+        moment = self._moment(heard)
+        moment.reader = Reader(name, frozenset(listeners))
+        self._agent.steps.run(self._agent.steps.partial, ON_PARTIAL, moment)
+
+    def speech_start(self, *, speaker: Speaker = msgspec.UNSET) -> None:
+        """Tell that somebody begins to speak, from any thread.
+
+        Args:
+            speaker: who speaks; None while the voice is not recognised.
+        """
+        name = self.speaker if isinstance(speaker, msgspec.UnsetType) else checked_speaker(speaker)
+        self._agent.steps.run(self._agent.steps.speech, ON_SPEECH_START, self._moment({"speaker": name}))
+
+    def idle(self, seconds: float) -> None:
+        """Tell that nobody speaks: a turn that is open ends, and upkeep has so many seconds."""
+        duration = checked_number(seconds, "seconds")
+        with self._log.lock:
+            if self._log.open_turn is not None:
+                self._log.open_turn.end()
+        self._agent.steps.run(self._agent.steps.idle, ON_IDLE, self._moment({"seconds": duration}))
+
+    def close(self) -> None:
+        """End the turn that is open; a second call does nothing."""
+        with self._log.lock:
+            if self._log.open_turn is not None:
+                self._log.open_turn.end()
+
+    def _moment(self, payload: dict[str, Any]) -> Moment:
+        return Moment(self._log, self._agent.ctx, payload)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def checked_speaker(speaker: Any) -> str | None:
+    """Return the name of a speaker as text: recognisers also number the voices that they tell apart.
+
+    Raises:
+        InvalidInputError: it is no name.
+    """
+    if speaker is None:
+        return None
+    if isinstance(speaker, bool) or not isinstance(speaker, (str, int)):
+        raise InvalidInputError(
+            f"`speaker` must be a name, or None for an unknown voice; got {type(speaker).__name__}."
+        )
+    return str(speaker)
+
+
+def checked_audience(audience: Any) -> tuple[str, ...]:
+    """Return the names of those who listen.
+
+    Raises:
+        InvalidInputError: they are no list of names.
+    """
+    if isinstance(audience, (str, bytes)) or not isinstance(audience, Iterable):
+        raise InvalidInputError(f"`audience` must be a list of names; got {type(audience).__name__}.")
+    # An unknown voice that listens is the empty name.
+    names = list(audience)
+    if not all(
+        name is None or (isinstance(name, (str, int)) and not isinstance(name, bool)) for name in names
+    ):
+        raise InvalidInputError("`audience` must be a list of names; one of them is none.")
+    return tuple("" if name is None else str(name) for name in names)
+
+
+def checked_tools(tools: Any) -> list[Tool]:
+    """Return tools.
+
+    Raises:
+        InvalidInputError: one of them is none.
+    """
+    if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
+        raise InvalidInputError(f"`tools` must be a list of edgemem.Tool; got {type(tools).__name__}.")
+    offered = list(tools)
+    for tool in offered:
+        if not isinstance(tool, Tool):
+            raise InvalidInputError(f"`tools` must be a list of edgemem.Tool; one is {type(tool).__name__}.")
+    return offered

@@ -1,0 +1,578 @@
+"""A turn that is told: what somebody said, what the model was handed, tools, and the reply, until it is history or thrown away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from edgemem.context.messages import (
+    NO_RESULT,
+    UTTERANCE_BYTES,
+    bounded,
+    call_arguments,
+    call_name,
+    tool_calls,
+)
+from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
+from edgemem.records import BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
+from edgemem.session.log import STATE_KEY, Moment, SessionLog
+from edgemem.session.points import (
+    AFTER_LLM,
+    AFTER_TOOL,
+    BEFORE_LLM,
+    BEFORE_TOOL,
+    ON_ABORT,
+    ON_RUN_END,
+    ON_RUN_START,
+    AgentResult,
+    ToolCallRequest,
+    ToolCallResult,
+    TurnContext,
+    as_text,
+)
+from edgemem.session.steps import Steps
+from edgemem.session.tools import Tool, ToolTurn, never
+from edgemem.store.messages import without_thoughts
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from edgemem.llama.protocols import Tokenizer
+    from edgemem.scopes import Level
+
+TOOL_TURN: ContextVar[OpenTurn | None] = ContextVar("edgemem_turn", default=None)
+"""The turn whose tool runs in this context."""
+
+NO_REPLY = "The turn was left without a reply."
+"""Why a turn is unfinished that another one, or the quiet, ended."""
+
+
+class Agent(msgspec.Struct):
+    """One agent of a conversation: what its turns share."""
+
+    steps: Steps
+    ctx: TurnContext
+    """What hooks of the user's own are handed."""
+    system: list[Message]
+    """Its instructions."""
+    tools: dict[str, Tool]
+    """By their names."""
+    schemas: list[dict[str, Any]]
+
+
+class OpenTurn:
+    """One turn of a conversation; `Conversation.turn` begins it.
+
+    Leaving it as a context manager commits it; an exception keeps it as its speaker's, unfinished. Once it has ended its methods
+    raise TurnEndedError, and leaving it does nothing. Its methods may be called from any thread, `call` from several at once.
+    """
+
+    def __init__(self, agent: Agent, log: SessionLog, *, outer: OpenTurn | None = None) -> None:
+        self.log = log
+        self.hook_reply: str | None = None
+        """The reply that a hook gave: the model need not be asked."""
+        self.reply_text: str | None = None
+        """The newest reply; None: there is none yet."""
+        self.hops = 0
+        """How often the model was called."""
+        self.reader = Reader()
+        self._agent = agent
+        self._outer = outer
+        self._heard: Heard | None = None
+        self._private = False
+        self._utterance = ""
+        self._start = 0
+        """How many messages the session's record held before the turn."""
+        self._messages: list[Message] | None = None
+        """The prompt; None: something was added since it was made."""
+        self._prompt: dict[str, Any] = {}
+        self._interrupted = False
+        self._ended = False
+
+    # -- how it begins -------------------------------------------------------------------------------
+
+    def begin(self, content: Any, task: dict[str, Any], *, is_reader_given: bool) -> None:
+        """Take the session up and open the turn in its log.
+
+        Args:
+            content: the utterance.
+            task: the payload of `on_run_start`.
+            is_reader_given: the caller says who speaks; else an inner turn has the rights of the outer one.
+        """
+        agent, log, steps = self._agent, self.log, self._agent.steps
+        moment = Moment(log, agent.ctx, task)
+        steps.run(steps.begin, ON_RUN_START, moment)
+        said, task = task["task"], moment.payload
+        self.hook_reply = moment.reply
+        if task.get("task") != said:  # a hook has corrected the words
+            content = str(task.get("task"))
+        outer = self._outer
+        self.reader = Reader(task.get("speaker"), frozenset(task.get("audience") or ()))
+        if outer is not None and not is_reader_given:
+            self.reader = outer.reader
+        self._private = bool(task.get("private"))
+        heard = task.get("heard")
+        if not isinstance(heard, Heard):
+            heard = Heard(speaker=self.reader.speaker) if self.reader.speaker else None
+        level: Level | None = "private" if self._private else None
+        owner: str | None = None
+        if outer is not None:  # nobody said it: an agent did, and its words are as closed as what it knew
+            heard, (level, owner) = None, outer.closing()
+        self._heard = heard
+        ctx = agent.ctx
+        ctx.speaker, ctx.heard = self.reader.speaker, heard
+        ctx.audience, ctx.private = tuple(task.get("audience") or ()), self._private
+        is_first, record = not log.prompt_log.turns, ctx.session.messages
+        log.open(self.reader, heard, session=ctx.session, level=level, owner=owner)
+        if is_first and record:
+            log.keep_unknown(log.prompt_log.arrive(record, None))
+        self._start = len(record)
+        message = self._fitted({"role": "user", "content": content})
+        self._utterance = text_of(message)
+        self._append(message)
+        steps.run(steps.open, ON_RUN_START, moment)
+
+    def _fitted(self, message: Message) -> Message:
+        """Return an utterance of which as much is left as the window has room for."""
+        message = bounded(message, UTTERANCE_BYTES)
+        budget = self._agent.steps.parts.budget
+        if budget is None or budget.budget is None:
+            return message
+        return _bounded_tokens(message, budget.budget.plan["history"], budget.budget.tokenizer)
+
+    # -- what the model reads ------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> list[Message]:
+        """Return what the model reads: instructions, history, memory and the utterance, and what was added since."""
+        with self.log.lock:
+            self._check_open()
+            if self._messages is None:
+                self._messages = self._made_prompt()
+            return list(self._messages)
+
+    @property
+    def is_prompted(self) -> bool:
+        """Tell whether the model was handed the turn: one that was not is thrown away where its task is cancelled."""
+        return self.hops > 0
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """Return the schemas of the tools that the model is offered."""
+        schemas = self._prompt.get("tools")
+        return list(self._agent.schemas if schemas is None else schemas)
+
+    @property
+    def now(self) -> float | None:
+        """Return the date that a template may print, frozen for the epoch; seconds since the epoch, UTC."""
+        return self._prompt.get("now") or self.log.prompt_log.epoch.started_at or None
+
+    def _made_prompt(self) -> list[Message]:
+        agent, log = self._agent, self.log
+        log.prompt_log.instruct(agent.system)
+        running = log.prompt_log.running
+        said = [*agent.system, *(running.messages if running is not None else ())]
+        log.answered = None
+        moment = Moment(log, agent.ctx, {"messages": said, "tools": agent.schemas, "hop": self.hops})
+        agent.steps.run(agent.steps.prompt, BEFORE_LLM, moment)
+        self.hops += 1
+        self._prompt = moment.payload
+        self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
+        made: list[Message] = moment.payload["messages"]
+        return made
+
+    # -- what is added -------------------------------------------------------------------------------
+
+    def add(self, message: Message, *, tokens: Sequence[int] = ()) -> Message:
+        """Add a message of this turn, such as a tool call of the model or a tool's result; return it as it was added.
+
+        A user message is an agent's, and nobody's words. Thinking of the model is left out.
+
+        Args:
+            tokens: the ids that the model generated for it.
+
+        Raises:
+            InvalidInputError: it is no chat message.
+            TurnEndedError: the turn has ended.
+        """
+        message = without_thoughts(checked_message(message))
+        ids = checked_tokens(tokens)
+        with self.log.lock:
+            self._check_open()
+            if message["role"] == "assistant":
+                message = self._answered(message, ids)
+            elif message["role"] == "tool":
+                message = self._returned(message)
+            self._append(message, ids)
+            return message
+
+    def reply(self, text: str, *, agent: str = "", tokens: Sequence[int] = ()) -> str:
+        """Add the reply; return it as it is to be spoken: a hook may have put another in its place.
+
+        Args:
+            agent: who of several agents says it.
+            tokens: the ids that the model generated for it.
+
+        Raises:
+            InvalidInputError: it is no text.
+            TurnEndedError: the turn has ended.
+        """
+        if not isinstance(text, str) or not isinstance(agent, str):
+            wrong, name = (text, "text") if not isinstance(text, str) else (agent, "agent")
+            raise InvalidInputError(f"`{name}` must be text; got {type(wrong).__name__}.")
+        ids = checked_tokens(tokens)
+        with self.log.lock:
+            self._check_open()
+            message: Message = {"role": "assistant", "content": text}
+            if self.hook_reply is None:
+                message = self._answered(without_thoughts(message), ids)
+            if self.hook_reply is not None:
+                message = {"role": "assistant", "content": self.hook_reply}
+            if agent:
+                message["metadata"] = {"agent": agent}
+            said = text_of(message)
+            self.reply_text = said
+            self._append(message, ids)
+            return said
+
+    def _answered(self, message: Message, tokens: tuple[int, ...]) -> Message:
+        """Have the hooks look at an answer of the model, and return it as they leave it."""
+        agent, calls = self._agent, [_call_of(call) for call in tool_calls(message)]
+        text = text_of(message)
+        payload = {
+            "content": text,
+            "tool_calls": tuple(calls),
+            "tokens": tokens,
+            "hop": max(0, self.hops - 1),
+        }
+        moment = Moment(self.log, agent.ctx, payload)
+        agent.steps.run(agent.steps.answer, AFTER_LLM, moment)
+        self.hook_reply = self.hook_reply if moment.reply is None else moment.reply
+        content, left = moment.payload.get("content"), list(moment.payload.get("tool_calls") or ())
+        if content != text:
+            message = {**message, "content": content}
+        if left != calls:
+            message = {key: value for key, value in message.items() if key != "tool_calls"}
+            if left:
+                message["tool_calls"] = [_calling(call) for call in left]
+        return message
+
+    def _returned(self, message: Message) -> Message:
+        """Have the steps look at the result of a tool that the loop ran itself."""
+        call = self._find_call(message)
+        if call is None:
+            return message
+        payload = ToolCallResult(
+            call.name, call.arguments, text_of(message), hop=max(0, self.hops - 1), id=call.id
+        )
+        moment = Moment(self.log, self._agent.ctx, payload)
+        self._agent.steps.run(self._agent.steps.result, AFTER_TOOL, moment)
+        result = moment.payload
+        if result.result == payload.result and result.error is None:
+            return message
+        return {**message, "content": result_text(result)}
+
+    def _find_call(self, message: Message) -> ToolCall | None:
+        """Return the call of this turn that a result answers."""
+        running = self.log.prompt_log.running
+        calls = [call for said in (running.messages if running else ()) for call in tool_calls(said)]
+        given = message.get("tool_call_id")
+        for call in map(_call_of, reversed(calls)):
+            if call.id == given if given and call.id else message.get("name") in (None, call.name):
+                return call
+        return None
+
+    def _append(self, message: Message, tokens: Sequence[int] = ()) -> None:
+        self.log.append(message, tokens)
+        self._agent.ctx.session.messages.append(message)
+        self._messages = None
+        if self.is_prompted:
+            self.log.called_tools = self.log.called_tools or bool(tool_calls(message))
+            self.log.accept()
+
+    # -- tools ---------------------------------------------------------------------------------------
+
+    def call(self, call: ToolCall | Mapping[str, Any], *, stop: Callable[[], bool] = never) -> ToolCallResult:
+        """Run a tool of the conversation with the rights of this turn, add its result, and return that.
+
+        Args:
+            call: as `ToolCall`, or as an entry of a message's `tool_calls`; one that no message of the turn has is added.
+            stop: tells whether the robot was cut off; then the tool is not run. Long tools ask it now and then.
+
+        Raises:
+            InvalidInputError: it is no call.
+            TurnEndedError: the turn has ended, or ended while the tool ran.
+        """
+        asked = checked_call(call)
+        with self.log.lock:
+            self._check_open()
+            asked = self._called(asked)
+            n = self.log.prompt_log.next_n
+        request = ToolCallRequest(asked.name, dict(asked.arguments), max(0, self.hops - 1), asked.id)
+        if stop():
+            result = ToolCallResult(asked.name, asked.arguments, error=NO_RESULT, id=asked.id)
+            self._add_result(asked.id, asked.name, NO_RESULT)
+            return result
+        turn = ToolTurn(
+            self._utterance, self.reader, self._heard, self._private, self._agent.ctx.session, n, stop
+        )
+        result = self._run(request, turn)
+        self._add_result(asked.id, result.name, result_text(result))
+        return result
+
+    def _called(self, call: ToolCall) -> ToolCall:
+        """Return a call with its id; one that the model's messages do not have yet is added."""
+        running = self.log.prompt_log.running
+        said = [one for message in (running.messages if running else ()) for one in tool_calls(message)]
+        if any((one.get("id") == call.id) if call.id else call_name(one) == call.name for one in said):
+            return call
+        if not call.id:
+            call = msgspec.structs.replace(call, id=f"call_{self.hops}_{len(said)}")
+        self._append({"role": "assistant", "content": None, "tool_calls": [_calling(call)]})
+        return call
+
+    def _run(self, request: ToolCallRequest, turn: ToolTurn) -> ToolCallResult:
+        """Run a tool, with the steps before and behind it."""
+        agent, hop = self._agent, request.hop
+        moment = Moment(self.log, agent.ctx, request)
+        self.log.called_tools = True
+        agent.steps.run(agent.steps.call, BEFORE_TOOL, moment)
+        if isinstance(moment.payload, ToolCallRequest):
+            request = moment.payload
+        result = ToolCallResult(request.name, request.arguments, hop=hop, id=request.id)
+        if moment.reply is not None:
+            result.error = moment.reply
+        elif request.skip_dispatch:
+            result.result = request.synthetic_result
+        elif request.name not in agent.tools:
+            result.error = f"there is no tool {request.name!r}"
+        else:
+            self._use(agent.tools[request.name], turn, result)
+        moment = Moment(self.log, agent.ctx, result)
+        agent.steps.run(agent.steps.result, AFTER_TOOL, moment)
+        return moment.payload if isinstance(moment.payload, ToolCallResult) else result
+
+    def _use(self, tool: Tool, turn: ToolTurn, result: ToolCallResult) -> None:
+        token = TOOL_TURN.set(self)
+        try:
+            result.result = tool.run(*((turn,) if tool.wants_turn else ()), **result.arguments)
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is its outcome, told to the model
+            is_ours = isinstance(error, EdgememError)
+            result.error = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        finally:
+            TOOL_TURN.reset(token)
+
+    def _add_result(self, call_id: str, tool: str, text: str) -> None:
+        with self.log.lock:
+            self._check_open()
+            self._append({"role": "tool", "tool_call_id": call_id, "name": tool, "content": text})
+
+    # -- turns of agents within its tools ------------------------------------------------------------
+
+    def closing(self) -> tuple[Level, str | None]:
+        """Return the level of its answer until now, and whose it is."""
+        with self.log.lock:
+            running = self.log.prompt_log.running
+            if running is None or self._ended:
+                raise TurnEndedError(_ENDED)
+            return self.log.prompt_log.level_of(running)
+
+    def note_inner(self, level: Level, owner: str | None) -> None:
+        """Take the level of an agent's turn that ran within one of its tools: its result may tell all that it held."""
+        with self.log.lock:
+            if not self._ended and self.log.prompt_log.running is not None:
+                line = BlockLine(f"agent:{level}:{owner or ''}", "", level, owner)
+                self.log.prompt_log.put(f"inner {line.id}", [line])
+
+    # -- how it ends ---------------------------------------------------------------------------------
+
+    def commit(self, *, error: str | None = None, interrupted: bool = False) -> AgentResult:
+        """Make the turn history, in one transaction; return how it ended, as hooks leave it.
+
+        Args:
+            error: why the model could not answer: the turn is kept unfinished.
+            interrupted: the robot was cut off.
+
+        Raises:
+            TurnEndedError: the turn has ended.
+        """
+        with self.log.lock:
+            self._check_open()
+            agent, log = self._agent, self.log
+            cut = interrupted or self._interrupted
+            moment = Moment(log, agent.ctx, AgentResult(self.reply_text or "", self.hops, cut, error))
+            self._close()
+            agent.steps.run(agent.steps.end, ON_RUN_END, moment)
+            committed = log.prompt_log.turns[-1] if log.prompt_log.turns else None
+            if committed is not None and committed.heard_until is not None:  # the reply was cut at the end
+                agent.ctx.session.messages[self._start :] = committed.messages
+        if self._outer is not None and committed is not None:
+            self._outer.note_inner(committed.level, committed.owner)
+        ended: AgentResult = moment.payload
+        return ended
+
+    def abort(self) -> None:
+        """Throw the turn away without a trace; what its tools have written stays.
+
+        Raises:
+            TurnEndedError: the turn has ended.
+        """
+        with self.log.lock:
+            self._check_open()
+            agent = self._agent
+            self._close()
+            del agent.ctx.session.messages[self._start :]
+            agent.steps.run(agent.steps.abort, ON_ABORT, Moment(self.log, agent.ctx, {}))
+
+    def end(self) -> None:
+        """Commit it, where it is open: complete with a reply, else unfinished."""
+        with self.log.lock:
+            if not self._ended:
+                self.commit(error=None if self.reply_text is not None else NO_REPLY)
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it goes on."""
+        return not self._ended
+
+    @property
+    def start(self) -> int:
+        """Return how many messages the session's record held before the turn."""
+        return self._start
+
+    def note_interrupted(self) -> None:
+        """Note that the robot was cut off in this turn."""
+        self._interrupted = True
+        self._messages = None
+
+    def _close(self) -> None:
+        self._ended = True
+        if self.log.open_turn is self:
+            self.log.open_turn = None
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise TurnEndedError(_ENDED)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self.log.lock:
+            if not self._ended:
+                self.commit(error=None if error is None else f"{type(error).__name__}: {error}")
+
+
+_ENDED = "This turn has ended; begin another one with conversation.turn()."
+
+
+def detached_log(outer: OpenTurn) -> SessionLog:
+    """Return a log that nobody keeps, for an agent that runs within a tool of the same conversation."""
+    log = SessionLog()
+    log.is_detached = log.is_resumed = True
+    log.record = Session(state={STATE_KEY: log})
+    log.prompt_log.session = outer.log.prompt_log.session
+    return log
+
+
+def checked_message(message: Any) -> Message:
+    """Return a message with content that is text, a list of parts, or None.
+
+    Raises:
+        InvalidInputError: it is no chat message.
+    """
+    if not isinstance(message, Mapping):
+        raise InvalidInputError(f"A message must be a dict with `role`; got {type(message).__name__}.")
+    role = message.get("role")
+    if not isinstance(role, str) or not role.strip():
+        raise InvalidInputError(f"A message must say its `role`, such as 'assistant'; got {role!r:.40}.")
+    return {**message, "content": checked_content(message.get("content"), "content", is_optional=True)}
+
+
+def checked_content(content: Any, name: str, *, is_optional: bool = False) -> Any:
+    """Return content as text, a list of parts, or None.
+
+    Raises:
+        InvalidInputError: it is none of these.
+    """
+    if isinstance(content, str) or (content is None and is_optional):
+        return content
+    if isinstance(content, Mapping):  # some programs hand over one part alone
+        content = [content]
+    if isinstance(content, (list, tuple)) and all(isinstance(part, (str, Mapping)) for part in content):
+        return [part if isinstance(part, str) else dict(part) for part in content]
+    raise InvalidInputError(f"`{name}` must be text or a list of parts; got {type(content).__name__}.")
+
+
+def checked_tokens(tokens: Any) -> tuple[int, ...]:
+    """Return token ids.
+
+    Raises:
+        InvalidInputError: they are no whole numbers.
+    """
+    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Sequence):
+        raise InvalidInputError(f"`tokens` must be a list of ids; got {type(tokens).__name__}.")
+    if not all(isinstance(number, int) and not isinstance(number, bool) for number in tokens):
+        raise InvalidInputError("`tokens` must be a list of ids, which are whole numbers.")
+    return tuple(tokens)
+
+
+def checked_call(call: Any) -> ToolCall:
+    """Return a call of a tool.
+
+    Raises:
+        InvalidInputError: it names no tool.
+    """
+    if isinstance(call, Mapping) and ("function" in call or "name" in call):
+        call = _call_of(call)
+    if not isinstance(call, ToolCall):
+        raise InvalidInputError("A call must be a ToolCall, or an entry of a message's `tool_calls`.")
+    return call
+
+
+def result_text(result: ToolCallResult) -> str:
+    """Return what the model reads of a result."""
+    value = result.result
+    if result.error is not None:
+        # A hook may have put advice where a failed tool has no result.
+        advice = value if isinstance(value, dict) else {}
+        value = {"error": result.error, **advice}
+    return value if isinstance(value, str) else as_text(value)
+
+
+def _call_of(call: Mapping[str, Any]) -> ToolCall:
+    """Return a call of a message as ours; arguments that cannot be read are none."""
+    arguments = call_arguments(dict(call))
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            arguments = {}
+    given = dict(arguments) if isinstance(arguments, Mapping) else {}
+    return ToolCall(call_name(dict(call)), given, str(call.get("id") or ""))
+
+
+def _calling(call: ToolCall) -> dict[str, Any]:
+    """Return a call as an entry of a message."""
+    arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _bounded_tokens(message: Message, most_tokens: int, tokenizer: Tokenizer) -> Message:
+    """Return a message of which as much is left as fits into so many tokens."""
+    text = text_of(message)
+    size = len(text.encode(errors="replace"))
+    # No vocabulary takes more tokens for a text than it has bytes.
+    while size > most_tokens and (tokens := len(tokenizer.encode(text))) > most_tokens:
+        message = bounded(message, min(size - 1, size * most_tokens // tokens))
+        if len(shorter := text_of(message)) >= len(text):
+            break
+        text, size = shorter, len(shorter.encode(errors="replace"))
+    return message

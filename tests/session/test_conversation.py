@@ -1,0 +1,487 @@
+"""The door of a turn: what a loop tells there, and what it gets back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import edgemem
+from edgemem import Heard, HookResult, Tool, ToolTurn
+from edgemem.errors import InvalidInputError, TurnEndedError
+from edgemem.memory import Memory
+from edgemem.records import ToolCall, text_of
+from support.homes import opened, told, turns_of
+
+pytestmark = pytest.mark.usefixtures("patient")
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+ASK = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+LOOK = Tool("look", "Looks.", {"type": "object", "properties": {}}, lambda: "a cake")
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    """Return an open memory."""
+    with opened(tmp_path / "home") as memory:
+        yield memory
+
+
+def texts(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return roles and texts, without blocks."""
+    return [(m["role"], text_of(m).rpartition("</memory>\n")[2]) for m in messages]
+
+
+def test_a_turn_is_told_and_becomes_history(memory: Memory) -> None:
+    """The model reads instructions, history, memory and the utterance; each hop appends only what is new."""
+    memory.store.add_fact("alice.allergy", "hazelnuts", scope="household")
+    memory.idle(5)
+    kitchen = memory.session("kitchen", instructions="You help.", tools=[LOOK])
+    with kitchen.turn("Can alice eat hazelnuts?", speaker="alice", audience=("ben",)) as turn:
+        first = turn.messages
+        assert texts(first) == [("system", "You help."), ("user", "Can alice eat hazelnuts?")]
+        assert "hazelnuts</memory>" in first[-1]["content"]
+        turn.add(ASK)
+        assert turn.call(CALL).result == "a cake"
+        second = turn.messages
+        assert second[: len(first)] == first
+        assert second[len(first) :] == [
+            ASK,
+            {"role": "tool", "tool_call_id": "c1", "name": "look", "content": "a cake"},
+        ]
+        assert [tool["function"]["name"] for tool in turn.tools] == ["look"]
+        assert turn.now == kitchen.log.prompt_log.epoch.started_at
+        assert turn.reply("Better not.") == "Better not."
+    with kitchen.turn("Thanks.", speaker="alice") as turn:
+        assert turn.messages[: len(second)] == second
+        turn.reply("You are welcome.")
+    assert kitchen.failures() == []
+    assert [told(turn) for turn in turns_of(memory)] == [
+        [
+            ("user", "Can alice eat hazelnuts?"),
+            ("assistant", None),
+            ("tool", "a cake"),
+            ("assistant", "Better not."),
+        ],
+        [("user", "Thanks."), ("assistant", "You are welcome.")],
+    ]
+    assert [turn.state for turn in turns_of(memory)] == ["complete", "complete"]
+
+
+def test_a_session_is_taken_up_with_the_very_same_prompt(tmp_path: Path) -> None:
+    """After a restart the model reads what it read before, byte for byte."""
+    with opened(tmp_path / "home") as memory, memory.session("kitchen", tools=[LOOK]) as kitchen:
+        with kitchen.turn("Look.", speaker="alice") as turn:
+            turn.add(ASK)
+            turn.add({"role": "system", "content": "The light is on."})
+            turn.call(CALL)
+            turn.reply("A cake.")
+        before = kitchen.turn("And?", speaker="alice").messages
+    with opened(tmp_path / "home") as memory:
+        again = memory.session("kitchen", tools=[LOOK]).turn("And?", speaker="alice").messages
+        assert again[: len(before) - 1] == before[:-1]
+        assert ("system", "The light is on.") in texts(again)
+
+
+def test_commit_and_abort_end_a_turn(memory: Memory) -> None:
+    """A prepared turn is kept early or thrown away without a trace; then its methods raise, and leaving it does nothing."""
+    kitchen = memory.session("kitchen", speaker="alice")
+    with kitchen.turn("Prepared.") as turn:
+        turn.reply("Ready.")
+        turn.commit()
+        for call in (turn.commit, turn.abort, lambda: turn.reply("x"), lambda: turn.messages):
+            with pytest.raises(TurnEndedError, match="has ended"):
+                call()
+    with kitchen.turn("Never mind.") as turn:
+        assert turn.messages
+        turn.reply("What?")
+        turn.abort()
+    assert [told(turn)[0][1] for turn in turns_of(memory)] == ["Prepared."]
+    assert kitchen.ctx.session.messages[-1]["content"] == "Ready."
+    assert texts(kitchen.turn("Next.").messages) == [
+        ("user", "Prepared."),
+        ("assistant", "Ready."),
+        ("user", "Next."),
+    ]
+
+
+def test_an_exception_keeps_the_turn_as_its_speakers(memory: Memory) -> None:
+    """The utterance is kept, unfinished, and the next turn goes on."""
+    kitchen = memory.session("kitchen")
+
+    def fail() -> None:
+        with kitchen.turn("I live here.", speaker="alice") as turn:
+            assert turn.messages
+            raise OSError("the model is gone")
+
+    with pytest.raises(OSError, match="model"):
+        fail()
+    (turn,) = turns_of(memory)
+    assert (turn.state, turn.owner, told(turn)) == ("unfinished", "alice", [("user", "I live here.")])
+
+
+@pytest.mark.parametrize("how", ["next turn", "idle", "close"])
+def test_a_turn_that_is_left_open_is_ended(memory: Memory, how: str) -> None:
+    """The next turn, quiet or closing ends it: complete with a reply, else unfinished."""
+    kitchen = memory.session("kitchen", speaker="alice")
+    for reply in ("Here.", None):
+        turn = kitchen.turn("Where?")
+        assert turn.messages
+        if reply:
+            turn.reply(reply)
+        if how == "next turn":
+            kitchen.turn("x").abort()
+        elif how == "idle":
+            kitchen.idle(0.0)
+        else:
+            kitchen.close()
+            kitchen.close()
+        assert not turn.is_open
+    assert [turn.state for turn in turns_of(memory)] == ["complete", "unfinished"]
+
+
+def test_one_id_is_one_log(memory: Memory) -> None:
+    """Agents of one id share what was said, each with its instructions; a turn of one ends the turn of the other."""
+    cook = memory.session("kitchen", instructions="You cook.", agent="cook")
+    host = memory.session("kitchen", instructions="You welcome.", agent="host")
+    with cook.turn("Soup?", speaker="alice") as turn:
+        assert turn.messages[0]["content"] == "You cook."
+        turn.reply("Tomato.")
+    first = host.turn("And wine?", speaker="alice")
+    assert texts(first.messages) == [
+        ("system", "You welcome."),
+        ("user", "Soup?"),
+        ("assistant", "Tomato."),
+        ("user", "And wine?"),
+    ]
+    first.reply("Red.")
+    second = cook.turn("Bread?", speaker="alice")
+    with pytest.raises(TurnEndedError):
+        first.add({"role": "assistant", "content": "more"})
+    with first:
+        pass
+    second.abort()
+    assert [turn.state for turn in turns_of(memory)] == ["complete", "complete"]
+
+
+def test_only_the_omitted_speaker_is_the_conversations(memory: Memory) -> None:
+    """None is a voice that nobody recognised, and reads what is shared."""
+    kitchen = memory.session("kitchen", speaker="alice")
+    kitchen.turn("Mine.").end()
+    kitchen.turn("Whose?", speaker=None).end()
+    assert [(turn.owner, turn.level) for turn in turns_of(memory)] == [
+        ("alice", "household"),
+        (None, "shared"),
+    ]
+
+
+def test_private_and_heard_are_arguments(memory: Memory) -> None:
+    """A private turn stands in nobody else's prompt; how it was heard is kept."""
+    kitchen = memory.session("kitchen")
+    with kitchen.turn(
+        "The code is 4711.", speaker="alice", private=True, heard=Heard("alice", room="hall")
+    ) as turn:
+        turn.reply("I keep it.")
+    assert "4711" not in str(kitchen.turn("Code?", speaker="bob").messages)
+    assert "4711" not in str(kitchen.turn("Code?", speaker="alice", audience=["bob"]).messages)
+    assert "4711" in str(kitchen.turn("Code?", speaker="alice").messages)
+    first = turns_of(memory)[0]
+    assert (first.level, first.heard and first.heard.room) == ("private", "hall")
+
+
+def test_an_interruption_keeps_only_a_beginning_of_the_reply(memory: Memory) -> None:
+    """While the reply is made, while it plays and after the turn; other words are stored nowhere."""
+    kitchen = memory.session("kitchen", speaker="alice")
+    with kitchen.turn("One?") as turn:
+        turn.reply("There are hazelnuts in it.")
+    assert kitchen.interrupt("There are haz") == "There are haz"
+    with kitchen.turn("Two?") as turn:
+        assert kitchen.interrupt("Two of", prepared=True) is None
+        turn.reply("Two of them.")
+    with kitchen.turn("Three?") as turn:
+        turn.reply("Three of them are left.")
+        assert kitchen.interrupt("quite other words", prepared=True) == ""
+    assert [told(turn)[-1][1] for turn in turns_of(memory)] == ["There are haz", "Two of", ""]
+    assert {turn.state for turn in turns_of(memory)} == {"interrupted"}
+    assert [m["content"] for m in kitchen.ctx.session.messages[1::2]] == ["There are haz", "Two of", ""]
+
+
+def test_hooks_of_the_users_own_act_at_their_points(memory: Memory) -> None:
+    """They see each point in order, may change what the model reads, and may give the reply; no history holds their text."""
+    seen: list[str] = []
+
+    @edgemem.hook(*edgemem.hooks.POINTS)
+    def watch(point: str, ctx: Any, payload: Any) -> HookResult | None:
+        seen.append(point)
+        if point == "before_llm":
+            return HookResult.replace(
+                {**payload, "messages": [*payload["messages"], {"role": "system", "content": "!"}]}
+            )
+        if point == "after_llm" and payload["content"] == "secret":
+            return HookResult.end("I cannot say.")
+        return None
+
+    loop_hooks = edgemem.HookRegistry([*memory.hooks(session_id="kitchen", speaker="alice"), watch])
+    loop = edgemem.AgentLoop(None, hooks=loop_hooks, tools=[LOOK])  # type: ignore[arg-type]
+    kitchen = loop.conversation
+    kitchen.speech_start()
+    kitchen.partial("Wh")
+    with kitchen.turn("What?") as turn:
+        assert turn.messages[-1]["content"] == "!"
+        turn.add(ASK)
+        turn.call(CALL)
+        assert turn.messages[-1]["content"] == "!"
+        assert turn.reply("secret") == "I cannot say."
+        assert turn.hook_reply == "I cannot say."
+    kitchen.interrupt()
+    kitchen.turn("x").abort()
+    kitchen.idle(0)
+    assert seen == [
+        "on_speech_start",
+        "on_partial",
+        "on_run_start",
+        "before_llm",
+        "after_llm",
+        "before_tool",
+        "after_tool",
+        "before_llm",
+        "after_llm",
+        "on_run_end",
+        "on_interrupt",
+        "on_run_start",
+        "on_abort",
+        "on_idle",
+    ]
+    assert told(turns_of(memory)[0])[-1] == ("assistant", "I cannot say.")
+    assert "!" not in str(turns_of(memory))
+
+
+def test_a_failing_safety_hook_gives_the_reply(memory: Memory) -> None:
+    """One that fails closed ends the turn; other failures are counted and nothing else."""
+
+    class Guard:
+        points = frozenset({"before_llm"})
+        priority = 0
+        fail_closed = True
+
+        def __call__(self, point: str, ctx: Any, payload: Any) -> None:
+            raise OSError("no sensor")
+
+    loop = edgemem.AgentLoop(None, hooks=[*memory.hooks(speaker="alice"), Guard()])  # type: ignore[arg-type]
+    with loop.conversation.turn("Open the door.") as turn:
+        assert turn.messages
+        assert turn.hook_reply is not None
+        assert turn.reply("Open.") == turn.hook_reply
+    assert loop.conversation.failures()[0].hook == "Guard"
+
+
+def test_tools_that_run_side_by_side_are_all_kept(memory: Memory) -> None:
+    """`call` may run in several threads: each result stands behind its call once."""
+    gate = threading.Barrier(4)
+
+    def slow(n: int) -> str:
+        gate.wait(10)
+        return f"result {n}"
+
+    kitchen = memory.session("kitchen", tools=[Tool("slow", "", {}, slow)], speaker="alice")
+    calls = [ToolCall("slow", {"n": n}, f"c{n}") for n in range(4)]
+    with kitchen.turn("All.") as turn:
+        assert turn.messages
+        turn.add(
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": c.id, "function": {"name": c.name, "arguments": c.arguments}} for c in calls
+                ],
+            }
+        )
+        threads = [threading.Thread(target=turn.call, args=(call,)) for call in calls]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(m["content"] for m in turn.messages if m["role"] == "tool") == [
+            f"result {n}" for n in range(4)
+        ]
+        turn.reply("Done.")
+    assert kitchen.failures() == []
+
+
+def test_an_agent_within_a_tool_is_as_closed_as_the_outer_answer(memory: Memory) -> None:
+    """Its task is nobody's words, it reads with the rights of the speaker, and the outer answer takes its level."""
+    memory.store.add_fact("alice.code", "4711", scope="user:alice")
+    memory.idle(5)
+    cook = memory.session("cook")
+
+    def ask(turn: ToolTurn, question: str) -> str:
+        with cook.turn(question) as inner:
+            return inner.reply(text_of(inner.messages[-1]))
+
+    kitchen = memory.session("kitchen", tools=[Tool("ask", "", {}, ask, wants_turn=True)], speaker="alice")
+    with kitchen.turn("What is it?") as turn:
+        assert turn.messages
+        assert "4711" in turn.call(ToolCall("ask", {"question": "What is alice's code?"})).result
+        turn.reply("I have told you.")
+    (inner,), (outer,) = turns_of(memory, "cook"), turns_of(memory)
+    assert (inner.level, inner.owner, inner.heard) == ("private", "alice", None)
+    assert (outer.level, outer.owner) == ("private", "alice")
+
+
+def test_an_agent_of_the_same_conversation_within_its_tool_is_kept_nowhere(memory: Memory) -> None:
+    """The outer turn goes on; what the inner one said stands in the tool's result alone."""
+
+    def ask() -> str:
+        with kitchen.turn("Inner?") as inner:
+            assert "Outer?" not in str(inner.messages)
+            return inner.reply("inner reply")
+
+    kitchen = memory.session("kitchen", tools=[Tool("ask", "", {}, ask)], speaker="alice")
+    with kitchen.turn("Outer?") as turn:
+        assert turn.messages
+        assert turn.call(ToolCall("ask", {}, "a")).result == "inner reply"
+        turn.reply("Done.")
+    assert [role for role, _ in told(turns_of(memory)[0])] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_thinking_is_neither_read_again_nor_kept(memory: Memory) -> None:
+    """In a field, in tags or as a part: the reply stays."""
+    kitchen = memory.session("kitchen", speaker="alice")
+    with kitchen.turn("Think.") as turn:
+        turn.add({**ASK, "content": "<think>plan</think>", "reasoning_content": "plan"})
+        turn.call({**CALL, "function": {"name": "none", "arguments": ""}})
+        assert turn.reply("<think>pla") == ""
+        assert turn.reply("plan it</think>Yes.") == "Yes."
+    with kitchen.turn("Again.") as turn:
+        assert "pla" not in str(turn.messages).replace("'plan", "")
+    assert "plan" not in str(turns_of(memory))
+
+
+def test_a_long_utterance_is_bounded_by_the_window(tmp_path: Path) -> None:
+    """8,000 digits in a window of 2,048: the prompt fits, and the beginning is kept."""
+    with opened(tmp_path / "home", "[context]\nwindow_tokens = 2048\n") as memory:
+        kitchen = memory.session("kitchen", speaker="alice")
+        with kitchen.turn("7" * 8000) as turn:
+            prompt = turn.messages
+            turn.reply("Long.")
+        budget = kitchen.log.prompt_log
+        assert budget.turns[0].messages[0]["content"].startswith("777")
+        assert memory.diagnostics.tokenizer.count(prompt) < 2048
+        assert kitchen.failures() == []
+
+
+NO_TEXT = [None, 7, b"x", object()]
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    *(("utterance", {"utterance": value}) for value in (None, 7, b"x", "", "  ", [7])),
+    *(("speaker", {"speaker": value}) for value in (True, 1.5, ["alice"], {})),
+    *(("audience", {"audience": value}) for value in ("ben", 7, [1.5])),
+    *(("private", {"private": value}) for value in (1, "yes", None)),
+    *(("heard", {"heard": value}) for value in ("alice", {"speaker": "alice"})),
+    ("within", {"within": "outer"}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), WRONG)
+def test_a_wrong_argument_of_a_turn_is_told_at_once(
+    memory: Memory, name: str, arguments: dict[str, Any]
+) -> None:
+    """One sentence names it, and nothing is stored."""
+    kitchen = memory.session("kitchen")
+    with pytest.raises(InvalidInputError) as caught:
+        kitchen.turn(**{"utterance": "Hello.", **arguments})
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert turns_of(memory) == []
+
+
+def test_misspelt_names_are_refused(memory: Memory) -> None:
+    """Nothing is read from a dict, so `speakr` makes nobody an unknown voice."""
+    with pytest.raises(TypeError, match="speakr"):
+        memory.session("kitchen", speakr="alice")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="speakr"):
+        memory.session("kitchen").turn("Hello.", speakr="alice")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda turn: turn.add("text"),
+        lambda turn: turn.add({"content": "no role"}),
+        lambda turn: turn.add({"role": "tool", "content": 7}),
+        lambda turn: turn.add({"role": "tool", "content": "x"}, tokens="1"),
+        lambda turn: turn.reply(None),
+        lambda turn: turn.reply(7),
+        lambda turn: turn.reply("x", agent=7),
+        lambda turn: turn.reply("x", tokens=["a"]),
+        lambda turn: turn.call("look"),
+        lambda turn: turn.call({}),
+    ],
+)
+def test_a_wrong_argument_within_a_turn_is_told_at_once(memory: Memory, call: Any) -> None:
+    """One sentence, and the turn goes on without it."""
+    with memory.session("kitchen", speaker="alice").turn("Hello.") as turn:
+        with pytest.raises(InvalidInputError) as caught:
+            call(turn)
+        assert "\n" not in str(caught.value)
+        turn.reply("Hi.")
+    assert told(turns_of(memory)[0]) == [("user", "Hello."), ("assistant", "Hi.")]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda memory: memory.session(7),
+        lambda memory: memory.session(""),
+        lambda memory: memory.session("a\nb"),
+        lambda memory: memory.session("k", instructions=7),
+        lambda memory: memory.session("k", tools=["look"]),
+        lambda memory: memory.session("k", tools="look"),
+        lambda memory: memory.session("k", speaker=["a"]),
+        lambda memory: memory.session("k", agent=7),
+        lambda memory: memory.session("k").interrupt(7),
+        lambda memory: memory.session("k").interrupt(heard_ms="soon"),
+        lambda memory: memory.session("k").interrupt(prepared="yes"),
+        lambda memory: memory.session("k").interrupt(words=[("a", 1)]),
+        lambda memory: memory.session("k").partial(7),
+        lambda memory: memory.session("k").partial("a", audience="ben"),
+        lambda memory: memory.session("k").speech_start(speaker=1.5),
+        lambda memory: memory.session("k").idle("soon"),
+    ],
+)
+def test_a_wrong_argument_of_a_conversation_is_told_at_once(memory: Memory, call: Any) -> None:
+    """One sentence, at the call."""
+    with pytest.raises(InvalidInputError) as caught:
+        call(memory)
+    assert "\n" not in str(caught.value)
+
+
+def test_steps_that_fail_stop_no_reply(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever part raises, the turn is answered, kept, and the failure counted under the part's name."""
+    from edgemem.session.compaction import Compaction
+    from edgemem.session.memory_block import MemoryBlock
+    from edgemem.session.notes_block import NotesBlock
+    from edgemem.session.prompt import PromptHead, WindowBudget
+
+    def fail(*_: Any) -> None:
+        raise OSError("broken")
+
+    for part, method in (
+        (MemoryBlock, "fill"),
+        (NotesBlock, "fill"),
+        (PromptHead, "compare"),
+        (PromptHead, "lay_out"),
+        (Compaction, "guard"),
+        (WindowBudget, "fit"),
+    ):
+        with monkeypatch.context() as broken:
+            broken.setattr(part, method, fail)
+            kitchen = memory.session(f"{part.__name__} {method}", instructions="Help.", speaker="alice")
+            with kitchen.turn("Hello.") as turn:
+                assert turn.messages[0]["content"] == "Help."
+                assert text_of(turn.messages[-1]).endswith("Hello.")
+                turn.reply("Hi.")
+            assert [failure.message for failure in kitchen.failures()] == ["OSError: broken"]
+        assert told(turns_of(memory, f"{part.__name__} {method}")[0])[-1] == ("assistant", "Hi.")
