@@ -122,6 +122,7 @@ class Steps:
             (p.session, StoredSession.begin),
             (hooks(ON_RUN_START), fire),
         )
+        self.adopt = _steps((p.session, StoredSession.adopt))
         self.open = _steps(
             (p.compaction, Compaction.switch),
             (p.prefetch, SessionPrefetch.begin),
@@ -148,6 +149,7 @@ class Steps:
             (hooks(AFTER_LLM), fire),
             (p.figures, TurnLog.count),
         )
+        self.accept = _steps((p.session, StoredSession.accept))
         # A tool runs, and has run: before the log takes the result.
         self.call = _steps(
             (hooks(BEFORE_TOOL), fire),

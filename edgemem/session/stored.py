@@ -120,6 +120,10 @@ class StoredSession:
             session.messages[:] = log.prompt_log.messages
             self.mark_unfinished(log)
 
+    def adopt(self, moment: Moment) -> None:
+        """Take the history up that a loop brings from elsewhere: nobody's words, as open as the utterance."""
+        moment.log.keep_unknown(moment.log.prompt_log.arrive(moment.ctx.session.messages, None))
+
     def abort(self, moment: Moment) -> None:
         """Throw the open turn away."""
         moment.log.abort()

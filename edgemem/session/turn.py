@@ -35,7 +35,7 @@ from edgemem.session.points import (
     TurnContext,
     as_text,
 )
-from edgemem.session.steps import Steps
+from edgemem.session.steps import Step, Steps
 from edgemem.session.tools import Tool, ToolTurn, never
 from edgemem.store.messages import without_thoughts
 
@@ -127,10 +127,10 @@ class OpenTurn:
         ctx = agent.ctx
         ctx.speaker, ctx.heard = self.reader.speaker, heard
         ctx.audience, ctx.private = tuple(task.get("audience") or ()), self._private
-        is_first, record = not log.prompt_log.turns, ctx.session.messages
+        record = ctx.session.messages
         log.open(self.reader, heard, session=ctx.session, level=level, owner=owner)
-        if is_first and record:
-            log.keep_unknown(log.prompt_log.arrive(record, None))
+        if record and not log.prompt_log.turns:
+            self._take(steps.adopt, ON_RUN_START)
         self._start = len(record)
         message = self._fitted({"role": "user", "content": content})
         self._utterance = text_of(message)
@@ -293,7 +293,10 @@ class OpenTurn:
         self._messages = None
         if self.is_prompted:
             self.log.called_tools = self.log.called_tools or bool(tool_calls(message))
-            self.log.accept()
+            self._take(self._agent.steps.accept, AFTER_LLM)
+
+    def _take(self, steps: tuple[Step, ...], point: str) -> None:
+        self._agent.steps.run(steps, point, Moment(self.log, self._agent.ctx, {}))
 
     # -- tools ---------------------------------------------------------------------------------------
 
