@@ -43,7 +43,7 @@ def import_file(file: Path, home: Path, as_json: bool) -> None:
 
     `-` reads standard input.
     """
-    from edgemem.store.transfer.records import lines_of
+    from edgemem.store.transfer.export_lines import lines_of
 
     with _opened(file) as opened, open_home(home) as memory:
         report = memory.import_lines(lines_of(opened))

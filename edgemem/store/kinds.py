@@ -7,141 +7,13 @@ write a module of its own with its functions, and declare its table here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Annotated, Any
 
-Goes = Literal["row", "fact", "conversation"]
-"""How a row is forgotten: by itself, with the history of its fact, or with its conversation."""
+import msgspec
 
-Role = Literal["", "tick", "time", "level", "person", "scope", "key", "text", "json"]
-"""What a column holds.
-
-- `tick`: a moment of the robot's clock, in microseconds; `time`: seconds since the epoch.
-- `level`: who may read the row; `person`: somebody's name as `names` spells it; `scope`: a scope.
-- `key`: the name of a value; `text`: words; `json`: a structure with words in it. In all three a name may stand.
-"""
-
-WORDS: tuple[Role, ...] = ("key", "text", "json")
-"""Roles of columns in which somebody's name may stand."""
-
-
-IN_THEIR_TURNS = """
-  (session, turn) in (select s.name, t.n from turns t join sessions s on s.id = t.session_id
-    where t.owner = :name or t.speaker = :name)
-"""
-"""The condition under which a row came from a turn of the person `:name`."""
-
-
-class Column(NamedTuple):
-    """A column of a table."""
-
-    name: str
-    sql: str
-    """Its type and constraints."""
-    role: Role = ""
-
-
-class Parent(NamedTuple):
-    """The row of another table that a row belongs to."""
-
-    table: str
-    column: str
-    """The column of the child that holds the parent's id."""
-    key: str
-    """The parent's column that names it to people."""
-
-
-class Kind(NamedTuple):
-    """A table, and everything that the store must know of it.
-
-    The statements that read it call its rows `r`, and those of its parent `p`.
-    """
-
-    table: str
-    label: str
-    """One of its rows, as people call it."""
-    columns: tuple[Column, ...]
-    constraints: tuple[str, ...] = ()
-    rowid: bool = True
-    """False: the table is kept in the order of its primary key."""
-    extras: tuple[str, ...] = ()
-    """Further statements of the schema: indexes, triggers, views."""
-    primary: tuple[str, ...] = ("id",)
-    parent: Parent | None = None
-    place: str = ""
-    """The expression that tells people where a row is; empty: its parent's key, or its scope."""
-    by: str = ""
-    """The expression that tells who said it; empty: its speaker or its owner."""
-    texts: str = ""
-    """The condition under which the words of a row count as said; empty: always."""
-    newest: str = "id"
-    """The column that holds the tick of its writing; empty: it has none."""
-    doc: str = ""
-    """The kind under which recall finds it, and blocks name it; empty: it is not found."""
-    found_by: tuple[str, ...] = ()
-    """The columns that make its text."""
-    goes: Goes = "row"
-    mine: str = ""
-    """The condition under which a row is the person's `:name`; empty: the row bears that name."""
-    blanks: Mapping[str, str] = MappingProxyType({})
-    """The columns that lose what they hold where the speaker or the conversation of a row is forgotten, and the row stays.
-
-    A column of JSON keeps its objects; each loses the values below the key that is given for it.
-    """
-    lead: str = ""
-    """The expression of the text before its words where people see them; empty: none."""
-
-    @property
-    def plural(self) -> str:
-        """Return its rows, as reports call them."""
-        return "files" if self.label == "file" else self.table.replace("_", " ")
-
-    def place_in_sql(self) -> str:
-        """Return the expression that tells people where a row is."""
-        if self.place:
-            return self.place
-        if self.parent:
-            return f"ifnull(p.{self.parent.key}, '')"
-        return "r.scope" if "scope" in self.names else "''"
-
-    def join(self) -> str:
-        """Return the join that adds a row's parent `p`."""
-        above = self.parent
-        return f" left join {above.table} p on p.id = r.{above.column}" if above else ""
-
-    def columns_of(self, *roles: Role) -> tuple[str, ...]:
-        """Return the names of the columns that have one of these roles."""
-        return tuple(column.name for column in self.columns if column.role in roles)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of all columns."""
-        return tuple(column.name for column in self.columns)
-
-    def statements(self) -> tuple[str, ...]:
-        """Return the statements that make the table."""
-        parts = [f"{column.name} {column.sql}" for column in self.columns]
-        body = ",\n  ".join((*parts, *self.constraints))
-        return (
-            f"create table {self.table} (\n  {body}\n){'' if self.rowid else ' without rowid'}",
-            *self.extras,
-        )
-
-    def of_person(self, alias: str = "") -> str:
-        """Return the condition under which a row bears the name `:name`; empty where none can."""
-        dot = f"{alias}." if alias else ""
-        parts = [f"{dot}{column} = :name" for column in self.columns_of("person")]
-        parts += [f"{dot}{column} = 'user:' || :name" for column in self.columns_of("scope")]
-        return " or ".join(parts)
-
-    def where_mine(self) -> str:
-        """Return the condition under which a row is the person's `:name`, or came from one of their turns."""
-        parts = [self.mine or self.of_person()]
-        if {"session", "turn"}.issubset(self.names) and not self.blanks:
-            parts.append(IN_THEIR_TURNS)
-        return " or ".join(parts)
-
+from edgemem.records import ProcedureStep, TurnState
+from edgemem.store.declaration import Column, Kind, Parent
 
 _ID = Column("id", "integer primary key", "tick")
 _LEVEL = Column("level", "integer not null", "level")
@@ -164,12 +36,13 @@ _STATED = (
     # The value as it was given, where that was no text; `value` then says it in words.
     Column("json", "text"),
     # See `facts.trust_of`.
-    Column("trust", "integer not null default 3"),
+    Column("trust", "integer not null default 3", shape=Annotated[int, msgspec.Meta(ge=0, le=3)]),
 )
 _FROM = (Column("session", "text"), Column("turn", "integer"))
 """The session and the turn that a row came from, by name: it stays when these go."""
 _OF_SESSION = Column("session_id", "integer not null references sessions (id) on delete cascade")
-_SESSION = Parent("sessions", "session_id", "name")
+_SESSION = Parent("sessions", "session_id", (("session", "name"),))
+_KEY = Parent("fact_keys", "key_id", (("scope", "scope"), ("key", "key"), ("topic", "topic")))
 
 FACT_KEYS = Kind(
     "fact_keys",
@@ -197,7 +70,7 @@ FACTS = Kind(
     (
         _ID,
         Column("key_id", "integer not null references fact_keys (id)"),
-        Column("value", "text", "text"),
+        Column("value", "text", "value"),
         Column("valid_from", "real not null", "time"),
         Column("valid_to", "real", "time"),
         Column("recorded", "integer not null", "tick"),
@@ -244,11 +117,13 @@ FACTS = Kind(
           where f.known_to is null and f.value is not null and f.valid_to is null
         """,
     ),
-    parent=Parent("fact_keys", "key_id", "scope"),
+    parent=_KEY,
     texts="r.id = r.origin",  # each statement once, also one that is not believed any more
     doc="fact",
     goes="fact",
     lead="(select key || ': ' from fact_keys where id = r.key_id)",
+    line="fact",
+    later=("known_to", "node"),
 )
 
 DOUBTS = Kind(
@@ -259,14 +134,14 @@ DOUBTS = Kind(
     (
         _ID,
         Column("key_id", "integer not null references fact_keys (id)"),
-        Column("value", "text not null", "text"),
+        Column("value", "text not null", "value"),
         Column("valid_from", "real not null", "time"),
         Column("valid_to", "real", "time"),
         Column("settled", "integer", "tick"),
         Column("confirmed_by", "integer", "tick"),
         *_STATED,
         # Whether it was heard badly, as decided when it was said; 0: it is a doubt because of who said so.
-        Column("badly", "integer not null default 1"),
+        Column("badly", "integer not null default 1", shape=bool),
     ),
     (
         "check (valid_to is null or valid_to > valid_from)",
@@ -281,9 +156,11 @@ DOUBTS = Kind(
           from doubts d join fact_keys k on k.id = d.key_id where d.settled is null
         """,
     ),
-    parent=Parent("fact_keys", "key_id", "scope"),
+    parent=_KEY,
     mine="owner = :name or speaker = :name",
     lead="(select key || ': ' from fact_keys where id = r.key_id)",
+    line="doubt",
+    later=("settled", "confirmed_by"),
 )
 
 PREFERENCES = Kind(
@@ -294,7 +171,7 @@ PREFERENCES = Kind(
         _ID,
         Column("scope", "text not null", "scope"),
         Column("key", "text not null", "key"),
-        Column("value", "text not null", "text"),
+        Column("value", "text not null", "value"),
         Column("recorded", "integer not null", "tick"),
         _LEVEL,
         _OWNER,
@@ -304,6 +181,9 @@ PREFERENCES = Kind(
     doc="preference",
     found_by=("key", "value"),
     lead="r.key || ': '",
+    line="preference",
+    unique=("scope", "key"),
+    order=("scope", "key"),
 )
 
 EPISODES = Kind(
@@ -322,7 +202,7 @@ EPISODES = Kind(
         *_HEARD,
         Column("name", "text"),
         Column("summary", "text", "text"),
-        Column("details", "text", "json"),
+        Column("details", "text", "json", shape=dict[str, tuple[str, ...]]),
         *_FROM,
         Column("latency", "real"),
     ),
@@ -340,6 +220,8 @@ EPISODES = Kind(
     place="r.kind",
     doc="episode",
     found_by=("kind", "payload", "outcome", "summary", "details"),
+    line="episode",
+    unique=("name",),
 )
 
 PROCEDURES = Kind(
@@ -352,11 +234,11 @@ PROCEDURES = Kind(
         Column("title", "text not null", "text"),
         Column("description", "text not null", "text"),
         Column("trigger", "text not null", "text"),
-        Column("steps", "text not null", "json"),
-        Column("successes", "integer not null default 0"),
-        Column("failures", "integer not null default 0"),
-        Column("tags", "text", "json"),
-        Column("metadata", "text", "json"),
+        Column("steps", "text not null", "json", shape=tuple[ProcedureStep, ...]),
+        Column("successes", "integer not null default 0", "count"),
+        Column("failures", "integer not null default 0", "count"),
+        Column("tags", "text", "json", shape=tuple[str, ...]),
+        Column("metadata", "text", "json", shape=dict[str, Any]),
         *_FROM,
         _LEVEL,
         _OWNER,
@@ -375,6 +257,8 @@ PROCEDURES = Kind(
             **{column.name: "" for column in _HEARD},
         }
     ),
+    line="procedure",
+    unique=("name",),
 )
 
 SESSIONS = Kind(
@@ -383,12 +267,13 @@ SESSIONS = Kind(
     (
         _ID,
         Column("name", "text not null unique"),
-        Column("state", "text not null default '{}'", "json"),
+        Column("state", "text not null default '{}'", "json", shape=dict[str, Any]),
         Column("recorded", "integer not null", "tick"),
     ),
     place="r.name",
     newest="recorded",
     goes="conversation",
+    line="session",
 )
 
 TURNS = Kind(
@@ -401,11 +286,11 @@ TURNS = Kind(
     (
         Column("session_id", "integer not null references sessions (id)"),
         Column("n", "integer not null"),
-        Column("first_message", "integer not null", "tick"),
-        Column("last_message", "integer not null", "tick"),
-        Column("state", "integer not null"),
+        Column("first_message", "integer not null", "tick", "first"),
+        Column("last_message", "integer not null", "tick", "last"),
+        Column("state", "integer not null", shape=TurnState),
         Column("block", "text", "text"),
-        Column("shown", "text", "json"),
+        Column("shown", "text", "json", shape=tuple[str, ...]),
         _LEVEL,
         _OWNER,
         Column("recorded", "integer not null", "tick"),
@@ -420,6 +305,7 @@ TURNS = Kind(
     place="p.name || ' ' || r.n",
     newest="",
     goes="conversation",
+    line="turn",
 )
 
 MESSAGES = Kind(
@@ -433,8 +319,8 @@ MESSAGES = Kind(
         Column("role", "text not null"),
         Column("content", "text", "text"),
         Column("unheard", "text", "text"),
-        Column("extra", "text", "json"),
-        Column("tokens", "blob"),
+        Column("extra", "text", "json", shape=dict[str, Any]),
+        Column("tokens", "blob", shape=tuple[Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)], ...]),
         Column("dropped", "integer", "tick"),
     ),
     extras=(
@@ -467,8 +353,8 @@ EPOCHS = Kind(
         Column("summary", "text not null default ''", "text"),
         Column("reason", "text not null default ''"),
         Column("started_at", "real not null", "time"),
-        Column("head", "text"),
-        Column("carried", "text", "json"),
+        Column("head", "text", "local"),
+        Column("carried", "text", "json", shape=tuple[str, ...]),
     ),
     extras=("create index epochs_by_session on epochs (session_id, id)",),
     parent=_SESSION,
@@ -476,6 +362,7 @@ EPOCHS = Kind(
     doc="summary",
     found_by=("summary",),
     goes="conversation",
+    line="epoch",
 )
 
 TOOL_OUTPUTS = Kind(
@@ -484,11 +371,11 @@ TOOL_OUTPUTS = Kind(
     # What tools answered in full, where the message holds only its beginning; bounded, and erased with its turn. bytes
     # stands before content: all sizes can be added up without reading the texts.
     (
-        Column("id", "integer primary key"),
+        Column("id", "integer primary key", "local"),
         Column("session_id", "integer not null"),
         Column("turn", "integer not null"),
         Column("pointer", "text not null"),
-        Column("bytes", "integer not null"),
+        Column("bytes", "integer not null", "local"),
         Column("content", "text not null", "text"),
     ),
     extras=(
@@ -506,9 +393,17 @@ TOOL_OUTPUTS = Kind(
     by="'tool'",
     newest="",
     goes="conversation",
+    line="output",
 )
 
-USERS = Kind("users", "user", (_ID, Column("name", "text not null unique", "person")), place="r.name")
+USERS = Kind(
+    "users",
+    "user",
+    (_ID, Column("name", "text not null unique", "person")),
+    place="r.name",
+    line="user",
+    unique=("name",),
+)
 
 GOALS = Kind(
     "goals",
@@ -518,14 +413,16 @@ GOALS = Kind(
         _ID,
         _OF_SOMEBODY,
         Column("name", "text not null"),
-        Column("title", "text not null", "text"),
-        Column("data", "text not null", "json"),
+        Column("title", "text not null", "value"),
+        Column("data", "text not null", "json", shape=dict[str, Any]),
         _LEVEL,
     ),
     ("unique (owner, name)",),
     place="r.name",
     doc="goal",
     found_by=("title", "data"),
+    line="goal",
+    unique=("owner", "name"),
 )
 
 PHASES = Kind(
@@ -534,19 +431,23 @@ PHASES = Kind(
     (
         _ID,
         Column("owner", "text not null unique", "person"),
-        Column("phase", "text not null", "text"),
-        Column("notes", "text not null", "text"),
+        Column("phase", "text not null", "value"),
+        Column("notes", "text not null", "value"),
     ),
     place="r.owner",
+    line="phase",
+    unique=("owner",),
 )
 
 SESSION_STATES = Kind(
     "session_states",
     "session state",
     # What an agent keeps of one person in a session.
-    (_ID, _OF_SESSION, _OF_SOMEBODY, Column("data", "text not null", "json")),
+    (_ID, _OF_SESSION, _OF_SOMEBODY, Column("data", "text not null", "json", shape=dict[str, Any])),
     ("unique (session_id, owner)",),
     parent=_SESSION,
+    line="state",
+    unique=("session_id", "owner"),
 )
 
 SESSION_SUMMARIES = Kind(
@@ -557,7 +458,7 @@ SESSION_SUMMARIES = Kind(
         _ID,
         _OF_SESSION,
         _OF_SOMEBODY,
-        Column("summary", "text not null", "text"),
+        Column("summary", "text not null", "value"),
         Column("covered", "integer not null"),
         Column("version", "integer not null"),
         _LEVEL,
@@ -566,6 +467,8 @@ SESSION_SUMMARIES = Kind(
     parent=_SESSION,
     doc="summary",
     found_by=("summary",),
+    line="summary",
+    unique=("session_id", "owner"),
 )
 
 BANK_FILES = Kind(
@@ -587,6 +490,7 @@ BANK_FILES = Kind(
 )
 
 KINDS = (
-    FACT_KEYS, FACTS, DOUBTS, PREFERENCES, EPISODES, PROCEDURES, SESSIONS, TURNS, MESSAGES, EPOCHS, TOOL_OUTPUTS, USERS,
-    GOALS, PHASES, SESSION_STATES, SESSION_SUMMARIES, BANK_FILES,
+    FACT_KEYS, FACTS, DOUBTS, PREFERENCES, USERS, GOALS, PHASES, EPISODES, PROCEDURES, SESSIONS, TURNS, MESSAGES,
+    SESSION_STATES, SESSION_SUMMARIES, EPOCHS, TOOL_OUTPUTS, BANK_FILES,
 )  # fmt: skip
+"""In the order in which an export tells of them."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.scopes import person_of
-from edgemem.store.kinds import IN_THEIR_TURNS, KINDS, SESSIONS, Kind
+from edgemem.store.declaration import IN_THEIR_TURNS, Kind
+from edgemem.store.kinds import KINDS, SESSIONS
 from edgemem.store.rights import drop_unused
 from edgemem.store.validation import as_text
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgemem.store.declaration import Kind
 from edgemem.store.episodes import stored_text
 from edgemem.store.goals import goal_text
-from edgemem.store.kinds import EPISODES, GOALS, Kind
+from edgemem.store.kinds import EPISODES, GOALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -124,7 +124,7 @@ def test_episodes_stay_few_where_several_processes_are_killed(tmp_path):
             process.stdout.close()
         with SQLiteMemoryStore(path, max_episodes=50) as store:
             kept, queued = store.database.query(
-                "select (select count(*) from episodes), (select count(*) from index_queue where kind = 'episode')"
+                "select (select count(*) from episodes), (select count(*) from index_queue where kind = 'episodes')"
             )[0]
             assert kept <= most
             assert len(store.recent_episodes(10**6)) == 50

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgemem.store.kinds import KINDS, WORDS, Kind
+from edgemem.store.declaration import WORDS, Kind
+from edgemem.store.kinds import KINDS
 from support.homes import opened
 from support.kinds import add_row
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from edgemem.store.db.transaction import Transaction
-from edgemem.store.kinds import KINDS, Kind
+from edgemem.store.declaration import Kind
+from edgemem.store.kinds import KINDS
 
 _ZERO: dict[str, Any] = {"integer": 1, "real": 0.0, "text": "x", "blob": b""}
 

@@ -15,10 +15,11 @@ from edgemem.fence import storable
 from edgemem.records import BlockLine
 from edgemem.scopes import name_key
 from edgemem.store import facts
+from edgemem.store.declaration import Kind
 from edgemem.store.episodes import row_number
 from edgemem.store.epochs import erase_epochs
 from edgemem.store.erase.copies import Erased, erase_tool_copies, read_erased
-from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES, Kind
+from edgemem.store.kinds import BANK_FILES, EPISODES, KINDS, PREFERENCES
 from edgemem.store.pending_erasures import note_folder, note_forgotten
 from edgemem.store.rights import drop_unused, scope_in_sql, spellings, written_scope
 from edgemem.store.rows import Shown, blank_rows_of, delete_rows, drop_session, forget_session_rows

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
-    from edgemem.store.kinds import Kind
+    from edgemem.store.declaration import Kind
     from edgemem.store.notes import NotesFile
 
     Stop = Callable[[], bool]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from edgemem.records import Mention, Mentions
-from edgemem.store.kinds import KINDS, WORDS, Kind
+from edgemem.store.declaration import WORDS, Kind
+from edgemem.store.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

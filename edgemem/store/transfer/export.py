@@ -1,7 +1,7 @@
 """Exporting: everything that is remembered, or what belongs to one person, as JSON lines.
 
-Read in pieces, so that a long life needs no more memory than a short one, and up to the tick at which it began:
-what is written meanwhile is left for the next time. The same memory gives the same bytes.
+Read in pieces, so that a long life needs no more memory than a short one, and up to the tick at which it began: later writes
+are left for the next time. The same memory gives the same bytes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.scopes import name_key
+from edgemem.store.declaration import Kind
+from edgemem.store.kinds import DOUBTS, FACT_KEYS, FACTS, KINDS, MESSAGES, SESSIONS, TOOL_OUTPUTS, TURNS
 from edgemem.store.rights import spellings
-from edgemem.store.transfer import records
+from edgemem.store.transfer.export_lines import CODECS, FORMAT, MESSAGE, TURN, Edgemem, End, File, Notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,20 +24,45 @@ if TYPE_CHECKING:
     from edgemem.store.db.database import Database
     from edgemem.store.notes import NotesFile
 
-_PAGE = 200
+MESSAGES_OF_TURN = (
+    f"select {MESSAGE.select()} from messages r where id between ? and ? and session_id = ? and turn = ?"  # noqa: S608 - ours
+    " and dropped is null order by id"
+)
+"""The messages of a turn, by its first and last id, its session's id and its number."""
 
-# Whoever said it or owns it; what is private to somebody else is not theirs.
-_THEIRS = "(:person is null or ((owner = :person or speaker = :person) and (level < 2 or owner is :person)))"
-_OWN = "(:person is null or owner = :person) and id <= :until"
-_THEIR_KEY = """
-  (:person is null or k.scope = 'user:' || :person
-    or exists (select 1 from facts f where f.key_id = k.id and (f.owner = :person or f.speaker = :person))
-    or exists (select 1 from doubts f where f.key_id = k.id and (f.owner = :person or f.speaker = :person)))
+_PAGE = 200
+_OPEN_TO_OTHERS = "(r.level < 2 or r.owner is :name)"
+_THEIR_TURN = f"((r.owner = :name or r.speaker = :name) and {_OPEN_TO_OTHERS})"
+_THEIR_FACT = """
+  (k.scope = 'user:' || :name
+    or exists (select 1 from facts f where f.key_id = k.id and (f.owner = :name or f.speaker = :name))
+    or exists (select 1 from doubts f where f.key_id = k.id and (f.owner = :name or f.speaker = :name)))
 """
-_FOREIGN = """
-  (:person is not null and exists (
-    select 1 from facts f where f.key_id = k.id and f.level = 2 and f.owner is not :person))
-"""
+_FOREIGN = "exists (select 1 from facts f where f.key_id = k.id and f.level = 2 and f.owner is not :name)"
+_OF_SESSION = [
+    kind
+    for kind in KINDS
+    if kind.parent is not None and kind.parent.table == SESSIONS.table and kind.of_person()
+]
+_RULES = {
+    DOUBTS.table: f"exists (select 1 from fact_keys k where k.id = r.key_id and {_THEIR_FACT} and not {_FOREIGN})"  # noqa: S608 - ours
+    f" and {_OPEN_TO_OTHERS}",
+    SESSIONS.table: " or ".join(
+        f"exists (select 1 from {kind.table} where session_id = r.id and ({kind.of_person()}))"  # noqa: S608 - ours
+        for kind in _OF_SESSION
+    ),
+    TURNS.table: _THEIR_TURN,
+    TOOL_OUTPUTS.table: "exists (select 1 from turns t where t.session_id = r.session_id and t.n = r.turn"  # noqa: S608 - ours
+    f" and {_THEIR_TURN.replace('r.', 't.')})",
+}
+"""The conditions under which rows of some kinds are a person's; of another kind, they bear the name, and are no secret of
+somebody else. What bears no name is nobody's."""
+_UNTIL = {
+    TURNS.table: "r.last_message <= :until",
+    MESSAGES.table: "r.dropped <= :until",
+    TOOL_OUTPUTS.table: "exists (select 1 from turns t where t.session_id = r.session_id and t.n = r.turn"
+    " and t.last_message <= :until)",
+}
 
 
 def export_lines(
@@ -54,7 +81,7 @@ def export_lines(
     """
     export = _Export(db, None if speaker is None else spellings(db, [storable(speaker)])[storable(speaker)])
     encode = msgspec.json.Encoder().encode
-    yield encode(records.Edgemem(records.FORMAT, export.person)).decode()
+    yield encode(Edgemem(FORMAT, export.person)).decode()
     count = 0
     for line in export.lines():
         count += 1
@@ -62,17 +89,17 @@ def export_lines(
     text = notes.read() if notes is not None and speaker is None else ""
     if text:
         count += 1
-        yield encode(records.Notes(text)).decode()
+        yield encode(Notes(text)).decode()
     for file, owner, content in bank.texts() if bank is not None else ():
         if speaker is None or (owner and name_key(owner) == name_key(speaker)):
             count += 1
-            yield encode(records.File(file.scope, file.path, content, file.modified, file.topic)).decode()
-    yield encode(records.End(count, export.withheld())).decode()
+            yield encode(File(file.scope, file.path, content, file.modified, file.topic)).decode()
+    yield encode(End(count, export.withheld())).decode()
 
 
 def withheld_by(last: str) -> int:
     """Return how many facts the last line of an export says were left out."""
-    return msgspec.json.decode(last, type=records.End).withheld
+    return msgspec.json.decode(last, type=End).withheld
 
 
 class _Export:
@@ -81,120 +108,87 @@ class _Export:
     def __init__(self, db: Database, person: str | None) -> None:
         self._db = db
         self.person = person
-        self._bound = {"person": person, "until": db.high_water(), "page": _PAGE}
+        self._bound = {"name": person, "until": db.high_water(), "page": _PAGE}
 
     def withheld(self) -> int:
-        """Return how many facts of the person also hold what is private to somebody else."""
-        sql = f"select count(*) from fact_keys k where {_THEIR_KEY} and {_FOREIGN}"  # noqa: S608 - our own constants
+        """Return how many facts of the person also hold something private to somebody else."""
+        if self.person is None:
+            return 0
+        sql = f"select count(*) from fact_keys k where {_THEIR_FACT} and {_FOREIGN}"  # noqa: S608 - our own constants
         return int(self._db.query(sql, self._bound)[0][0])
 
-    def lines(self) -> Iterator[records.Line]:
+    def lines(self) -> Iterator[Any]:
         """Yield everything between the first line and the notes."""
-        yield from self._facts()
-        doubts = self._pages(
-            f"{records.DOUBTS.select('d')}, k.scope, k.key",
-            "doubts d cross join fact_keys k on k.id = d.key_id",
-            f"d.id <= :until and {_THEIR_KEY} and not {_FOREIGN}"
-            " and (:person is null or d.level < 2 or d.owner is :person)",
-            {"d.id": 0},
-        )
-        for row in doubts:
-            yield records.DOUBTS.of(row, scope=row[-2], key=row[-1])
-        theirs = "(:person is null or owner = :person or (scope = 'user:' || :person and level < 2))"
-        yield from self._records(
-            records.PREFERENCES, f"{theirs} and recorded <= :until", {"scope": "", "key": ""}
-        )
-        yield from self._records(
-            records.USERS, "(:person is null or name = :person) and id <= :until", {"id": 0}
-        )
-        yield from self._records(records.GOALS, _OWN, {"id": 0})
-        yield from self._records(records.PHASES, _OWN, {"id": 0})
-        for table in (records.EPISODES, records.PROCEDURES):
-            yield from self._records(table, f"id <= :until and {_THEIRS}", {"id": 0})
-        yield from self._sessions()
-        if self.person is None:
-            rows = self._pages(
-                f"{records.MESSAGES.select('m')}, s.name, m.turn, m.dropped",
-                "messages m cross join sessions s on s.id = m.session_id",
-                "m.dropped <= :until",
-                {"m.id": 0},
-            )
-            for *message, session, turn, dropped in rows:
-                yield records.Dropped(session, turn, dropped, records.MESSAGES.of(message))
-        # In the order in which they came: the oldest are dropped first, wherever they are read in.
-        outputs = self._pages(
-            f"o.id, s.name, {records.OUTPUTS.select('o')}",
-            "tool_outputs o cross join sessions s on s.id = o.session_id"
-            " cross join turns t on t.session_id = o.session_id and t.n = o.turn",
-            f"t.last_message <= :until and {_THEIRS}",
-            {"o.id": 0},
-        )
-        for _, session, *output in outputs:
-            yield records.OUTPUTS.of(output, session=session)
+        for kind in KINDS:
+            codec = CODECS.get(kind.table)
+            if kind is FACTS:
+                yield from self._facts()
+            elif kind is TURNS:
+                yield from self._turns()
+            elif codec is not None and (self.person is None or self._rule(kind)):
+                for line in self._rows(kind, codec.select(), codec.columns):
+                    line = codec.read(line)  # noqa: PLW2901
+                    # A loop's own state is nobody's.
+                    yield (
+                        msgspec.structs.replace(line, state=None)
+                        if kind is SESSIONS and self.person
+                        else line
+                    )
 
-    def _facts(self) -> Iterator[records.Line]:
-        keys = self._pages(
-            "k.scope, k.key, k.id, k.topic",
-            "fact_keys k",
-            f"{_THEIR_KEY} and not {_FOREIGN}",
-            {"k.scope": "", "k.key": ""},
+    def _rule(self, kind: Kind) -> str:
+        """Return the condition under which a row of a kind is the person's; empty where none is."""
+        rule = _RULES.get(kind.table) or kind.of_person("r")
+        closed = f" and {_OPEN_TO_OTHERS}" if rule and {"level", "owner"}.issubset(kind.names) else ""
+        return f"({rule}){closed}" if rule else ""
+
+    def _rows(self, kind: Kind, select: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a kind that are the person's, in the order of its lines."""
+        until = _UNTIL.get(kind.table, f"r.{kind.newest} <= :until")
+        where = until if self.person is None else f"{until} and {self._rule(kind)}"
+        return self._pages(
+            select, f"{kind.table} r{kind.join()}", where, [f"r.{key}" for key in kind.order or kind.primary]
         )
-        # What was closed after the export began was still believed then.
+
+    def _facts(self) -> Iterator[Any]:
+        codec = CODECS[FACTS.table]
+        theirs = "1" if self.person is None else f"{_THEIR_FACT} and not {_FOREIGN}"
+        # A version that was closed after the export began was still believed then.
         columns = ", ".join(
-            f"case when known_to <= :until then {name} end" if name in {"known_to", "node"} else name
-            for name in records.FACTS.columns
+            f"case when known_to <= :until then {name} end" if name in FACTS.later else name
+            for name in codec.columns
         )
-        for scope, key, key_id, topic in keys:
-            of_key = "key_id = :key_id and id <= :until"
-            for row in self._pages(columns, "facts", of_key, {"id": 0}, key_id=key_id):
-                yield records.FACTS.of(row, scope=scope, key=key, topic=topic)
+        for scope, key, key_id, topic in self._pages(
+            "k.scope, k.key, k.id, k.topic", f"{FACT_KEYS.table} k", theirs, ["k.scope", "k.key"]
+        ):
+            rows = self._pages(columns, "facts", "key_id = :key_id and id <= :until", ["id"], key_id=key_id)
+            for row in rows:
+                yield codec.read((*row, scope, key, topic))
 
-    def _sessions(self) -> Iterator[records.Line]:
-        theirs = (
-            f"(:person is null or exists (select 1 from turns where session_id = s.id and {_THEIRS})"  # noqa: S608 - ours
-            " or exists (select 1 from session_states where session_id = s.id and owner = :person)"
-            " or exists (select 1 from session_summaries where session_id = s.id and owner = :person))"
-        )
-        where = f"id <= :until and {theirs}"
-        for row in self._pages(records.SESSIONS.select(), "sessions s", where, {"id": 0}):
-            session = records.SESSIONS.of(row)
-            yield session if self.person is None else msgspec.structs.replace(session, state=None)
-            where = f"session_id = :session and last_message <= :until and {_THEIRS}"
-            for turn in self._pages(records.TURNS.select(), "turns", where, {"n": -1}, session=session.id):
-                n, first, last = turn[:3]
-                rows_of_turn = self._db.query(records.MESSAGES_OF_TURN, (first, last, session.id, n))
-                messages = tuple(map(records.MESSAGES.of, rows_of_turn))
-                yield records.TURNS.of(turn, session=session.name, messages=messages)
-            for table in (records.STATES_OF, records.SUMMARIES):
-                where = f"session_id = :session and {_OWN}"
-                rows = self._pages(table.select(), table.name, where, {"id": 0}, session=session.id)
-                yield from (table.of(kept, session=session.name) for kept in rows)
-            if self.person is None:
-                where = "session_id = :session and id <= :until"
-                rows = self._pages(records.EPOCHS.select(), "epochs", where, {"id": 0}, session=session.id)
-                for epoch in rows:
-                    yield records.EPOCHS.of(epoch, session=session.name)
-
-    def _records(
-        self, table: records.Table[Any], where: str, after: dict[str, Any]
-    ) -> Iterator[records.Line]:
-        return map(table.of, self._pages(table.select(), table.name, where, after))
+    def _turns(self) -> Iterator[Any]:
+        codec = CODECS[TURNS.table]
+        for row in self._rows(TURNS, f"{codec.select()}, r.session_id", codec.columns):
+            n, first, last = row[:3]
+            messages = self._db.query(MESSAGES_OF_TURN, (first, last, row[-1], n))
+            yield TURN.read(row[:-1], messages=tuple(map(MESSAGE.read, messages)))
 
     def _pages(
-        self, columns: str, source: str, where: str, after: dict[str, Any], **bound: Any
+        self, columns: str, source: str, where: str, order: Sequence[str], **bound: Any
     ) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a select, page by page.
 
         Args:
-            after: the first columns, by which rows are in order, with values that stand before all.
+            order: the columns by which rows are in order.
             bound: values that the select binds.
         """
-        names = [name.rpartition(".")[2] for name in after]
-        sql = (
-            f"select {columns} from {source} where ({', '.join(after)}) > (:{', :'.join(names)}) and {where}"  # noqa: S608 - ours
-            f" order by {', '.join(after)} limit :page"
-        )
-        last: Sequence[Any] = list(after.values())
-        while page := self._db.query(sql, {**self._bound, **bound, **dict(zip(names, last, strict=False))}):
-            yield from page
-            last = page[-1]
+        keys = ", ".join(order)
+        after: dict[str, Any] = {}
+        while True:
+            later = f"({keys}) > ({', '.join(f':{name}' for name in after)}) and " if after else ""
+            page = self._db.query(
+                f"select {columns}, {keys} from {source} where {later}{where} order by {keys} limit :page",  # noqa: S608 - ours
+                {**self._bound, **bound, **after},
+            )
+            yield from (row[: -len(order)] for row in page)
+            if len(page) < _PAGE:
+                return
+            after = {f"after{n}": value for n, value in enumerate(page[-1][-len(order) :])}

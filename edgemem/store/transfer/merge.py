@@ -1,17 +1,15 @@
 """Merge: the lines of an export into a memory, which may hold other things, without breaking what holds there.
 
-One transaction takes in a whole file: one that is damaged, or cut short, leaves nothing behind. What is here already
-stays, so a second time adds nothing; what is later replaces what is earlier, so a later export brings its memory up to
-date. Ids are kept, and the clock takes note of them. Where two memories part ways (two values for one fact at the same
-moment, two conversations of one name), what is here stays, and the report names what was not taken: whole facts, and
-whole ends of conversations.
+One transaction takes in a whole file: one that is damaged, or cut short, leaves nothing behind. The rows that are here stay, so
+a second time adds nothing; a later row replaces an earlier one, so a later export brings its memory up to date. Ids are kept, and
+the clock takes note of them. Where two memories part ways (two values for one fact at the same moment, two conversations of one
+name), the one that is here stays, and the report names what was not taken: whole facts, and whole ends of conversations.
 """
 
 from __future__ import annotations
 
 import re
 from itertools import chain, groupby
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,23 +18,33 @@ from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.scopes import is_known_form, without_spaces
 from edgemem.store.db.files import create_private, write_private
 from edgemem.store.db.migrations import note_tick
+from edgemem.store.declaration import Kind
 from edgemem.store.episodes import keep_tags
 from edgemem.store.epochs import note_newer
 from edgemem.store.facts import ROWS_OF_KEY, ensure_key
-from edgemem.store.kinds import KINDS, PREFERENCES
-from edgemem.store.rights import spell, spell_heard, spell_owner, spell_scope
-from edgemem.store.rows import delete_rows
-from edgemem.store.transfer import records
+from edgemem.store.kinds import (
+    DOUBTS,
+    EPISODES,
+    EPOCHS,
+    FACTS,
+    KINDS,
+    MESSAGES,
+    SESSIONS,
+    TOOL_OUTPUTS,
+    TURNS,
+)
+from edgemem.store.rights import spell_heard, spell_owner, spell_scope
+from edgemem.store.transfer.export import MESSAGES_OF_TURN
+from edgemem.store.transfer.export_lines import CODECS, MESSAGE, TURN, Codec, File, Notes, Reading, codec_of
 from edgemem.store.validation import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.db.database import Database
     from edgemem.store.db.transaction import Transaction
     from edgemem.store.notes import NotesFile
-    from edgemem.store.transfer.records import Record, Table
 
 LEAP_US = int(10 * 365.25 * 86400 * 1e6)
 """What claims to be later than this from now would push the clock out of all reason."""
@@ -49,16 +57,12 @@ _STAGES = {"open": 0, "unfinished": 1, "complete": 2, "interrupted": 3}
 
 
 class ImportReport(msgspec.Struct):
-    """What an import did, by kind.
-
-    These are `facts`, `doubts`, `preferences`, `episodes`, `procedures`, `sessions`, `turns`, `messages`, `epochs`,
-    `outputs`, `notes`, `files`, `users`, `goals`, `phases`, `session_states`, `session_summaries`.
-    """
+    """What an import did, by table: those of `store.kinds`, with `notes` and `files`."""
 
     added: dict[str, int] = {}
-    """What is new here, or was brought up to date."""
+    """New rows, and rows that were brought up to date."""
     known: dict[str, int] = {}
-    """What was here already."""
+    """Rows that were here already."""
     refused: list[str] = []
     """What was not taken, and why: one sentence each."""
 
@@ -76,7 +80,7 @@ def import_lines(
     Raises:
         InvalidInputError: a line is damaged, or the last one is missing; then nothing was imported.
     """
-    reading = records.Reading(lines, int(db.clock.now() * 1e6) + LEAP_US)
+    reading = Reading(lines, int(db.clock.now() * 1e6) + LEAP_US)
 
     def work(tx: Transaction) -> _Merge:
         merge = _Merge(tx)
@@ -107,28 +111,26 @@ def import_lines(
     return merge.report
 
 
-def _key_of(record: records.Line) -> tuple[str, str] | None:
-    """Return what the lines of one fact have in common, which come one behind the other; None for other lines."""
-    return (record.scope, record.key) if isinstance(record, records.Fact) else None
+def _key_of(line: Any) -> tuple[str, str] | None:
+    """Return the scope and key of a line about a fact, whose lines come one behind the other; None for other lines."""
+    return (line.scope, line.key) if isinstance(line, CODECS[FACTS.table].record) else None
 
 
-def _spelled(tx: Transaction, record: Any) -> Any:
-    """Return a record with the names of people as they are written here, and closed if its scope has no known form."""
-    names = record.__struct_fields__
-    changed: dict[str, Any] = {}
-    if "owner" in names:
-        changed["owner"] = spell_owner(tx, record.owner)
-    if "scope" in names:
-        changed["scope"] = scope = spell_scope(tx, without_spaces(record.scope))
-        if record.level == "household" and not is_known_form(scope):
+def _spelled(tx: Transaction, line: Any) -> Any:
+    """Return a line with the names of people as they are written here, and closed if its scope has no known form."""
+    codec = codec_of(line)
+    if codec is None:
+        return line
+    fields = msgspec.structs.asdict(line)
+    people = fields.keys() & codec.kind.columns_of("person")
+    changed: dict[str, Any] = {name: spell_owner(tx, fields[name]) for name in people}
+    if "scope" in fields:
+        changed["scope"] = scope = spell_scope(tx, without_spaces(line.scope))
+        if line.level == "household" and not is_known_form(scope):
             changed |= {"level": "private", "owner": None}
-    if isinstance(record, records.User):
-        changed["name"] = spell(tx, record.name)
-    if "speaker" in names:
-        changed["speaker"] = spell_owner(tx, record.speaker)
-    if "heard" in names:
-        changed["heard"] = spell_heard(tx, record.heard)
-    return msgspec.structs.replace(record, **changed)
+    if "heard" in fields:
+        changed["heard"] = spell_heard(tx, line.heard)
+    return msgspec.structs.replace(line, **changed)
 
 
 class _PartedError(Exception):
@@ -143,48 +145,38 @@ class _Merge:
         self.report = ImportReport()
         self.notes = ""
         """The text of NOTES.md, which is no row."""
-        self.files: list[records.File] = []
+        self.files: list[File] = []
         """Files of the bank, wherever they are kept here."""
         self._highest = {
             table: tx.execute(f"select coalesce(max(id), 0) from {table}")[0][0]  # noqa: S608 - our own constants
             for table in _FOLLOWED
         }
         self._parted_facts: set[tuple[str, str]] = set()
-        self._sessions: dict[str, records.Session] = {}
+        self._sessions: dict[str, Any] = {}
         """The conversations that came."""
         self._grown: set[str] = set()
         self._parted: dict[str, int] = {}
         """How much of each conversation was left out after it had parted."""
 
-    def take(self, record: records.Line) -> None:
-        """Take in a record that is no fact."""
-        match record:
-            case records.Doubt(scope=scope, key=key):
-                # Of one that has parted, the sentence about the fact's history stands for it.
-                if (scope, key) not in self._parted_facts:
-                    more = {"key_id": ensure_key(self.tx, scope, key)}
-                    self._add_alone(records.DOUBTS, record, "doubt", more, ("settled", "confirmed_by"))
-            case records.Preference():
-                self._take_preference(record)
-            case records.Episode(name=name, details=details):  # of two with one name, where it has one
-                if self._take_newest(records.EPISODES, record, "episode", {"name": name}):
-                    keep_tags(self.tx, record.id, details.tags)
-            case records.Procedure():
-                self._take_procedure(record)
-            case records.User(name=name):
-                self._take_newest(records.USERS, record, "user", {"name": name})
-            case records.Goal(owner=owner, name=name):
-                self._take_newest(records.GOALS, record, "goal", {"owner": owner, "name": name})
-            case records.Phase(owner=owner):
-                self._take_newest(records.PHASES, record, "phase", {"owner": owner})
-            case records.File():
-                self.files.append(record)
-            case records.Notes(text=text):
-                self.notes = text
-            case records.Session():
-                self._take_session(record)
-            case _ if isinstance(record, records.Part):
-                self._take_part(record)
+    def take(self, line: Any) -> None:
+        """Take in a line that is of no fact."""
+        codec = codec_of(line)
+        if isinstance(line, File):
+            self.files.append(line)
+        elif isinstance(line, Notes):
+            self.notes = line.text
+        elif codec is None:
+            return
+        elif codec.kind is SESSIONS:
+            self._take_session(line)
+        elif codec.kind is DOUBTS:
+            # Of one that has parted, the sentence about the fact's history stands for it.
+            if (line.scope, line.key) not in self._parted_facts:
+                self._add_alone(codec, line, {"key_id": ensure_key(self.tx, line.scope, line.key)})
+        elif codec.kind.parent is not None:
+            self._take_part(codec, line)
+        else:
+            self._take_newest(codec, line, {})
 
     def finish(self, newest: int) -> None:
         """Bring states of conversations and the clock up to date, and report what was left out.
@@ -204,114 +196,97 @@ class _Merge:
 
     # Rows
 
-    def _here(self, table: Table[Record], keys: Mapping[str, Any], **beside: Any) -> Record | None:
-        """Return the record that has these values in these columns.
+    def _here(self, codec: Codec, keys: Mapping[str, Any], **more: Any) -> Any:
+        """Return the line of the row that has these values in these columns, with further fields; None: there is none."""
+        where = " and ".join(f"r.{column} = :{column}" for column in keys)
+        sql = f"select {codec.select()} from {codec.kind.table} r{codec.kind.join()} where {where}"  # noqa: S608 - ours
+        rows = self.tx.execute(sql, keys)
+        return codec.read(rows[0], **more) if rows else None
 
-        Args:
-            beside: the fields of the record that are no columns.
-        """
-        where = " and ".join(f"{column} = :{column}" for column in keys)
-        rows = self.tx.execute(f"select {table.select()} from {table.name} where {where}", keys)  # noqa: S608 - ours
-        return table.of(rows[0], **beside) if rows else None
-
-    def _insert(
-        self, table: Table[Record], record: Record, more: Mapping[str, Any], verb: str = "insert"
-    ) -> None:
-        """Write a row, with more columns than the record has."""
-        values = [*more.values(), *table.row(record)]
-        self.tx.execute(
-            f"{verb} into {table.name} ({', '.join([*more, *table.columns])})"
-            f" values ({', '.join('?' * len(values))})",
-            values,
-        )
+    def _insert(self, codec: Codec, line: Any, more: Mapping[str, Any], verb: str = "insert") -> None:
+        """Write a row, with more columns than the line has."""
+        row = {**more, **codec.row(line)}
+        marks = ", ".join(f":{name}" for name in row)
+        self.tx.execute(f"{verb} into {codec.kind.table} ({', '.join(row)}) values ({marks})", row)
 
     def _add(
-        self,
-        table: Table[Record],
-        record: Record,
-        parted: str,
-        more: Mapping[str, Any],
-        later: Sequence[str] = (),
-        *,
-        announce: bool = True,
+        self, codec: Codec, line: Any, parted: str, more: Mapping[str, Any], *, announce: bool = True
     ) -> bool:
         """Write a row, unless there is one with its id; tell whether it is new, or was brought up to date.
 
         Args:
             parted: how the two exclude each other where another one is here.
-            more: columns that the record does not have.
-            later: fields that have no value at first; once the first of them has one here, all of them stay.
+            more: columns that the line does not have.
             announce: tell the index of it.
         """
-        given = msgspec.structs.asdict(record)
-        columns = ", ".join([*table.columns, *more])
-        rows = self.tx.execute(f"select {columns} from {table.name} where id = ?", (given["id"],))  # noqa: S608 - ours
+        kind, given = codec.kind, {**more, **codec.row(line)}
+        rows = self.tx.execute(f"select {', '.join(given)} from {kind.table} where id = ?", (line.id,))  # noqa: S608 - ours
         if rows:
-            ours = table.fields(rows[0])
+            ours = dict(zip(given, rows[0], strict=True))
             other = [name for name, value in ours.items() if value != given[name]]
-            if list(rows[0][len(table.columns) :]) != list(more.values()) or not set(later).issuperset(other):
+            if not set(kind.later).issuperset(other):
                 raise _PartedError(parted)
-            if not other or ours[later[0]] is not None:
+            if not other or ours[kind.later[0]] is not None:
                 return False
+            sets = ", ".join(f"{name} = :{name}" for name in kind.later)
             self.tx.execute(
-                f"update {table.name} set {', '.join(f'{name} = :{name}' for name in later)} where id = :id",  # noqa: S608 - ours
-                {name: given[name] for name in ("id", *later)},
+                f"update {kind.table} set {sets} where id = :id",  # noqa: S608 - ours
+                {name: given[name] for name in ("id", *kind.later)},
             )
         else:
-            self._insert(table, record, more)
-        # Behind the highest id that there was, the index looks anyway.
-        if announce and given["id"] <= self._highest.get(table.name, 0):
-            self.tx.announce(table.name, [given["id"]])
+            self._insert(codec, line, more)
+        self._announce(kind, line.id, announce=announce)
         return True
 
-    def _add_alone(
-        self,
-        table: Table[Record],
-        record: Record,
-        name: str,
-        more: Mapping[str, Any],
-        later: Sequence[str] = (),
-    ) -> bool:
-        """Add a record on which no other depends, or refuse it; tell whether it is here now."""
-        tick = msgspec.structs.asdict(record)["id"]
-        parted = f"The {name} of tick {tick} is another one here, which stays."
+    def _announce(self, kind: Kind, number: int, *, announce: bool = True) -> None:
+        """Tell the index of a row; behind the highest id that there was, it looks anyway."""
+        if announce and number <= self._highest.get(kind.table, 0):
+            self.tx.announce(kind.table, [number])
+
+    def _add_alone(self, codec: Codec, line: Any, more: Mapping[str, Any]) -> None:
+        """Add a row on which no other depends, or refuse it."""
+        kind = codec.kind
         try:
-            new = self._add(table, record, parted, more, later)
-            self.report.count(table.name, new=new)
+            new = self._add(
+                codec, line, f"The {kind.label} of tick {line.id} is another one here, which stays.", more
+            )
+            self.report.count(kind.table, new=new)
         except _PartedError as error:
             self._refuse(str(error))
-            return False
-        return True
 
-    def _take_newest(
-        self,
-        table: Table[Record],
-        record: Record,
-        name: str,
-        keys: Mapping[str, Any],
-        more: Mapping[str, Any] = MappingProxyType({}),
-    ) -> bool:
-        """Add a record of which there is one for some columns: the later one stays; tell whether that is this one."""
-        tick = msgspec.structs.asdict(record)["id"]
-        here = " and ".join(f"{column} = :{column}" for column in keys)
-        rows = self.tx.execute(
-            f"select id from {table.name} where {here} and id <> :id",  # noqa: S608 - ours
-            {**keys, "id": tick},
-        )
-        if rows and rows[0][0] > tick:
-            self._refuse(f"The {name} of tick {tick} was stored anew later here, which stays.")
-            return False
-        if rows:
-            self.tx.execute(f"delete from {table.name} where id = ?", rows[0])  # noqa: S608 - ours
-            self.tx.announce(table.name, rows[0])
-        return self._add_alone(table, record, name, more)
+    def _take_newest(self, codec: Codec, line: Any, more: Mapping[str, Any]) -> None:
+        """Add a row of which there is one for some columns: the newer one stays, and the higher one of each count."""
+        kind, row = codec.kind, {**more, **codec.row(line)}
+        keys = {column: row[column] for column in kind.unique if row[column] is not None}
+        ours = self._here(codec, keys) if keys else None
+        if ours is None or ours == line:
+            self._add_alone(codec, line, more)
+        else:
+            here, given = msgspec.structs.asdict(ours), msgspec.structs.asdict(line)
+            higher = {name: max(here[name], given[name]) for name in kind.columns_of("count")}
+            newer = ours if here[kind.newest] >= given[kind.newest] else line
+            winner = msgspec.structs.replace(newer, **higher)
+            if winner == ours:
+                if msgspec.structs.replace(line, **higher) != ours:
+                    self._refuse(
+                        f"The {kind.label} {_name_of(kind, line)} was stored later here, which stays."
+                    )
+                else:
+                    self.report.count(kind.table, new=False)
+                return
+            self.tx.execute(f"delete from {kind.table} where id = ?", (ours.id,))  # noqa: S608 - ours
+            if kind.doc:
+                self.tx.announce(kind.table, [ours.id])
+            self._add_alone(codec, winner, more)
+        if kind is EPISODES and line.details:
+            keep_tags(self.tx, line.id, line.details.get("tags", ()))
 
     def _refuse(self, sentence: str) -> None:
         self.report.refused.append(sentence)
 
-    # Facts and preferences
+    # Facts
 
-    def take_fact(self, versions: Iterator[records.Fact]) -> None:
+    def take_fact(self, versions: Iterator[Any]) -> None:
         """Take in all rectangles of a fact, or none of them."""
         first = next(versions)
         place = first.scope, first.key
@@ -327,7 +302,7 @@ class _Merge:
             return
         self.report.count("facts", new=changed)
 
-    def _take_history(self, key_id: int, versions: Iterator[records.Fact]) -> bool:
+    def _take_history(self, key_id: int, versions: Iterator[Any]) -> bool:
         """Take in the rectangles of one key; tell whether any was new or had been closed since."""
         newest_here = self.tx.execute(
             "select coalesce(max(version), 0) from facts where key_id = ? and id = origin", (key_id,)
@@ -340,11 +315,10 @@ class _Merge:
             if not known and version.version <= newest_here:
                 raise _PartedError(f"version {version.version} was learnt elsewhere")
             changed |= self._add(
-                records.FACTS,
+                CODECS[FACTS.table],
                 version,
                 f"the version of tick {version.id} differs",
                 {"key_id": key_id},
-                ("known_to", "node"),
                 announce=version.value is not None,
             )
         stored = self.tx.execute(
@@ -355,93 +329,61 @@ class _Merge:
             raise _PartedError("it holds what the file does not know")
         return changed
 
-    def _take_preference(self, given: records.Preference) -> None:
-        keys = {"scope": given.scope, "key": given.key}
-        ours = self._here(records.PREFERENCES, keys)
-        if ours is not None and ours != given and ours.recorded >= given.recorded:
-            self._refuse(
-                f"The preference {given.key!r} ({given.scope}) was set later here, which stays;"
-                f" {given.value!r} is older."
-            )
-            return
-        if ours != given:
-            delete_rows(self.tx, PREFERENCES, "scope = :scope and key = :key", keys)
-            self._insert(records.PREFERENCES, given, {"id": self.tx.tick()})
-        self.report.count("preferences", new=ours != given)
-
-    def _take_procedure(self, given: records.Procedure) -> None:
-        """Take in a procedure that is newer than the one of its name here; of both counts the higher one stays."""
-        ours = self._here(records.PROCEDURES, {"name": given.name})
-        if ours is not None:
-            given = msgspec.structs.replace(
-                given if given.id > ours.id else ours,
-                successes=max(given.successes, ours.successes),
-                failures=max(given.failures, ours.failures),
-            )
-            if given != ours:
-                self.tx.execute("delete from procedures where id = ?", (ours.id,))
-                self.tx.announce("procedures", [ours.id])
-        if given != ours:
-            self._add_alone(records.PROCEDURES, given, "procedure", {})
-        else:
-            self.report.count("procedures", new=False)
-
     # Conversations: each comes before its parts, and is taken in for as long as both go the same way
 
-    def _take_session(self, given: records.Session) -> None:
-        ours = self._here(records.SESSIONS, {"name": given.name})
-        ours = ours or self._here(records.SESSIONS, {"id": given.id})
+    def _take_session(self, given: Any) -> None:
+        codec = CODECS[SESSIONS.table]
+        ours = self._here(codec, {"name": given.name}) or self._here(codec, {"id": given.id})
         self._sessions[given.name] = given
         if ours is not None and (ours.id, ours.name) != (given.id, given.name):
             self._part(given.name, "is another one here")
             return
         if ours is None:
-            self._insert(records.SESSIONS, given, {})
+            self._insert(codec, msgspec.structs.replace(given, state=given.state or {}), {})
         self.report.count("sessions", new=ours is None)
 
-    def _take_part(self, record: records.Part) -> None:
-        name = record.session
+    def _take_part(self, codec: Codec, line: Any) -> None:
+        name, kind = line.session, codec.kind
         if name not in self._sessions:
             raise InvalidInputError(f"A part of conversation {name!r} comes before that conversation itself.")
         if name in self._parted:
             self._parted[name] += 1
             return
         place = {"session_id": self._sessions[name].id}
+        if kind.unique:
+            self._take_newest(codec, line, place)
+            return
         try:
-            match record:
-                case records.Turn():
-                    kind, new = "turns", self._add_turn(record, place)
-                case records.Epoch():
-                    kind = "epochs"
-                    if new := self._add(records.EPOCHS, record, "began anew in another way", place):
-                        note_newer(self.tx, place["session_id"], record.id)
-                case records.Output():
-                    kind, new = "outputs", self._add_output(record, place)
-                case records.State(owner=owner):
-                    self._take_newest(records.STATES_OF, record, "state", {**place, "owner": owner}, place)
-                    return
-                case records.Summary(owner=owner):
-                    self._take_newest(records.SUMMARIES, record, "summary", {**place, "owner": owner}, place)
-                    return
-                case records.Dropped(turn=turn, message=message, dropped=dropped):
-                    kind, new = "messages", self._add_message(message, place, turn, dropped)
+            if kind is TURNS:
+                new = self._add_turn(line, place)
+            elif kind is TOOL_OUTPUTS:
+                new = self._add_output(line, place)
+            else:
+                parted = (
+                    f"was rewritten since, at turn {line.turn}"
+                    if kind is MESSAGES
+                    else "began anew in another way"
+                )
+                new = self._add(codec, line, parted, place)
         except _PartedError as parted_error:
             self._part(name, str(parted_error))
             return
-        self.report.count(kind, new=new)
-        if new and kind != "outputs":
+        if new and kind is EPOCHS:
+            note_newer(self.tx, place["session_id"], line.id)
+        self.report.count(kind.table, new=new)
+        if new and kind is not TOOL_OUTPUTS:
             self._grown.add(name)
 
     def _part(self, name: str, reason: str) -> None:
         self._parted[name] = 0
         self._refuse(f"The conversation {name!r} {reason}; what is here stays.")
 
-    def _add_turn(self, given: records.Turn, place: dict[str, int]) -> bool:
-        ours = self._here(records.TURNS, {**place, "n": given.n}, session=given.session)
+    def _add_turn(self, given: Any, place: dict[str, int]) -> bool:
+        ours = self._here(TURN, {**place, "n": given.n}, messages=())
         gone: list[int] = []
         if ours is not None:
             bound = (ours.first, ours.last, place["session_id"], ours.n)
-            messages = tuple(map(records.MESSAGES.of, self.tx.execute(records.MESSAGES_OF_TURN, bound)))
+            messages = tuple(map(MESSAGE.read, self.tx.execute(MESSAGES_OF_TURN, bound)))
             ours = msgspec.structs.replace(ours, messages=messages)
             if ours == given:
                 return False
@@ -457,33 +399,36 @@ class _Merge:
             self.tx.executemany("delete from messages where id = ?", [(number,) for number in gone])
             self.tx.announce("messages", gone)
             for message in given.messages:
-                if not self._add_message(message, place, given.n, None):
-                    raise _PartedError(f"was rewritten since, at turn {given.n}")
-            self._insert(records.TURNS, given, place, "insert or replace")
+                parted = f"was rewritten since, at turn {given.n}"
+                if not self._add(MESSAGE, message, parted, {**place, "turn": given.n, "dropped": None}):
+                    raise _PartedError(parted)
+            self._insert(TURN, given, place, "insert or replace")
         return True
 
-    def _add_message(
-        self, given: records.Message, place: dict[str, int], turn: int, dropped: int | None
-    ) -> bool:
-        parted = f"was rewritten since, at turn {turn}"
-        return self._add(records.MESSAGES, given, parted, {**place, "turn": turn, "dropped": dropped})
-
-    def _add_output(self, given: records.Output, place: dict[str, int]) -> bool:
-        """Take in what a tool answered; the bound on all of them is kept when the next one is."""
+    def _add_output(self, given: Any, place: dict[str, int]) -> bool:
+        """Take in a tool's answer; the bound on all of them is kept when the next one is."""
+        codec = CODECS[TOOL_OUTPUTS.table]
         keys = {**place, "turn": given.turn, "pointer": given.pointer}
         if not self.tx.execute("select 1 from turns where session_id = :session_id and n = :turn", keys):
             raise InvalidInputError(
                 f"What a tool answered in turn {given.turn} of {given.session!r} comes without it."
             )
-        ours = self._here(records.OUTPUTS, keys, session=given.session)
+        ours = self._here(codec, keys)
         if ours is None:
-            self._insert(records.OUTPUTS, given, {**place, "bytes": len(given.content.encode())})
+            self._insert(codec, given, {**place, "bytes": len(given.content.encode())})
         elif ours != given:
             self._refuse(f"What {given.pointer!r} names is another text here, which stays.")
         return ours is None
 
 
-def _take_file(bank: MemoryBank, given: records.File, report: ImportReport) -> None:
+def _name_of(kind: Kind, line: Any) -> str:
+    """Return the name of a line, as people tell it from others of its kind."""
+    fields = msgspec.structs.asdict(line)
+    *place, name = (fields["session" if column == "session_id" else column] for column in kind.unique)
+    return f"{name!r} ({', '.join(place)})" if place else repr(name)
+
+
+def _take_file(bank: MemoryBank, given: File, report: ImportReport) -> None:
     """Write a file of the bank where there is none; one that the bank does not take is refused."""
     try:
         place = bank.at(given.bank, given.topic)

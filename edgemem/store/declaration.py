@@ -1,0 +1,158 @@
+"""Declarations: the words in which a kind says what its table holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+Goes = Literal["row", "fact", "conversation"]
+"""How a row is forgotten: by itself, with the history of its fact, or with its conversation."""
+
+Role = Literal[
+    "", "tick", "time", "level", "person", "scope", "key", "value", "text", "json", "count", "local"
+]
+"""What a column holds.
+
+- `tick`: a moment of the robot's clock, in microseconds; `time`: seconds since the epoch.
+- `level`: who may read the row; `person`: somebody's name as `names` spells it; `scope`: a scope.
+- `key`: the name of a value; `value`: words of at most 16 KiB; `text`: words; `json`: a structure with words in it.
+- `count`: how often something happened; `local`: a number that means nothing in another file.
+"""
+
+WORDS: tuple[Role, ...] = ("key", "value", "text", "json")
+"""Roles of columns in which somebody's name may stand."""
+
+
+IN_THEIR_TURNS = """
+  (session, turn) in (select s.name, t.n from turns t join sessions s on s.id = t.session_id
+    where t.owner = :name or t.speaker = :name)
+"""
+"""The condition under which a row came from a turn of the person `:name`."""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    name: str
+    sql: str
+    """Its type and constraints."""
+    role: Role = ""
+    field: str = ""
+    """Its name in an export; empty: the same."""
+    shape: Any = None
+    """The type of what an export holds of it; None: as its SQL type says."""
+
+    @property
+    def optional(self) -> bool:
+        """Tell whether it may be null."""
+        return "not null" not in self.sql and "primary key" not in self.sql
+
+
+class Parent(NamedTuple):
+    """The row of another table that a row belongs to."""
+
+    table: str
+    column: str
+    """The column of the child that holds the parent's id."""
+    fields: tuple[tuple[str, str], ...]
+    """The fields of an export that name the parent, each with its column; the first one tells people where a row is."""
+
+
+class Kind(NamedTuple):
+    """A table, and everything that the store must know of it.
+
+    The statements that read it call its rows `r`, and those of its parent `p`.
+    """
+
+    table: str
+    label: str
+    """One of its rows, as people call it."""
+    columns: tuple[Column, ...]
+    constraints: tuple[str, ...] = ()
+    rowid: bool = True
+    """False: the table is kept in the order of its primary key."""
+    extras: tuple[str, ...] = ()
+    """Further statements of the schema: indexes, triggers, views."""
+    primary: tuple[str, ...] = ("id",)
+    parent: Parent | None = None
+    place: str = ""
+    """The expression that tells people where a row is; empty: its parent's key, or its scope."""
+    by: str = ""
+    """The expression that tells who said it; empty: its speaker or its owner."""
+    texts: str = ""
+    """The condition under which the words of a row count as said; empty: always."""
+    newest: str = "id"
+    """The column that holds the tick of its writing; empty: it has none."""
+    line: str = ""
+    """Its `record` in an export; empty: its rows are lines of no kind of their own."""
+    unique: tuple[str, ...] = ()
+    """Columns of which no two rows have the same values: of two such rows, an import keeps the newer one."""
+    later: tuple[str, ...] = ()
+    """Columns that have no value at first; once the first of them has one, none of them changes."""
+    order: tuple[str, ...] = ()
+    """The columns by which its lines are in order; empty: its primary key."""
+    doc: str = ""
+    """The kind under which recall finds it, and blocks name it; empty: it is not found."""
+    found_by: tuple[str, ...] = ()
+    """The columns that make its text."""
+    goes: Goes = "row"
+    mine: str = ""
+    """The condition under which a row is the person's `:name`; empty: the row bears that name."""
+    blanks: Mapping[str, str] = MappingProxyType({})
+    """The columns that lose what they hold where the speaker or the conversation of a row is forgotten, and the row stays.
+
+    A column of JSON keeps its objects; each loses the values below the key that is given for it.
+    """
+    lead: str = ""
+    """The expression of the text before its words where people see them; empty: none."""
+
+    @property
+    def plural(self) -> str:
+        """Return its rows, as reports call them."""
+        return "files" if self.label == "file" else self.table.replace("_", " ")
+
+    def place_in_sql(self) -> str:
+        """Return the expression that tells people where a row is."""
+        if self.place:
+            return self.place
+        if self.parent:
+            return f"ifnull(p.{self.parent.fields[0][1]}, '')"
+        return "r.scope" if "scope" in self.names else "''"
+
+    def join(self) -> str:
+        """Return the join that adds a row's parent `p`."""
+        above = self.parent
+        return f" left join {above.table} p on p.id = r.{above.column}" if above else ""
+
+    def columns_of(self, *roles: Role) -> tuple[str, ...]:
+        """Return the names of the columns that have one of these roles."""
+        return tuple(column.name for column in self.columns if column.role in roles)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    def statements(self) -> tuple[str, ...]:
+        """Return the statements that make the table."""
+        parts = [f"{column.name} {column.sql}" for column in self.columns]
+        body = ",\n  ".join((*parts, *self.constraints))
+        return (
+            f"create table {self.table} (\n  {body}\n){'' if self.rowid else ' without rowid'}",
+            *self.extras,
+        )
+
+    def of_person(self, alias: str = "") -> str:
+        """Return the condition under which a row bears the name `:name`; empty where none can."""
+        dot = f"{alias}." if alias else ""
+        parts = [f"{dot}{column} = :name" for column in self.columns_of("person")]
+        parts += [f"{dot}{column} = 'user:' || :name" for column in self.columns_of("scope")]
+        return " or ".join(parts)
+
+    def where_mine(self) -> str:
+        """Return the condition under which a row is the person's `:name`, or came from one of their turns."""
+        parts = [self.mine or self.of_person()]
+        if {"session", "turn"}.issubset(self.names) and not self.blanks:
+            parts.append(IN_THEIR_TURNS)
+        return " or ".join(parts)
