@@ -12,7 +12,7 @@ from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.index.query_view import Filter
 from edgemem.recall.index.sources import KINDS, BankSections, written
-from edgemem.recall.query import parse_query
+from edgemem.recall.query import read_question
 from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
 from edgemem.recall.rank.rerank import SecondPass, name_of, second_pass
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder, Reranker
     from edgemem.recall.index.index import Index
-    from edgemem.recall.query import ParsedQuery
+    from edgemem.recall.query import ParsedQuery, Question
     from edgemem.recall.rank.ranking import Ranking
     from edgemem.records import Kind, Reader, Recalled
     from edgemem.store.db.database import Database
@@ -144,9 +144,10 @@ class Recall:
         reader = as_spelled(self._truth, reader)
         when = checked_when(valid_at, known_at)
         asked_at = self._clock.now()
-        question = parse_query(query, asked_at)
-        times = past_times(question, asked_at) if when is None and include_past is None else []
-        wants_past = (question.asks_past or question.asks_all) if include_past is None else include_past
+        asked_text = read_question(query, asked_at)
+        tense = asked_text.tense
+        times = past_times(asked_text, asked_at) if when is None and include_past is None else []
+        wants_past = (tense.past or tense.all) if include_past is None else include_past
         past = wants_past or bool(times)
         limits = Limits(
             candidates=settings.candidates,
@@ -171,7 +172,7 @@ class Recall:
         if people:
             spelled = spellings(self._truth, set(people.values()))
             people = {name: spelled[who] for name, who in people.items()}
-        search, ranking = self._search(question, reader, people, allowed, limits)
+        search, question, ranking = self._search(asked_text, reader, people, allowed, limits)
         now = self._clock.now()  # not before what the search has seen
         if times:
             choose_versions(ranking, self._truth, times, reader=reader, now=now, others=wants_past)
@@ -217,19 +218,19 @@ class Recall:
     ) -> Ranking:
         """Return all that is considered for a question, without a deadline."""
         reader = as_spelled(self._truth, reader)
-        asked = parse_query(query, self._clock.now())
+        asked = read_question(query, self._clock.now())
         limits = Limits(candidates=self._settings.now.recall.candidates)
-        allowed = Filter(reader, kinds=kinds, past=asked.asks_past)
-        return self._search(asked, reader, {}, allowed, limits)[1]
+        allowed = Filter(reader, kinds=kinds, past=asked.tense.past)
+        return self._search(asked, reader, {}, allowed, limits)[2]
 
     def _search(
         self,
-        asked: ParsedQuery,
+        asked: Question,
         reader: Reader | None,
         names: Mapping[str, str],
         allowed: Filter,
         limits: Limits,
-    ) -> tuple[Search, Ranking]:
+    ) -> tuple[Search, ParsedQuery, Ranking]:
         """Search with the index, or without where it is broken."""
         try:
             return self._search_with(asked, reader, names, allowed, limits, indexed=True)
@@ -241,14 +242,14 @@ class Recall:
 
     def _search_with(
         self,
-        asked: ParsedQuery,
+        asked: Question,
         reader: Reader | None,
         names: Mapping[str, str],
         allowed: Filter,
         limits: Limits,
         *,
         indexed: bool,
-    ) -> tuple[Search, Ranking]:
+    ) -> tuple[Search, ParsedQuery, Ranking]:
         with self._tail_lock:
             # Read here: who has an older one than `UnindexedDocs` would take the same text from both.
             state = self._index.state() if indexed else None
@@ -257,7 +258,7 @@ class Recall:
             question, view = search.look_up_words(
                 asked, self._unindexed, names=names, reader=reader.speaker if reader else None
             )
-        return search, search.run(question, view)
+        return search, question, search.run(question, view)
 
     def _read_again(
         self,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.table import DocTable
-    from edgemem.recall.query import ParsedQuery
+    from edgemem.recall.query import ParsedQuery, Question
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
 
@@ -62,7 +62,7 @@ _SURE = 0.5  # a time that is less sure than this is one of several readings
 _DAY_S = 86400.0
 
 
-def past_times(asked: ParsedQuery, now: float) -> list[Range]:
+def past_times(asked: Question, now: float) -> list[Range]:
     """Return the past times whose facts a question asks for.
 
     Args:
@@ -72,7 +72,7 @@ def past_times(asked: ParsedQuery, now: float) -> list[Range]:
     for span in asked.times:
         likeliest.setdefault(span.text, span)
     times = [_with_facts(span, now) for span in likeliest.values() if span.sure >= _SURE]
-    if asked.in_past:  # "which codes did it have this year?"
+    if asked.tense.speaks:  # "which codes did it have this year?"
         times = [Range(span.begin, min(span.end, now)) for span in times]
     return sorted(
         (span for span in times if span.begin < span.end <= now), key=lambda span: (span.begin, span.end)

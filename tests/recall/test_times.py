@@ -16,7 +16,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.recall.dates.calendar import Range
 from edgemem.recall.index.sources import EPISODE, TURN
 from edgemem.recall.index.table import DocTable, Row
-from edgemem.recall.query import ParsedQuery, parse_query
+from edgemem.recall.query import ParsedQuery, read_question
 from edgemem.recall.times import on_days, past_times
 from edgemem.store import facts
 from support.data import sentences
@@ -37,9 +37,7 @@ def filled(*rows):
 
 def asking(*times):
     """Return a question of some times."""
-    return ParsedQuery(
-        terms=("cup",), meaning="the cup", people=frozenset(), times=tuple(Range(*time) for time in times)
-    )
+    return ParsedQuery(terms=("cup",), meaning="the cup", times=tuple(Range(*time) for time in times))
 
 
 DAY = 86400.0
@@ -57,7 +55,7 @@ def days(text: str) -> list[tuple[str, str]]:
     """Return first and last day, the latter not included, of the times of a question."""
     return [
         tuple(datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d") for at in (time.begin, time.end))
-        for time in past_times(parse_query(text, NOW), NOW)
+        for time in past_times(read_question(text, NOW), NOW)
     ]
 
 

@@ -37,13 +37,13 @@ _DAY_S = 86400.0
 class Tense(NamedTuple):
     """The tense of a question."""
 
-    past: bool
+    past: bool = False
     """Whether the question asks about a former state."""
-    first: bool
+    first: bool = False
     """Whether it asks about the first of all states, rather than the last one that is over."""
-    all: bool
+    all: bool = False
     """Whether it asks for all states, one after the other: how something changed."""
-    speaks: bool
+    speaks: bool = False
     """Whether it is about the past at all, as "what did you eat?" is."""
 
 

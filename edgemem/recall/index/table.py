@@ -22,7 +22,7 @@ from edgemem.errors import CorruptError
 from edgemem.preload import preload_later
 from edgemem.recall.index.sources import KINDS, TURN
 from edgemem.recall.index.state import FIRST_OTHER, KEPT, PRIVATE, Removals, State
-from edgemem.recall.people.phonetics import SimilarTerms
+from edgemem.recall.people.similar import SimilarTerms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

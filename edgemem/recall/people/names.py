@@ -1,53 +1,118 @@
-"""Names of people in questions and texts, even where a recogniser wrote another word for a name.
+"""Names: the people whom a question or a text names, even where a recogniser wrote another word for a name.
 
-The index keeps how the names of people and subjects sound, so that misheard ones in a question are set right. Of a name of
-several words one that is nobody else's is enough to speak of somebody: people say Ruth for Nana Ruth, and where a recogniser
-writes Nana Roof the rest was a mistake. What sounds the same as a name is that name, if hardly any text has it.
+The index keeps how the names of people and subjects sound, so that misheard names of a question are corrected before anything
+else is done with it. One word of a name that is nobody else's is enough to name somebody: people say Ruth for Nana Ruth, and
+where a recogniser writes Nana Roof the rest was a mistake. What sounds the same as a name is that name, if hardly any text has it.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from edgemem.languages.words import Names, all_words, common_names, common_words, is_english
+from edgemem.languages.words import (
+    Names,
+    all_words,
+    bare,
+    common_names,
+    common_words,
+    is_english,
+)
 from edgemem.preload import Pattern, preloaded
 from edgemem.recall.people.phonetics import (
-    SimilarTerm,
     as_heard,
     distance,
     nearest,
-    skeleton,
+    skeletons_of,
     sounds_heard,
     sounds_near,
     sounds_of,
 )
-from edgemem.recall.text.analyse import MAX_CHARS, Analysis, plain_words, stem, stop_words, terms
+from edgemem.recall.text.analyse import (
+    MAX_CHARS,
+    SpokenWord,
+    plain_words,
+    spoken_words,
+    stem,
+    stop_words,
+    terms,
+)
 from edgemem.store.db.binding import bound, placeholders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from edgemem.recall.people.similar import SimilarTerm
     from edgemem.store.db.database import Database
 
 
-People = dict[str, list[str]]
-"""People by their names, each with the words of the name."""
-
+LONG = 6
+"""Letters of a part of a name from which on terms are looked for that only sound like it."""
 _MOST_CHARS = 120  # nobody calls a name longer than that, and each of its words would be kept with all of it
-_MOST_STRANGE = 6  # words of a question; where more are strange, it is another language, or no speech
+_MOST_UNKNOWN = 6  # words of a question; where more are unknown, it is another language, or no speech
 _MOST_SOUNDS, _MOST_NAMES = 900, 256
-_JOINED = 0.21  # how far a name may be from two words that it fell into
-_SURE = 0.12  # from where on nobody looks for another
-_WHOLE = 0.15  # so much farther it may be than another from one of them: both words say more
-_LEAST_LETTERS, _MOST_TEXT = 3, 4000
-_WHOLE_NAME = 0.2  # how far a whole name may be
+_MAX_JOINED = 0.21
+"""The distance up to which a name may be meant by two words that it fell into."""
+_SURE = 0.12
+"""The distance up to which no other name is looked for."""
+_WHOLE = 0.15
+"""How much farther two words may be from a name than one of them from another: both say more."""
+_WHOLE_NAME = 0.2
+"""The distance up to which a whole name is meant."""
 _LEAST_SINGLE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
+_SAME, _NEAR, _FAR = 0.035, 0.12, 0.2
+"""The distances up to which two names sound the same, a part of a name may be meant, and a long one by what is no English word."""
+_LEAST_OWN_LETTERS = 3
+_LEAST_LETTERS, _MOST_TEXT = 3, 4000
 _NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
-_WORD = Pattern(r"[^\W_]+(?:['’]s\b)?")
+
+
+class Name(NamedTuple):
+    """The words of a name."""
+
+    words: tuple[str, ...]
+    """In small letters, without accents."""
+    stems: tuple[str, ...]
+
+
+People = dict[str, Name]
+
+
+class NamedPeople(NamedTuple):
+    """A question with the people whom it names."""
+
+    text: str
+    """With misheard names corrected."""
+    whole: frozenset[str]
+    """The people whose whole names stand in it,"""
+    partly: frozenset[str]
+    """and others of whom a part does, as an English recogniser would write it."""
+
+
+class TermCounts(Protocol):
+    """Tells how common terms are in a memory."""
+
+    @property
+    def few(self) -> int:
+        """Return the number of texts up to which a term is rare."""
+
+    def counts(self, terms: Iterable[str]) -> Mapping[str, int]:
+        """Return in how many texts each term stands."""
+
+
+class NameStems(NamedTuple):
+    """The stems by which texts mention a person."""
+
+    parts: tuple[frozenset[str], ...]
+    """For each word of the name what may be written for it; a text that has one of each mentions them."""
+    distinctive: frozenset[str] = frozenset()
+    """Stems that no other person has: each is enough by itself."""
+
+    def all(self) -> frozenset[str]:
+        """Return every stem that is to be looked up."""
+        return self.distinctive.union(*self.parts)
 
 
 class _Lists(NamedTuple):
@@ -55,7 +120,26 @@ class _Lists(NamedTuple):
 
     men: frozenset[str]
     titles: frozenset[str]
+    empty: frozenset[str]
+    """What only asks for what was: happen, topic, news."""
     english: Names
+
+
+class _Piece(NamedTuple):
+    """A word of a question, or two neighbours, from one character to another."""
+
+    word: str
+    begin: int
+    end: int
+    joined: bool = False
+
+    def overlaps(self, other: _Piece) -> bool:
+        """Tell whether two pieces share a character."""
+        return self.begin < other.end and other.begin < self.end
+
+
+Hit = tuple[float, str, _Piece]
+"""A distance, a name, and the piece that means it."""
 
 
 @preloaded
@@ -64,62 +148,181 @@ def _lists() -> _Lists:
     return _Lists(
         frozenset().union(*(names.men.plain() for names in languages)),
         frozenset().union(*(names.titles.plain() | names.other_titles.plain() for names in languages)),
+        frozenset().union(*(map(bare, words.little.items) for words in all_words().values())),
         all_words()["en"].names,
     )
 
 
+@lru_cache(maxsize=4096)
+def parsed_name(name: str) -> Name:
+    """Return the words and stems of a name."""
+    return Name(tuple(plain_words(name)), tuple(terms(name)))
+
+
 def people_of(names: Iterable[str]) -> People:
     """Return the people who have these names."""
-    return {name: plain_words(name) for name in names}
+    return {name: parsed_name(name) for name in names}
+
+
+def find_people(
+    text: str,
+    people: People,
+    counts: TermCounts,
+    *,
+    names: Iterable[str] = (),
+    dates: Collection[str] = (),
+    database: Database | None = None,
+) -> NamedPeople:
+    """Return a question with its misheard names corrected, and the people whom it names.
+
+    Args:
+        text: of a very long one the end counts.
+        people: the speakers who are known.
+        names: people and subjects that the index may not know yet.
+        dates: phrases of the text whose words are no names.
+        database: the index; None: do without it.
+    """
+    text = text[-MAX_CHARS:]
+    spoken = _undated(text, dates)
+    unknown = {word.stem for word in spoken if _may_be_misheard(word)}
+    known = counts.counts(unknown) if unknown else {}
+    rare = {stem for stem in unknown if known.get(stem, 0) <= counts.few}
+    corrected = correct_speakers(text, spoken, people, rare)
+    if corrected != text:
+        text, spoken = corrected, _undated(corrected, dates)
+    missing = {stem for stem in unknown if not known.get(stem)}
+    corrected = correct_names(text, spoken, missing, names=names, database=database) if missing else text
+    if corrected != text:
+        text, spoken = corrected, _undated(corrected, dates)
+    words = [part for word in spoken for part in word.parts]
+    whole = named_in(words, people)
+    return NamedPeople(text, whole, partly_named(words, people, whole))
 
 
 def named_in(words: Iterable[str], people: People) -> frozenset[str]:
     """Return the people whose names have all their words among some plain words."""
     spoken = frozenset(words)
-    return frozenset(name for name, parts in people.items() if parts and spoken.issuperset(parts))
+    return frozenset(name for name, parts in people.items() if parts.words and spoken.issuperset(parts.words))
 
 
-def strange_words(text: str, unknown: Collection[str]) -> list[str]:
-    """Return the words of a text that may be misheard names.
+def partly_named(words: Iterable[str], people: People, named: Collection[str]) -> frozenset[str]:
+    """Return the people whom a text may name, though their whole names do not stand in it.
 
     Args:
-        unknown: stems that stand nowhere in the memory; no other word is strange.
+        words: of the text.
+        named: the people whose whole names do.
     """
-    text = text[-MAX_CHARS:]
+    spoken = set(words)
+    spoken -= {word for name in named if name in people for word in people[name].words}
+    others = people.keys() - set(named)
+    strangers = {
+        word for word in spoken & common_names() if not (is_english(word) or word in stop_words("en"))
+    }
+    owners = Counter(word for own in people.values() for word in set(own.words))
+    heard = set()
+    for name in others:
+        own = people[name].words
+        if len(own) > 1:
+            if any(owners[word] == 1 and _is_distinctive(word, ()) for word in spoken.intersection(own)):
+                heard.add(name)
+        elif own and any(_sounds_the_same(word, own[0]) for word in strangers - {own[0]}):
+            heard.add(name)
+    return frozenset(heard)
+
+
+def replace_words(text: str, replacements: Mapping[str, str]) -> str:
+    """Return a text with words replaced, given by their plain letters."""
+    for word in reversed(spoken_words(text)):
+        if word.word in replacements:
+            text = f"{text[: word.begin]}{replacements[word.word]}{text[word.end :]}"
+    return text
+
+
+def correct_speakers(
+    text: str, spoken: Sequence[SpokenWord], people: People, rare: Collection[str] = ()
+) -> str:
+    """Return a question with the names of people who speak here corrected.
+
+    Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
+    may be an English word, was the rest of the name: Nana Root is Nana Ruth. Who is called by another common name is
+    somebody else, and so is a man from a woman.
+
+    Args:
+        spoken: the words of the question.
+        rare: stems of words that are no English and nearly unknown, which may be names of one word.
+    """
+    named = named_in([part for word in spoken for part in word.parts], people)
+    parts = _parts_of(tuple(sorted(set(people) - named)))
+    if not parts:
+        return text
+    # Who is called by a name that was understood is not somebody else, however alike the names are.
+    understood = {word for name in named for word in people[name].words}
+    misheard = {
+        word.word
+        for word in spoken
+        if word.word not in common_names() and word.word not in understood and word.stem in rare
+    }
+    sounds = skeletons_of(tuple(_lists().english.spoken.get(word.word, word.word) for word in spoken))
+    hits: list[Hit] = []
+    for at, keys in enumerate(sounds):
+        for name, place in dict.fromkeys(part for key in keys for part in parts.get(key, ())):
+            name_words = people[name].words
+            for size in (len(name_words), len(name_words) + 1):
+                window = spoken[max(0, at - place) : at - place + size]
+                heard = tuple(word.word for word in window)
+                if at < place or len(window) < size or (len(name_words) == 1 and misheard.isdisjoint(heard)):
+                    continue
+                far = _distance_of_names(heard, name_words)
+                if far <= (_WHOLE_NAME if len(name_words) > 1 else _SURE):
+                    hits.append((far, name, _Piece("", window[0].begin, window[-1].end)))
+    return _replaced(text, hits)
+
+
+def correct_names(
+    text: str,
+    spoken: Sequence[SpokenWord],
+    unknown: Collection[str],
+    *,
+    names: Iterable[str],
+    database: Database | None,
+) -> str:
+    """Return a question with the names in place of unknown words that sound like them.
+
+    Args:
+        spoken: the words of the question.
+        unknown: stems that no text of the memory has; no other word is replaced, but for one beside such, where a name
+            fell in two.
+        names: people and subjects that the index may not know yet.
+        database: the index; None: do without it.
+    """
     # Where names are written with a capital, as the first letter tells, a small letter says that it is none.
     cased = text.lstrip()[:1].isupper()
-    words = [word for word in _WORD.findall(text) if not (cased and word.islower())] if unknown else []
-    return [word for word in _bare(words) if word not in common_words() and stem(word) in unknown]
-
-
-def hear(text: str, names: Mapping[str, str]) -> str:
-    """Return a text with words replaced by names.
-
-    Args:
-        names: by plain word, the name that was said.
-    """
-    return _WORD.sub(lambda match: names.get(_bare([match[0]])[0], match[0]), text[-MAX_CHARS:])
-
-
-def _bare(words: Iterable[str], between: str = " ") -> list[str]:
-    """Return words in plain letters, without an English genitive."""
-    without_s = [re.sub(r"['’]s$", "", word) for word in words]
-    return [between.join(plain_words(word)) for word in without_s]
-
-
-def _spoken(query: str) -> list[tuple[re.Match[str], str]]:
-    """Return the words of a question where they stand, each with its plain letters."""
-    matches = list(_WORD.finditer(query))
-    return list(zip(matches, _bare((match[0] for match in matches), ""), strict=True))
-
-
-class _Piece(NamedTuple):
-    """A word of a question, or two beside one another, from one character to another."""
-
-    word: str
-    begin: int
-    end: int
-    joined: bool
+    candidates = [
+        word.word
+        for word in spoken
+        if word.stem in unknown
+        and word.word not in common_words()
+        and not (cased and text[word.begin : word.end].islower())
+    ]
+    if not candidates:
+        return text
+    pieces = _pieces(text, spoken, set(candidates[:_MOST_UNKNOWN]))
+    own = _called_by(names)
+    hits: list[Hit] = []
+    for keys_of in (sounds_heard, sounds_near):  # nearly always, the first finds whom there is
+        keys = {piece: keys_of(piece.word) for piece in pieces}
+        known = names_sounding_like(database, set().union(*keys.values())) if database is not None else set()
+        words = {**own, **_called_by(known)}
+        for piece in pieces:
+            hit = nearest(piece.word, words, keys[piece])
+            if hit is not None and (not piece.joined or hit[0] <= _MAX_JOINED):
+                hits.append((hit[0], words[hit[1]], piece))
+        pieces = [
+            piece
+            for piece in pieces
+            if not any(far <= _SURE and piece.overlaps(other) for far, _, other in hits)
+        ]
+    return _replaced(text, hits)
 
 
 def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
@@ -133,124 +336,6 @@ def sounds_with(names: Iterable[str]) -> frozenset[tuple[str, str]]:
     )
 
 
-def with_names(
-    query: str, unknown: Collection[str], *, names: Iterable[str], database: Database | None
-) -> str:
-    """Replace words of a question that mean nothing by the names that they sound like.
-
-    Args:
-        unknown: stems of its words that stand nowhere in the memory; no other word is touched, but for one beside
-            such, where a name fell in two.
-        names: people and subjects that the index may not know yet.
-        database: the index; None: do without it.
-    """
-    strange = set(strange_words(query, unknown)[:_MOST_STRANGE])
-    if not strange:
-        return query
-    query = query[-MAX_CHARS:]
-    left = _pieces(query, strange)
-    here = _all_called(names)
-    meant: list[tuple[float, str, _Piece]] = []
-    for keys_of in (sounds_heard, sounds_near):  # nearly always, the first finds whom there is
-        keys = {piece: keys_of(piece.word) for piece in left}
-        known = names_sounding_like(database, set().union(*keys.values())) if database is not None else set()
-        words = {**here, **_all_called(known)}
-        for piece in left:
-            hit = nearest(piece.word, words, keys[piece])
-            if hit is not None and (not piece.joined or hit[0] <= _JOINED):
-                meant.append((hit[0], words[hit[1]], piece))
-        left = [
-            piece
-            for piece in left
-            if not any(far <= _SURE and _overlap(piece, other) for far, _, other in meant)
-        ]
-    return _replaced(query, meant)
-
-
-def with_people(asked: Analysis, people: People, rare: Collection[str] = ()) -> str:
-    """Return a question with the names of people who speak here set right.
-
-    Of a name of two words and more one must have been understood. That makes it likely enough that the other one, though it
-    may be an English word, was the rest of the name: Nana Root is Nana Ruth. Who is called by another common name is
-    somebody else, and so is a man from a woman.
-
-    Args:
-        rare: stems of words that are no English and stand nearly nowhere, which may be names of one word.
-    """
-    query, named = asked.text, named_in(asked.words, people)
-    parts = _parts_of(tuple(sorted(set(people) - named)))
-    if not parts:
-        return query
-    spoken = _spoken(query)
-    # Who is called by a name that was understood is not somebody else, however alike the names are.
-    understood = {word for name in named for word in people[name]}
-    strange = {
-        word
-        for _, word in spoken
-        if word not in common_names() and word not in understood and stem(word) in rare
-    }
-    meant: list[tuple[float, str, _Piece]] = []
-    for at, (_, word) in enumerate(spoken):
-        for name, place in dict.fromkeys(part for key in _keys_of(word) for part in parts.get(key, ())):
-            name_words = tuple(people[name])
-            for size in (len(name_words), len(name_words) + 1):
-                window = tuple(word for _, word in spoken[max(0, at - place) : at - place + size])
-                if at < place or len(window) < size or (len(name_words) == 1 and strange.isdisjoint(window)):
-                    continue
-                far = _apart(window, name_words)
-                if far <= (_WHOLE_NAME if len(name_words) > 1 else _SURE):
-                    first, last = spoken[at - place][0], spoken[at - place + size - 1][0]
-                    meant.append((far, name, _Piece("", first.start(), last.end(), joined=False)))
-    return _replaced(query, meant) if meant else query
-
-
-@lru_cache(maxsize=8)
-def _parts_of(people: tuple[str, ...]) -> dict[str, list[tuple[str, int]]]:
-    """Return the names by the skeleton of each of their words, with the place of that word."""
-    parts: dict[str, list[tuple[str, int]]] = {}
-    for name in people:
-        words = plain_words(name)
-        long = len("".join(words))
-        if (len(words) == 1 and long >= _LEAST_SINGLE) or (
-            1 < len(words) <= _MOST_WORDS and long >= _LEAST_WHOLE
-        ):
-            for place, word in enumerate(words):
-                for key in _keys_of(word):
-                    parts.setdefault(key, []).append((name, place))
-    return parts
-
-
-@lru_cache(maxsize=2048)
-def _keys_of(word: str) -> frozenset[str]:
-    return frozenset(map(skeleton, as_heard(_lists().english.spoken.get(word, word))))
-
-
-@lru_cache(maxsize=2048)
-def _apart(heard: tuple[str, ...], name: tuple[str, ...]) -> float:
-    """Return the distance of heard words from a whole name, 0 to 1; 1 where they are surely another person's name."""
-    if len(heard) == len(name):
-        for spoken, other in zip(heard, name):  # noqa: B905 - as long as one another
-            if spoken != other and (
-                spoken in common_names() or (spoken in _lists().men) != (other in _lists().men)
-            ):
-                return 1.0
-    elif _lists().men.isdisjoint(heard) != _lists().men.isdisjoint(name):
-        return 1.0
-    return min(
-        (
-            distance(spoken, other, _WHOLE_NAME)
-            for spoken in as_heard(_joined(heard))
-            for other in as_heard(_joined(name))
-        ),
-        default=1.0,
-    )
-
-
-def _joined(words: Iterable[str]) -> str:
-    """Join words to one, with titles as they are spoken."""
-    return "".join(_lists().english.spoken.get(word, word) for word in words)
-
-
 def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
     """Return the names that have a word with one of some skeletons."""
     keys = sorted(sounds)[:_MOST_SOUNDS]
@@ -261,17 +346,6 @@ def names_sounding_like(database: Database, sounds: Iterable[str]) -> set[str]:
         bound(keys),
     )
     return {name for (name,) in rows}
-
-
-def _called(name: str) -> dict[str, str]:
-    """Return the words of a name, each as it is written; of two, both as one word, too, since a recogniser may hear one."""
-    words = plain_words(name)
-    called = {word: word for word in words}
-    return {**called, "".join(words): " ".join(words)} if len(words) == 2 else called
-
-
-def _all_called(names: Iterable[str]) -> dict[str, str]:
-    return {word: written for name in names for word, written in _called(name).items()}
 
 
 def names_in(text: str) -> set[str]:
@@ -290,144 +364,161 @@ def called_in(text: str, subject: str) -> str:
     return " ".join(dict.fromkeys(words))
 
 
-def _pieces(query: str, strange: set[str]) -> list[_Piece]:
-    """Return the strange words of a question, alone and joined with the word before or after."""
-    words = [_Piece(word, match.start(), match.end(), joined=False) for match, word in _spoken(query)]
+def name_stems(
+    name: Name, people: People, near: Mapping[str, Collection[SimilarTerm]], counts: TermCounts
+) -> NameStems:
+    """Return the stems by which a memory mentions somebody.
+
+    Args:
+        people: everybody whose name is known.
+        near: terms of the memory that sound like each stem of the name, with their distances; of one that has `LONG`
+            letters or more also those that `SimilarTerms.near` finds if it looks widely.
+    """
+    others = {part for other in people.values() if other != name for part in other.stems}
+    parts, distinctive = [], set[str]()
+    for part in name.stems:
+        heard = {
+            other
+            for other, far in near.get(part, ())
+            if other not in others and _is_spelling_of(part, other, far, counts, whole=len(name.stems) == 1)
+        }
+        parts.append(frozenset({part, *heard}))
+        if len(name.stems) > 1 and _is_distinctive(part, others):
+            distinctive |= {
+                part,
+                *(other for other in heard if _is_distinctive(other, others) and other not in common_names()),
+            }
+    return NameStems(tuple(parts), frozenset(distinctive))
+
+
+def _undated(text: str, dates: Collection[str]) -> list[SpokenWord]:
+    """Return the words of a text outside of its dates."""
+    places = [(text.find(phrase), len(phrase)) for phrase in dates]
+    return [
+        word
+        for word in spoken_words(text)
+        if not any(0 <= begin <= word.begin < begin + length for begin, length in places)
+    ]
+
+
+def _may_be_misheard(spoken: SpokenWord) -> bool:
+    """Tell whether a word may be written for a name: any that has content, and is not everybody's."""
+    word = spoken.word
+    if not (spoken.content and word.isascii() and word.isalpha()):
+        return False
+    return word not in common_words() and word not in _lists().empty
+
+
+@lru_cache(maxsize=8)
+def _parts_of(people: tuple[str, ...]) -> dict[str, list[tuple[str, int]]]:
+    """Return names by the skeleton of each of their words, with the place of that word."""
+    parts: dict[str, list[tuple[str, int]]] = {}
+    for name in people:
+        words = parsed_name(name).words
+        long = len("".join(words))
+        if (len(words) == 1 and long >= _LEAST_SINGLE) or (
+            1 < len(words) <= _MOST_WORDS and long >= _LEAST_WHOLE
+        ):
+            spoken = tuple(_lists().english.spoken.get(word, word) for word in words)
+            for place, keys in enumerate(skeletons_of(spoken)):
+                for key in keys:
+                    parts.setdefault(key, []).append((name, place))
+    return parts
+
+
+@lru_cache(maxsize=2048)
+def _distance_of_names(heard: tuple[str, ...], name: tuple[str, ...]) -> float:
+    """Return the distance of heard words from a whole name, 0 to 1; 1 where they are surely another person's name."""
+    men = _lists().men
+    if len(heard) == len(name):
+        for spoken, other in zip(heard, name):  # noqa: B905 - as long as one another
+            if spoken != other and (spoken in common_names() or (spoken in men) != (other in men)):
+                return 1.0
+    elif men.isdisjoint(heard) != men.isdisjoint(name):
+        return 1.0
+    return min(
+        (
+            distance(spoken, other, _WHOLE_NAME)
+            for spoken in as_heard(_joined(heard))
+            for other in as_heard(_joined(name))
+        ),
+        default=1.0,
+    )
+
+
+def _joined(words: Iterable[str]) -> str:
+    """Join words to one, with titles as they are spoken."""
+    return "".join(_lists().english.spoken.get(word, word) for word in words)
+
+
+def _called(name: str) -> dict[str, str]:
+    """Return the words of a name, each as it is written; of two, both as one word, too, since a recogniser may hear one."""
+    words = parsed_name(name).words
+    called = {word: word for word in words}
+    return {**called, "".join(words): " ".join(words)} if len(words) == 2 else called
+
+
+def _called_by(names: Iterable[str]) -> dict[str, str]:
+    return {word: written for name in names for word, written in _called(name).items()}
+
+
+def _pieces(text: str, spoken: Sequence[SpokenWord], candidates: set[str]) -> list[_Piece]:
+    """Return the words of a question that may be misheard, alone and joined with the word before or after."""
+    words = [_Piece(word.word, word.begin, word.end) for word in spoken]
     alone = [
         word
-        for before, word in pairwise([_Piece("", 0, 0, joined=False), *words])
-        if word.word in strange and _may_be_name(before.word, query[word.begin : word.end], word.word)
+        for before, word in pairwise([_Piece("", 0, 0), *words])
+        if word.word in candidates and _may_be_name(before.word, text[word.begin : word.end], word.word)
     ]
     both = [
         _Piece(first.word + second.word, first.begin, second.end, joined=True)
         for first, second in pairwise(words)
-        if {first.word, second.word} & strange
+        if {first.word, second.word} & candidates
         and not {first.word, second.word} & _lists().english.never.words
     ]
     return alone + both
 
 
 def _may_be_name(before: str, written: str, word: str) -> bool:
-    """Tell whether a name may stand here; an English word is one only where names mostly stand."""
+    """Tell whether a name may follow a word; an English word is one only where names mostly do."""
     if is_english(word):
         return before in _lists().english.before_names.words or word != written.lower()
     return before not in _lists().english.before_things.words
 
 
-def _overlap(first: _Piece, second: _Piece) -> bool:
-    return first.begin < second.end and second.begin < first.end
+def _replaced(text: str, hits: Iterable[Hit]) -> str:
+    """Replace pieces of a question by names; of pieces that overlap, the one with the nearest name."""
+    chosen: list[tuple[str, _Piece]] = []
+    for _, name, piece in sorted(hits, key=lambda hit: hit[0] - _WHOLE * hit[2].joined):
+        if not any(piece.overlaps(other) for _, other in chosen):
+            chosen.append((name, piece))
+    for name, piece in sorted(chosen, key=lambda entry: -entry[1].begin):
+        text = f"{text[: piece.begin]}{name}{text[piece.end :]}"
+    return text
 
 
-def _replaced(query: str, meant: list[tuple[float, str, _Piece]]) -> str:
-    """Replace pieces of a question by names; where pieces overlap, the one with the nearest name."""
-    kept: list[tuple[str, _Piece]] = []
-    for _, name, piece in sorted(meant, key=lambda entry: entry[0] - _WHOLE * entry[2].joined):
-        if not any(_overlap(piece, other) for _, other in kept):
-            kept.append((name, piece))
-    for name, piece in sorted(kept, key=lambda entry: -entry[1].begin):
-        query = f"{query[: piece.begin]}{name}{query[piece.end :]}"
-    return query
-
-
-_SAME = 0.035  # the distance up to which two names are spoken the same
-_NEAR, _FAR = 0.12, 0.2
-"""Up to which a part of a name may be meant; and one that is long, by what is no English word."""
-LONG, _LEAST_OWN_LETTERS = 6, 3
-
-
-class NameStems(NamedTuple):
-    """The stems by which texts speak of a person."""
-
-    parts: tuple[frozenset[str], ...]
-    """For each word of the name what may stand for it; a text that has one of each speaks of them."""
-    alone: frozenset[str]
-    """Stems that no other person has: each is enough by itself."""
-
-    @classmethod
-    def of(cls, stems: Iterable[str]) -> NameStems:
-        """Return the stems of a person whose texts must have all of some stems."""
-        return cls(tuple(frozenset({stem}) for stem in stems), frozenset())
-
-    def all(self) -> frozenset[str]:
-        """Return every stem that is to be looked up."""
-        return self.alone.union(*self.parts)
-
-
-def name_stems(
-    name: str,
-    stems: Sequence[str],
-    people: Iterable[str],
-    near: Mapping[str, Collection[SimilarTerm]],
-    is_rare: Callable[[str], bool],
-) -> NameStems:
-    """Return the stems by which a memory speaks of somebody.
+def _is_spelling_of(part: str, other: str, far: float, counts: TermCounts, *, whole: bool) -> bool:
+    """Tell whether one term may be written for a part of a name.
 
     Args:
-        stems: those of the name.
-        people: everybody whose name is known.
-        near: terms of the memory that sound like each stem of the name, with their distances; of one that has `LONG`
-            letters or more also those that `SimilarTerms.near` finds if it looks widely.
-        is_rare: tells whether a term stands nearly nowhere.
-    """
-    others = {part for other in people if other != name for part in terms(other)}
-    parts, alone = [], set[str]()
-    for part in stems:
-        heard = {
-            other
-            for other, far in near.get(part, ())
-            if other not in others and _may_be(part, other, far, whole=len(stems) == 1, is_rare=is_rare)
-        }
-        parts.append(frozenset({part, *heard}))
-        if len(stems) > 1 and _is_own(part, others):
-            alone |= {
-                part,
-                *(other for other in heard if _is_own(other, others) and other not in common_names()),
-            }
-    return NameStems(tuple(parts), frozenset(alone))
-
-
-def people_heard(words: Iterable[str], people: People, named: Collection[str]) -> frozenset[str]:
-    """Return the people of whom a text may speak, though their names do not stand there whole.
-
-    Args:
-        words: of the text.
-        named: the people whose whole names do.
-    """
-    spoken = set(words)
-    spoken -= {word for name in named for word in people.get(name, ())}
-    strangers = {
-        word for word in spoken & common_names() if not (is_english(word) or word in stop_words("en"))
-    }
-    owners = Counter(word for own in people.values() for word in set(own))
-    heard = set()
-    for name in people.keys() - set(named):
-        own = people[name]
-        if len(own) > 1:
-            if any(owners[word] == 1 and _is_own(word, ()) for word in spoken.intersection(own)):
-                heard.add(name)
-        elif own and any(_same(word, own[0]) for word in strangers - {own[0]}):
-            heard.add(name)
-    return frozenset(heard)
-
-
-def _may_be(stem: str, other: str, far: float, *, whole: bool, is_rare: Callable[[str], bool]) -> bool:
-    """Tell whether one term may be what was written for a part of a name.
-
-    Args:
-        whole: it is all of the name.
+        whole: whether the part is all of the name.
     """
     if is_english(other):
         return not whole and far <= _NEAR
     if other in common_names():
-        return far <= (_SAME if whole else _NEAR) and is_rare(other)
-    return far <= _NEAR or (far <= _FAR and len(stem) >= LONG and is_rare(other))
+        return far <= (_SAME if whole else _NEAR) and _is_rare(other, counts)
+    return far <= _NEAR or (far <= _FAR and len(part) >= LONG and _is_rare(other, counts))
 
 
-def _is_own(word: str, others: Collection[str]) -> bool:
+def _is_rare(term: str, counts: TermCounts) -> bool:
+    return counts.counts([term])[term] <= counts.few
+
+
+def _is_distinctive(word: str, others: Collection[str]) -> bool:
     """Tell whether a word of a name is nobody else's, and no word of the language."""
     known = word in _lists().titles or word in stop_words("en") or word in common_words() or is_english(word)
     return len(word) >= _LEAST_OWN_LETTERS and word not in others and not known
 
 
-def _same(first: str, second: str) -> bool:
+def _sounds_the_same(first: str, second: str) -> bool:
     return any(distance(a, b, _SAME) <= _SAME for a in as_heard(first) for b in as_heard(second))

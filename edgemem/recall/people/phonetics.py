@@ -1,27 +1,18 @@
 """Phonetics: the ways in which a name may be spoken, and the distance of two names or words by their sound.
 
-A reading is a string of sounds, one letter each: capitals are consonants (X as in shoe, C as in church, J as in jam),
-small letters vowels. Each spelling is a short list of rules, from the letters to the sounds, tried in order at each
-place; they are written from what is generally known of how these languages are spelled and are far from whole. A
-recogniser that expects English writes what it heard in English spelling, so what was heard is read as English, and as
-itself in the spelling that is tried.
+A reading is a string of sounds, one letter each: capitals are consonants (X as in shoe, C as in church, J as in jam), small
+letters vowels. A spelling is a list of rules from letters to sounds, tried in order at each place: one for each language that is
+known here, and a generic one for the spellings of the rest of Europe. A recogniser that expects English writes "Keeva" for
+Caoimhe: what it wrote is read as English, and compared with all readings of the name.
 
-A name is known by the skeletons of its readings: what remains when its consonants are put in classes and its vowels
-dropped. A word that was heard is looked up by its own, and by those which one consonant more, less or other would make;
-which name is meant, and whether any, the distance between readings says. An index holds what these rules make of a name,
-so whoever changes one changes `analyse.WORDS_VERSION` too.
+A name is looked up by the skeletons of its readings: the classes of their consonants, without vowels ("KF" of Keeva). The
+distance of the readings says which of the names found so is meant, and whether any is. An index holds the skeletons, so a change
+of a rule changes `analyse.WORDS_VERSION`.
 
-A word that is a common name itself is taken for that name, unless another sounds the same in a narrow sense: by the
-classes of its consonants (H. J. Postel, "Die Kölner Phonetik", 1969; L. Philips, "Hanging on the Metaphone", 1990)
-with the kind of its first vowel and an open one at its end, read as an English, a German or a Spanish speaker would
-(the idea of A. Beider and S. P. Morse, "Beider-Morse Phonetic Matching", 2008). Carl is not Carla, nor Tim Tom.
-
-Words that sound alike: the terms of the memory that a misheard word of a question may stand for.
-
-A recogniser that mishears writes other words, and mostly real ones: the question says "paper" and the memory "pepper".
-So a word that stands nowhere is looked for by those that sound like it, at a lower weight. How much lower depends on how
-likely a mistake is: one that is no English word was surely misheard, an ordinary one perhaps. What stands somewhere is
-looked for alone. A German word may be a part of a longer one: who asks for the Tonne may mean the Papiertonne.
+A word that is a common name itself means another name only where both sound the same in a narrow sense: by the classes of their
+consonants (H. J. Postel, "Die Kölner Phonetik", 1969; L. Philips, "Hanging on the Metaphone", 1990) and the kinds of the first vowel
+and of an open last one, as an English, a German or a Spanish speaker reads them (after A. Beider and S. P. Morse, "Beider-Morse
+Phonetic Matching", 2008). Carl is not Carla, nor Tim Tom.
 """
 
 from __future__ import annotations
@@ -31,14 +22,14 @@ from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from itertools import accumulate
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from edgemem.languages.words import all_words, common_names, is_english
 from edgemem.preload import preloaded
 from edgemem.recall.text.analyse import plain_words, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable
 
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "æ": "e", "œ": "e", "ß": "ss", "ı": "i", "ð": "d", "þ": "t"})
 _MOST_LETTERS = 24  # no name that is called is longer; reading takes time by the letter
@@ -86,6 +77,39 @@ _GLIDES, _GLIDE = {frozenset(both) for both in ("Yi", "Wu", "Wo", "Re")}, 0.25
 _VOWEL, _VOWEL_LOST, _LOST, _OTHER = 0.22, 0.28, 0.8, 1.0
 _FAR_VOWELS = {frozenset("iu"): 0.35, frozenset("io"): 0.32, frozenset("ia"): 0.3, frozenset("eu"): 0.32, frozenset("ei"): 0.12, frozenset("ou"): 0.12,
                frozenset("ao"): 0.15, frozenset("ae"): 0.2}  # fmt: skip
+_PAIRS = {frozenset(pair[:2]): float(pair[2:]) for pair in _NEAR.split()} | _FAR_VOWELS
+_HEARD_AS = ("english", "english e", "spanish")
+_STRICTLY = ("english", "german", "spanish")
+_CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
+SOUND_CLASSES = "PTFKSNLR"
+"""What a skeleton is made of."""
+_STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
+_LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of what is heard of one
+_LEAST_ALIKE = 0.4  # of two spellings; José and Hosay share 0.44 of theirs
+_SAME = 0.035  # the distance up to which two readings are the same
+_ALIKE, _ALIKE_SHORT, _SHORT = 0.27, 0.22, 4  # up to which a name is meant; less of one with so few sounds
+LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any of them may be misheard, and those that always may
+_BENT = 0.03  # how much farther a word is of which an ending was taken off
+_FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
+_TWICE = re.compile(r"([A-Z])\1+")
+_NO_RULE = (re.compile("(?!)").match, ("",))
+
+
+def _cost(first: str, second: str) -> float:
+    """Return the cost of taking one sound for another."""
+    if first == second:
+        return 0.0
+    both = frozenset((first, second))
+    if first.islower() and second.islower():
+        return _PAIRS.get(both, _VOWEL)
+    if first.islower() or second.islower():
+        return _GLIDE if both in _GLIDES else _OTHER + 0.1
+    return _PAIRS.get(both, _OTHER)
+
+
+_SOUNDS = "BCDFHJKLMNPRSTVWXYZaeiou"
+LOSSES = {sound: _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST) for sound in _SOUNDS}
+COSTS = {sound: {other: _cost(sound, other) for other in _SOUNDS} for sound in _SOUNDS}
 
 
 class _Spelling:
@@ -126,13 +150,6 @@ class _Spelling:
         return _TWICE.sub(r"\1", reading)
 
 
-_FIRST = re.compile(r"^(?:\^|\(\?<=[^)]*\))")
-_TWICE = re.compile(r"([A-Z])\1+")
-_NO_RULE = (re.compile("(?!)").match, ("",))
-_HEARD_AS = ("english", "english e", "spanish")
-_STRICTLY = ("english", "german", "spanish")
-
-
 @cache
 def _spelling(name: str) -> _Spelling:
     """Return the rules of a spelling, ready; made when they are first needed."""
@@ -142,9 +159,6 @@ def _spelling(name: str) -> _Spelling:
 @preloaded
 def _heard_as() -> tuple[_Spelling, ...]:
     return tuple(map(_spelling, _HEARD_AS))
-
-
-_PAIRS = {frozenset(pair[:2]): float(pair[2:]) for pair in _NEAR.split()} | _FAR_VOWELS
 
 
 @lru_cache(maxsize=8192)
@@ -209,41 +223,15 @@ def skeleton(reading: str) -> str:
     return re.sub(r"(.)\1+", r"\1", kept) or "-"
 
 
-_CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
-SOUND_CLASSES = "PTFKSNLR"
-"""What a skeleton is made of."""
-_STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
-
-
 @lru_cache(maxsize=8192)
 def weight(reading: str) -> float:
     """Return the cost of missing a whole reading."""
     return sum(LOSSES[sound] for sound in reading)
 
 
-def _cost(first: str, second: str) -> float:
-    """Return the cost of taking one sound for another."""
-    if first == second:
-        return 0.0
-    both = frozenset((first, second))
-    if first.islower() and second.islower():
-        return _PAIRS.get(both, _VOWEL)
-    if first.islower() or second.islower():
-        return _GLIDE if both in _GLIDES else _OTHER + 0.1
-    return _PAIRS.get(both, _OTHER)
-
-
-_SOUNDS = "BCDFHJKLMNPRSTVWXYZaeiou"
-LOSSES = {sound: _VOWEL_LOST if sound.islower() else _LIGHT.get(sound, _LOST) for sound in _SOUNDS}
-COSTS = {sound: {other: _cost(sound, other) for other in _SOUNDS} for sound in _SOUNDS}
-
-
-_LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of what is heard of one
-_LEAST_ALIKE = 0.4  # of two spellings; José and Hosay share 0.44 of theirs
-_SAME = 0.035  # the distance up to which two readings are the same
-_ALIKE, _ALIKE_SHORT, _SHORT = 0.27, 0.22, 4  # up to which a name is meant; less of one with so few sounds
-_LONG_KEY, _WEAK = 3, "NRT"  # consonants from which on any of them may be misheard, and those that always may
-_BENT = 0.03  # how much farther a word is of which an ending was taken off
+def skeletons_of(words: Iterable[str]) -> list[frozenset[str]]:
+    """Return of each word the skeletons of its readings as English."""
+    return [frozenset(map(skeleton, as_heard(word))) for word in words]
 
 
 def _heard() -> dict[str, str]:
@@ -273,7 +261,7 @@ def sounds_near(word: str) -> frozenset[str]:
 def near_skeletons(key: str) -> frozenset[str]:
     """Return the skeletons that one consonant more, less or other makes of one; of a short one, a weak consonant."""
     key = key.strip("-")
-    weak = len(key) < _LONG_KEY
+    weak = len(key) < LONG_KEY
     keys: set[str] = set()
     for n in range(len(key) + 1):
         keys.update(f"{key[:n]}{other}{key[n:]}" for other in (_WEAK if weak else SOUND_CLASSES))
@@ -343,149 +331,3 @@ def _strict_key(reading: str) -> str:
     rest = len(reading) if vowel is None else vowel.end()
     kept = reading[:rest] + re.sub(r"[eiu]|[ao](?!$)", "", reading[rest:])
     return re.sub(r"(.)\1+", r"\1", kept.translate(_STRICT_CLASSES))
-
-
-LIMIT = 0.3
-"""The distance of two readings up to which one may be taken for the other."""
-STRANGE, ENGLISH = 0.8, 0.3
-"""The weight of a term that sounds the same, for a word that is not English, and for an English one."""
-_FALL = 1.5  # how fast that falls with the distance
-_LEAST_WEIGHT, MOST = 0.04, 8
-_LEAST_DOCS, _MOST_DOCS = 0.5, 1500  # of a word together with those that sound like it; of one of these
-_LEAST_HEAD, _LEAST_TAIL = 3, 4  # letters of the two parts of a compound: there is no Nat in Monat
-LEAST_LETTERS, _LEAST_ASKED = 3, 2
-"""Of a term that is found; of one that something else may be taken for."""
-_MOST_COMPARED = 300  # terms of one skeleton; more are met in no household
-_REMEMBERED = 1000  # words that were asked for
-
-SimilarTerm = tuple[str, float]
-"""A term and its distance."""
-
-
-class TermWeight(NamedTuple):
-    """The weight of a term that is looked for."""
-
-    weight: float
-    """1 for what was said, less for what it may have been."""
-    docs: float
-    """In how many texts what was said may stand, whatever was written."""
-
-
-class SimilarTerms:
-    """The terms of a memory by how they sound and by how they end; the caller holds a lock."""
-
-    def __init__(self) -> None:
-        self._by_skeleton: dict[str, list[str]] = {}
-        """Terms with a reading of that skeleton, each before that reading."""
-        self._by_end: dict[str, list[str]] = {}
-        self._cache: dict[tuple[str, bool], tuple[SimilarTerm, ...]] = {}
-
-    def add(self, term: str) -> None:
-        """Add a new term; numbers, short terms and words of other scripts have no sound, and are left out."""
-        for key, entry in _entries(term):
-            self._by_skeleton.setdefault(key, []).append(entry)
-        if len(term) >= _LEAST_HEAD + _LEAST_TAIL and term.isalpha():
-            self._by_end.setdefault(term[-_LEAST_TAIL:], []).append(term)
-        self._cache.clear()
-
-    def drop(self, term: str) -> None:
-        """Remove a term."""
-        for key, entry in _entries(term):
-            _remove(self._by_skeleton, key, entry)
-        _remove(self._by_end, term[-_LEAST_TAIL:], term)
-        self._cache.clear()
-
-    def near(self, term: str, *, wide: bool = False) -> tuple[SimilarTerm, ...]:
-        """Return the other terms that sound like a term, the nearest first, with their distances.
-
-        Args:
-            wide: also terms that have a consonant more, less or other, for what can only be a mistake; it takes longer.
-        """
-        if (term, wide) not in self._cache:
-            if len(self._cache) >= _REMEMBERED:
-                self._cache.clear()
-            self._cache[term, wide] = self._near(term, wide=wide)
-        return self._cache[term, wide]
-
-    def _near(self, term: str, *, wide: bool) -> tuple[SimilarTerm, ...]:
-        distances: dict[str, float] = {}
-        for reading in sorted(as_heard(term)) if len(term) >= _LEAST_ASKED else ():
-            key = skeleton(reading)
-            keys = {key, *near_skeletons(key)} if wide and len(key) >= _LONG_KEY else {key}
-            for entry in (
-                entry for key in keys for entry in self._by_skeleton.get(key, ())[-_MOST_COMPARED:]
-            ):
-                other, _, spoken = entry.partition(" ")
-                far = distance(reading, spoken, LIMIT)
-                if far <= LIMIT and far < distances.get(other, 1.0):
-                    distances[other] = far
-        distances.pop(term, None)
-        return tuple(sorted(distances.items(), key=lambda hit: (hit[1], hit[0]))[: 2 * MOST])
-
-    def ending_in(self, term: str) -> list[str]:
-        """Return the terms that may be compounds ending with a term."""
-        candidates = self._by_end.get(term[-_LEAST_TAIL:], ())
-        return [
-            other for other in candidates if other.endswith(term) and len(other) >= len(term) + _LEAST_HEAD
-        ]
-
-
-def _entries(term: str) -> list[tuple[str, str]]:
-    """Return the skeletons of a term, each with the term and its reading."""
-    readings = sorted(as_heard(term)) if len(term) >= LEAST_LETTERS else ()
-    return [(skeleton(reading), f"{term} {reading}") for reading in readings]
-
-
-def _remove(table: dict[str, list[str]], key: str, entry: str) -> None:
-    kept = [other for other in table.pop(key, ()) if other != entry]
-    if kept:
-        table[key] = kept
-
-
-def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[SimilarTerm]:
-    """Return the compounds of a term, and what it may be one of itself; the longer the part between, the farther they are.
-
-    Args:
-        known: whether it stands somewhere, so that it need not be taken apart.
-    """
-    longer = [(other, LIMIT * (1 - len(term) / len(other))) for other in compounds]
-    if known or not term.isalpha():
-        return longer
-    ends = range(_LEAST_HEAD, len(term) - _LEAST_TAIL + 1)
-    return longer + [(term[at:], LIMIT * at / len(term)) for at in ends]
-
-
-def spread(
-    asked: Iterable[str],
-    near: Mapping[str, Sequence[SimilarTerm]],
-    counts: Mapping[str, int],
-    strange: Collection[str],
-) -> dict[str, TermWeight]:
-    """Return the terms of a question and those that they may stand for, with their weights.
-
-    Args:
-        near: terms that sound like each, with their distances: `SimilarTerms.near`.
-        counts: in how many texts each of all these stands, as far as they may be read.
-        strange: those that are no English words.
-    """
-    asked_terms = dict.fromkeys(asked)
-    weights: dict[str, TermWeight] = {}
-    for term in asked_terms:
-        base = STRANGE if term in strange else ENGLISH
-        others = []
-        for other, far in near.get(term, ()):
-            weight = base * max(0.0, 1 - _FALL * far)
-            if (
-                0 < counts.get(other, 0) <= _MOST_DOCS
-                and other not in asked_terms
-                and weight >= _LEAST_WEIGHT
-            ):
-                others.append((weight, other))
-        kept = sorted(others, reverse=True)[:MOST]
-        # All of them together tell apart as much as the one word that was said.
-        group = counts.get(term, 0) + sum(weight * counts[other] for weight, other in kept)
-        weights[term] = TermWeight(1.0, max(group, _LEAST_DOCS) if kept else group)
-        for weight, other in kept:
-            if other not in weights or weights[other].weight < weight:
-                weights[other] = TermWeight(weight, max(group, _LEAST_DOCS))
-    return weights

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from edgemem.recall.annotations import ASKS
 from edgemem.recall.index.sources import FACT, PREFERENCE
 from edgemem.recall.index.table import NOBODY
-from edgemem.recall.text.analyse import terms
 from edgemem.recall.times import date_scores, spoken_of
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ def _about(
     import numpy as np
 
     who, facts = view.table.rows["who"], view.table.facts
-    people = {" ".join(terms(name)) for name in question.people}
+    people = {" ".join(name.stems) for name in question.people.values()}
     codes = {view.table.code(name) for name in question.people}
     named, theirs, elsewhere = np.zeros((3, len(slots)), bool)
     for place, slot in enumerate(slots.tolist()):

@@ -119,8 +119,8 @@ def _theirs(
     """Return a mask of the texts by the people that are asked for, or, where their deeds are, of those that mention them."""
     import numpy as np
 
-    others = question.people - {period.reader}
-    people = {period.reader} if period.whose == "asker" else others or question.people
+    others = question.people.keys() - {period.reader}
+    people = {period.reader} if period.whose == "asker" else others or question.people.keys()
     codes = [code for name in people if (code := view.table.code(name)) is not None]
     theirs: NDArray[np.bool_] = np.isin(view.table.rows["who"][slots], codes)
     return theirs if period.words else theirs | view.mentions[slots]

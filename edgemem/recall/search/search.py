@@ -21,7 +21,7 @@ from edgemem.recall.rank.gate import Utterance, shipped_gate
 from edgemem.recall.rank.model import shipped_models
 from edgemem.recall.rank.ranking import Ranking
 from edgemem.recall.search.words import WordSearch
-from edgemem.recall.text.analyse import analyse, plain_words, share_of_meaning
+from edgemem.recall.text.analyse import analyse, embedder_weight, plain_words
 from edgemem.store.db.binding import bound, placeholders
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from edgemem.recall.index.index import Index
     from edgemem.recall.index.query_view import Filter
     from edgemem.recall.index.vectors import Vector, Vectors
-    from edgemem.recall.query import ParsedQuery
+    from edgemem.recall.query import ParsedQuery, Question
     from edgemem.recall.search.unindexed import UnindexedDocs
 
     Slots = NDArray[np.intp]
@@ -143,12 +143,9 @@ class Search:
             )
 
     def look_up_words(
-        self, asked: ParsedQuery, unindexed: UnindexedDocs, *, names: Mapping[str, str], reader: str | None
+        self, asked: Question, unindexed: UnindexedDocs, *, names: Mapping[str, str], reader: str | None
     ) -> tuple[ParsedQuery, QueryView]:
         """Find the words of a question; the caller holds the lock of the unindexed docs."""
-        languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
-        if languages:
-            self._weight = share_of_meaning(asked.whole.language, languages, self._limits.foreign_meaning)
         self._new = dict(unindexed.docs)
         postings, table = self._index.postings, DocTable()
         with postings.lock:
@@ -166,7 +163,11 @@ class Search:
                 candidates=self._limits.candidates,
                 database=None if self._state is None else self._index.database,
             )
-            return search.look_up(asked), view
+            question = search.look_up(asked)
+        languages = self._embedder.languages if self._embedder is not None else ()  # none: it knows many
+        if languages:
+            self._weight = embedder_weight(question.whole.language, languages, self._limits.foreign_meaning)
+        return question, view
 
     def _look_up_meaning(self, question: ParsedQuery, view: QueryView) -> None:
         """Embed the question and find the docs near to it."""

@@ -22,15 +22,12 @@ from edgemem.recall.index.table import NOBODY
 from edgemem.recall.people.names import (
     LONG,
     NameStems,
+    find_people,
     name_stems,
-    named_in,
-    people_heard,
     people_of,
-    with_names,
-    with_people,
 )
-from edgemem.recall.people.phonetics import LEAST_LETTERS, MOST, parted, spread
-from edgemem.recall.text.analyse import terms
+from edgemem.recall.people.similar import LEAST_LETTERS, MOST, parted, spread
+from edgemem.recall.query import parse_query
 from edgemem.recall.times import on_dates, on_days
 
 if TYPE_CHECKING:
@@ -40,15 +37,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.query_view import QueryView
-    from edgemem.recall.people.phonetics import TermWeight
+    from edgemem.recall.people.names import Name
+    from edgemem.recall.people.similar import TermWeight
 
     Slots = NDArray[np.intp]
     Numbers = NDArray[np.float32]
     from collections.abc import Collection
 
     from edgemem.recall.index.table import DocTable
-    from edgemem.recall.people.phonetics import SimilarTerm
-    from edgemem.recall.query import ParsedQuery
+    from edgemem.recall.people.similar import SimilarTerm
+    from edgemem.recall.query import ParsedQuery, Question
     from edgemem.recall.search.unindexed import UnindexedDocs
     from edgemem.store.db.database import Database
 
@@ -200,65 +198,58 @@ class WordSearch:
         rows = [] if database is None else database.query("select name from people")
         written = (name for (name,) in rows if isinstance(name, str))
         self._people = people_of({*names, *unindexed.people, *written})
+        self._size = view.size()
 
-    def look_up(self, asked: ParsedQuery) -> ParsedQuery:
-        """Find the words of a question, and return it with what the memory tells of it."""
-        people = self._people
-        question = self._read(asked.heard_as(with_people(asked.whole, people)))
+    def look_up(self, asked: Question) -> ParsedQuery:
+        """Find the words of a question, and return it with what the memory knows of it."""
+        view, people = self._view, self._people
+        names = {*self._names, *self._unindexed.people, *self._unindexed.subjects}
+        named = find_people(
+            asked.text, people, self, names=names, dates=asked.dates(), database=self._database
+        )
+        subjects = [
+            name
+            for name in named.whole
+            if len(view.visible(view.table.fact_slots(" ".join(people[name].stems))))
+        ]
+        question = parse_query(
+            asked, named, people=people, subjects=subjects, called=self._names, reader=self._reader
+        )
         statistics = self._statistics(question.terms)
-        if question.period is None or question.period.rest:  # else no word is left that may be a name
-            heard = self._heard(question, statistics)
-            if heard != question.whole.text:
-                question = self._read(asked.heard_as(heard))
-                statistics = self._statistics(question.terms)
-        about = question.people
-        if question.english:
-            about |= people_heard(question.untimed.words, people, about)
-        question = question.of(about.union(self._names[name] for name in about if name in self._names))
-        question = question.but([term for term in question.dates if not statistics.counts.get(term)])
         if question.period is not None and not question.period.rest:
-            question = question.without_terms()
+            question = msgspec.structs.replace(question, terms=())
+        # No text can be found by words of a time that no text has, and as the rarest ones they would count most.
+        unsaid = {term for term in question.date_terms if not statistics.counts.get(term)}
+        if rest := tuple([term for term in question.terms if term not in unsaid]):
+            question = msgspec.structs.replace(question, terms=rest)
         self._find(question, statistics)
-        self._note_mentions(question, statistics)
+        self._note_mentions(question)
         return question
 
-    def _read(self, asked: ParsedQuery) -> ParsedQuery:
-        named = {name: self._people[name] for name in named_in(asked.whole.words, self._people)}
-        view = self._view
-        subjects = {name for name in named if len(view.visible(view.table.fact_slots(" ".join(terms(name)))))}
-        return asked.resolved(people=named, subjects=subjects, reader=self._reader)
+    @property
+    def few(self) -> int:
+        """Return the number of texts up to which a term is rare."""
+        return max(_FEW, self._size[0] // 100)
 
-    def _heard(self, question: ParsedQuery, statistics: Statistics) -> str:
-        """Return the text of a question with what may be misheard names set right."""
-        often = statistics.counts.get
-        few = max(_FEW, statistics.docs // 100)
-        rare = {term for term in question.strange if often(term, 0) <= few}
-        query = with_people(question.whole, self._people, rare) if rare else question.whole.text
-        unknown = [term for term in question.terms if not often(term)]
-        if not unknown:
-            return query
-        names = {*self._names, *self._unindexed.people, *self._unindexed.subjects}
-        return with_names(query, unknown, names=names, database=self._database)
-
-    def _statistics(self, asked: Sequence[str]) -> Statistics:
-        """Return how common some terms are."""
-        docs, words = self._view.size()
-        return Statistics(docs=docs, terms=words, counts=self._counts(asked))
-
-    def _counts(self, asked: Iterable[str]) -> dict[str, int]:
+    def counts(self, terms: Iterable[str]) -> dict[str, int]:
         """Return how many texts hold each term; unreadable texts do not count, so that no score tells of them."""
         import numpy as np
 
-        counts = dict.fromkeys(asked, 0)
+        counts = dict.fromkeys(terms, 0)
         for term, slots, _ in self._view.table.find(counts):
             counts[term] = int(np.count_nonzero(self._view.findable[slots]))
         return counts
+
+    def _statistics(self, asked: Sequence[str]) -> Statistics:
+        """Return how common some terms are."""
+        docs, words = self._size
+        return Statistics(docs=docs, terms=words, counts=self.counts(asked))
 
     def _parted(self, term: str, *, known: bool) -> Sequence[SimilarTerm]:
         """Return the shortest known compounds that end with a term, and the parts of the term, if it may be a compound."""
         longer = sorted(self._view.table.similar.ending_in(term), key=lambda other: (len(other), other))
         # What may not be read takes nobody's place.
-        readable = (other for other in longer if self._counts([other])[other])
+        readable = (other for other in longer if self.counts([other])[other])
         return parted(term, islice(readable, MOST), known=known)
 
     def _find(self, question: ParsedQuery, statistics: Statistics) -> None:
@@ -273,9 +264,9 @@ class WordSearch:
             if question.english and not statistics.counts.get(term) and len(term) >= LEAST_LETTERS
         ]
         near: dict[str, Sequence[SimilarTerm]] = {
-            term: view.table.similar.near(term, wide=term in question.strange) for term in unknown
+            term: view.table.similar.near(term, wide=term in question.unknown_words) for term in unknown
         }
-        sure = question.strange
+        sure = question.unknown_words
         language = all_words().get(question.whole.language)
         if language is not None and language.compounds:
             near = {term: self._parted(term, known=bool(statistics.counts.get(term))) for term in informative}
@@ -313,34 +304,33 @@ class WordSearch:
         view.candidates[view.visible(_highest(slots[~past], scores[~past], self._candidates))] = True
         view.candidates[view.visible(_highest(over, scores[past], self._candidates, rows["at"][over]))] = True
 
-    def _note_mentions(self, question: ParsedQuery, statistics: Statistics) -> None:
+    def _note_mentions(self, question: ParsedQuery) -> None:
         """Note the texts that speak of a person whom the question names, and not only to them."""
         import numpy as np
 
         view = self._view
-        for name in question.people:
-            stems = terms(name)
-            if not stems:
+        for name in question.people.values():
+            if not name.stems:
                 continue
-            ways = self._ways(name, stems, statistics) if question.english else NameStems.of(stems)
+            ways = (
+                self._ways(name)
+                if question.english
+                else NameStems(tuple([frozenset({stem}) for stem in name.stems]))
+            )
             texts = {stem: self._having(stem) for stem in ways.all()}
             named = np.ones(view.n, bool)
             for part in ways.parts:
                 named &= np.logical_or.reduce([texts[stem] for stem in part])
-            for stem in ways.alone:
+            for stem in ways.distinctive:
                 named |= texts[stem]
             slots = view.visible(np.flatnonzero(named))
-            view.mentions[slots[~_addressed(view.table, slots, stems)]] = True
+            view.mentions[slots[~_addressed(view.table, slots, name.stems)]] = True
 
-    def _ways(self, name: str, stems: Sequence[str], statistics: Statistics) -> NameStems:
-        """Return by which stems the memory speaks of somebody, given those of the name."""
-        few = max(_FEW, statistics.docs // 100)
-
-        def is_rare(term: str) -> bool:
-            return self._counts([term])[term] <= few
-
-        near = {stem: self._view.table.similar.near(stem, wide=len(stem) >= LONG) for stem in stems}
-        return name_stems(name, stems, self._people, near, is_rare)
+    def _ways(self, name: Name) -> NameStems:
+        """Return by which stems the memory mentions somebody."""
+        similar = self._view.table.similar
+        near = {stem: similar.near(stem, wide=len(stem) >= LONG) for stem in name.stems}
+        return name_stems(name, self._people, near, self)
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
         """Tell which of the slots that a question sees hold a stem."""

@@ -21,7 +21,7 @@ from edgemem.preload import Pattern, preloaded
 from edgemem.recall.text.numbers import with_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
 
 _SHORTEST, _LONGEST = 3, 64
@@ -131,7 +131,7 @@ def language_by_letters(text: str) -> str:
     return next((code for code in tables.accented if tables.letters[code].search(text)), "")
 
 
-def share_of_meaning(language: str, known: Collection[str], foreign: float) -> float:
+def embedder_weight(language: str, known: Collection[str], foreign: float) -> float:
     """Return how much of its weight meaning keeps for a question, from an embedder that knows only some languages.
 
     One that knows the language, or one that we cannot tell, has all of it. Other letters than its own are no words to a
@@ -159,6 +159,8 @@ WORDS_VERSION = "7"
 """Changes with every rule below; what the files of the languages say changes `words_version` by itself."""
 
 _RUN = re.compile(r"[^\W_]+")
+_SPOKEN = Pattern(r"[^\W_]+(?:['’]s\b)?")
+_GENITIVE = re.compile(r"['’]s$")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _MAX_LETTERS = 64
 MAX_CHARS = 2000
@@ -204,12 +206,64 @@ NOTHING = Analysis()
 """The analysis of no text."""
 
 
+class QueryAnalysis(NamedTuple):
+    """A question that was cut into words once, with and without the times that it names."""
+
+    whole: Analysis = NOTHING
+    undated: Analysis = NOTHING
+    """Without the times, unless nothing else is left."""
+    date_terms: frozenset[str] = frozenset()
+    """The terms of the times."""
+
+
+class SpokenWord(NamedTuple):
+    """A word of a text, where it stands, without an English genitive."""
+
+    word: str
+    """In small letters, without accents."""
+    stem: str
+    begin: int
+    end: int
+    parts: tuple[str, ...]
+    """The same as `plain_words` has it: where no spaces are written, several."""
+    content: bool
+    """Whether it is no stop word of the language of the text."""
+
+
 def analyse(text: str) -> Analysis:
     """Cut a text into words, find its language, and what it is found by."""
     spelled, plain = _cut(text)
     language = _language_of(text, spelled, plain)
     tokens = tuple(_tokens(spelled, plain, language))
     return Analysis(text, tuple(_in_pieces(plain)), tokens, _script_of(text) or language)
+
+
+def analyse_query(text: str, times: Mapping[str, bool]) -> QueryAnalysis:
+    """Cut a question into words, with and without the times that it names.
+
+    Args:
+        times: the phrases that name times, each with whether it surely does.
+    """
+    undated = text
+    for phrase, sure in times.items():
+        if sure:
+            undated = undated.replace(phrase, " ", 1)
+    whole = analyse(text)
+    rest = whole if undated == text else analyse(undated)
+    return QueryAnalysis(
+        whole, rest if rest.tokens else whole, frozenset(term for phrase in times for term in terms(phrase))
+    )
+
+
+def spoken_words(text: str) -> list[SpokenWord]:
+    """Return the words of a text, each where it stands."""
+    stop, words = stop_words(_language_of(text, *_cut(text))), []
+    for match in _SPOKEN.finditer(text):
+        parts = tuple(plain_words(_GENITIVE.sub("", match[0])))
+        word = "".join(parts)
+        content = word not in stop and match[0].casefold() not in stop
+        words.append(SpokenWord(word, stem(word), *match.span(), parts, content))
+    return words
 
 
 def plain_words(text: str) -> list[str]:

@@ -14,7 +14,8 @@ from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES, SAYS_I, anno
 from edgemem.recall.dates.calendar import Range
 from edgemem.recall.dates.phrases import MAX_RANGES, asks_when, mentions, times_in
 from edgemem.recall.dates.questions import PeriodQuestion, tense_of
-from edgemem.recall.query import parse_query
+from edgemem.recall.people.names import NamedPeople, people_of
+from edgemem.recall.query import parse_query, read_question
 from edgemem.recall.text.analyse import language_in, plain_words, terms
 from edgemem.recall.text.numbers import with_digits
 from lab.noise import cardinal, ordinal
@@ -63,8 +64,9 @@ def words(text: str) -> str:
 
 def period(text: str) -> str:
     """Return what Ben asks for, who lives with Anna."""
-    named = {"Anna": ["anna"]} if "Anna" in text else {}
-    asked = parse_query(text, NOW).resolved(people=named, reader="ben").period
+    people = people_of(["Anna"])
+    named = NamedPeople(text, frozenset(people if "Anna" in text else ()), frozenset())
+    asked = parse_query(read_question(text, NOW), named, people=people, reader="ben").period
     if asked is None:
         return "other"
     return f"{asked.whose}, words" if asked.words else asked.whose
@@ -190,7 +192,7 @@ def test_the_past_is_read_in_linear_time(piece: str) -> None:
 
 def test_a_voice_that_nobody_knows_has_said_nothing_of_its_own() -> None:
     """Where nobody knows who asks, "I" names nobody, and all that may be read answers."""
-    question = parse_query("What did I say yesterday?", NOW).resolved()
+    question = parse_query(read_question("What did I say yesterday?", NOW))
     assert question.period == PeriodQuestion("anyone", words=True)
 
 

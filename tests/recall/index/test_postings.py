@@ -20,7 +20,7 @@ from edgemem.recall.index.query_view import Filter, QueryView
 from edgemem.recall.index.sources import EPISODE, TURN, Doc
 from edgemem.recall.index.state import KEPT, Removals, State, note_removals, trim_removals
 from edgemem.recall.index.table import DocTable, ResidentPostings, Row
-from edgemem.recall.people.phonetics import TermWeight
+from edgemem.recall.people.similar import TermWeight
 from edgemem.recall.search.words import Statistics, score_bm25
 from edgemem.records import Reader
 from edgemem.store.db.database import Database

@@ -10,9 +10,14 @@ import edgemem
 from edgemem.bench.corpus import known
 from edgemem.bench.prefill import askable
 from edgemem.recall.index.sources import split_key
-from edgemem.recall.people.names import people_heard, people_of, with_names, with_people
+from edgemem.recall.people.names import (
+    correct_names,
+    correct_speakers,
+    partly_named,
+    people_of,
+)
 from edgemem.recall.people.phonetics import nearest, sounds_heard, sounds_near, sounds_of
-from edgemem.recall.text.analyse import analyse, plain_words, stem, terms
+from edgemem.recall.text.analyse import plain_words, spoken_words, stem, terms
 from edgemem.store.episodes import spell_out
 
 SAME = """
@@ -121,7 +126,10 @@ def test_questions_about_what_is_known_are_taken_as_they_were_said():
     for fact in askable(facts, 200):
         for question in (fact.question, fact.question.lower()):
             unknown = set(terms(question)) - stems
-            assert with_names(question, unknown, names=names, database=None) == question
+            assert (
+                correct_names(question, spoken_words(question), unknown, names=names, database=None)
+                == question
+            )
 
 
 def test_a_forgotten_name_has_no_sound_any_more(memory):
@@ -152,16 +160,19 @@ def test_a_forgotten_name_has_no_sound_any_more(memory):
 def test_a_name_is_put_where_it_was_misheard(question, unknown, heard):
     """Also where it fell in two or two words became one; not where a thing is spoken of, nor for another name."""
     names = ["Xiomara", "Jean-Luc", "Niamh", "Tom", "Jill", "Anneliese", "Louisa"]
-    assert with_names(question, {stem(unknown)}, names=names, database=None) == heard
+    assert (
+        correct_names(question, spoken_words(question), {stem(unknown)}, names=names, database=None) == heard
+    )
 
 
 @given(st.text(max_size=60), st.sets(st.text(max_size=12), max_size=5))
 def test_any_question_is_taken(text, names):
     """Whatever was heard, and however people are called, a question comes back; the same where nothing is strange or nobody lives."""
     strange = {stem(word) for word in plain_words(text)}
-    assert isinstance(with_names(text, strange, names=names, database=None), str)
-    assert isinstance(with_people(analyse(text), people_of(names), {text[:5]}), str)
-    assert with_names(text, (), names=names, database=None) == with_people(analyse(text), {}) == text
+    assert isinstance(correct_names(text, spoken_words(text), strange, names=names, database=None), str)
+    assert isinstance(correct_speakers(text, spoken_words(text), people_of(names), {text[:5]}), str)
+    assert correct_names(text, spoken_words(text), (), names=names, database=None) == text
+    assert correct_speakers(text, spoken_words(text), {}) == text
 
 
 def test_a_name_that_fell_stays_as_long_as_some_text_has_it(memory):
@@ -194,16 +205,16 @@ LIVING = people_of(["Nana Ruth", "Mrs Achterberg", "Dae-jung", "Jo", "Oleg"])
 )
 def test_a_question_names_somebody_by_the_same(text: str, people: set[str]) -> None:
     """A part of a name that is nobody else's names them, and what sounds the same as a name of one word."""
-    assert people_heard(plain_words(text), LIVING, ()) == people
+    assert partly_named(plain_words(text), LIVING, ()) == people
 
 
 def test_a_part_that_two_people_share_or_a_name_that_was_understood_names_nobody() -> None:
     """Nobody knows which Ruth was meant; and Anna Ruth is not Nana Ruth if she is known herself."""
     assert (
-        people_heard(["what", "does", "ruth", "like"], people_of(["Nana Ruth", "Ruth Wolski"]), ()) == set()
+        partly_named(["what", "does", "ruth", "like"], people_of(["Nana Ruth", "Ruth Wolski"]), ()) == set()
     )
-    assert people_heard(["what", "does", "ruth", "like"], LIVING | {"Ruth": ["ruth"]}, ["Ruth"]) == set()
-    assert people_heard(["what", "does", "joe", "like"], LIVING | {"Joe": ["joe"]}, ["Joe"]) == set()
+    assert partly_named(["what", "does", "ruth", "like"], LIVING | people_of(["Ruth"]), ["Ruth"]) == set()
+    assert partly_named(["what", "does", "joe", "like"], LIVING | people_of(["Joe"]), ["Joe"]) == set()
 
 
 PEOPLE = people_of(["Nana Ruth", "Mrs Achterberg", "Hanna Schmidt", "Dae-jung", "Oleg", "Jo", "X Æ"])
@@ -235,5 +246,5 @@ def test_names_of_people_who_speak_here_are_set_right():
 
     A man is no woman, who has another common name is somebody else, and a name that stands there is right.
     """
-    assert {query: with_people(analyse(query), PEOPLE) for query in SET_RIGHT} == SET_RIGHT
-    assert [with_people(analyse(query), PEOPLE) for query in LEFT] == list(LEFT)
+    assert {query: correct_speakers(query, spoken_words(query), PEOPLE) for query in SET_RIGHT} == SET_RIGHT
+    assert [correct_speakers(query, spoken_words(query), PEOPLE) for query in LEFT] == list(LEFT)

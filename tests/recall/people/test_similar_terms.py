@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.recall.people.phonetics import ENGLISH, LIMIT, STRANGE, SimilarTerms, spread
+from edgemem.recall.people.similar import ENGLISH, LIMIT, UNKNOWN, SimilarTerms, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,7 +105,7 @@ def test_what_was_said_counts_most() -> None:
 @pytest.mark.parametrize(
     ("asked", "near", "counts", "strange", "weights"),
     [
-        (["chelo"], {"chelo": [("cello", 0.0)]}, {"cello": 4}, {"chelo"}, {"chelo": 1.0, "cello": STRANGE}),
+        (["chelo"], {"chelo": [("cello", 0.0)]}, {"cello": 4}, {"chelo"}, {"chelo": 1.0, "cello": UNKNOWN}),
         (["jelli"], {"jelli": [("cello", 0.0)]}, {"cello": 4}, {"chelo"}, {"jelli": 1.0, "cello": ENGLISH}),
         (["paper", "pepper"], {"paper": [("pepper", 0.0), ("gone", 0.0)], "pepper": [("paper", 0.0)]},
          {"paper": 2, "pepper": 2, "gone": 0}, (), {"paper": 1.0, "pepper": 1.0}),
