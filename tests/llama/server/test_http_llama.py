@@ -485,8 +485,9 @@ def test_a_server_that_dies_in_the_middle(start: Start) -> None:
         assert chat.last.evaluated_tokens == chat.last.prompt_tokens
         at = chat.log.ids.index(kept[0], chat.tokenizer.count(SHORT) - 1)
         assert chat.log.ids[at : at + len(kept)] == kept
+        seen = chat.log.ids
         assert list(chat.stream(grown(messages, answered), max_tokens=5))
-        assert chat.last.evaluated_tokens < 30
+        assert chat.last.evaluated_tokens <= chat.last.prompt_tokens - len(seen) + 1
 
 
 def test_a_server_that_is_still_loading(llama_server: Path, files: dict[str, Path], tmp_path: Path) -> None:
