@@ -7,7 +7,7 @@ stores gets its line in `memory`; what it does belongs below.
 
 from __future__ import annotations
 
-# ruff: noqa: I001 - it would split what is given on as it is into a line for each name
+# ruff: noqa: I001 - it would split the re-exports into a line for each name
 
 from edgemem.aio.hooks import HookRegistry as HookRegistry
 from edgemem.aio.memory import AsyncMemory as AsyncMemory

@@ -82,7 +82,7 @@ class AsyncNotes(Face[NotesFile]):
 
 
 class AsyncProcedures(Face[Procedures]):
-    """What was learnt of how things are done."""
+    """Ways of doing things, and how often each worked."""
 
     store = asynchronous(Procedures.store, lane="store")
     suggest = asynchronous(Procedures.suggest)
@@ -191,7 +191,7 @@ class AsyncMemory(Face[Memory]):
         return await self._worker.run("long", work, given_up=lambda _: given_up.set())
 
     async def idle(self, seconds: float = 1.0, *, thorough: bool = True) -> bool:
-        """Run maintenance now, as `Memory.idle` does, but give way to whoever speaks meanwhile."""
+        """Run maintenance now, as `Memory.idle` does, but yield to people who speak meanwhile."""
         seconds, upkeep = checked_number(seconds, "seconds"), self.diagnostics.upkeep
         work = partial(upkeep.run_all, seconds, thorough=thorough, yielding=True)
         return await run_upkeep(self._worker, upkeep, work)
@@ -203,7 +203,7 @@ class AsyncMemory(Face[Memory]):
         """
         if self._memory is not None:
             self._memory.diagnostics.upkeep.hold(self)
-        # Whoever gives up waiting for it does not stop it.
+        # A caller that gives up waiting does not stop it.
         await asyncio.shield(asyncio.wrap_future(self._worker.close(self._close)))
 
     def _opened(self) -> Memory:

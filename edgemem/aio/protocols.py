@@ -26,7 +26,7 @@ class MemoryMessage:
 
 @dataclass
 class UserProfile:
-    """A user, with what is believed of them beside all topics."""
+    """A user, with the facts believed of them outside of topics."""
 
     user_id: str
     facts: dict[str, Any] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Episode:
 
 @runtime_checkable
 class MessageStore(Protocol):
-    """What was said, by user and topic."""
+    """Messages, by user and topic."""
 
     async def save_message(
         self,
@@ -112,15 +112,15 @@ class MessageStore(Protocol):
 
 @runtime_checkable
 class FactStore(Protocol):
-    """What is known of users."""
+    """Facts about users."""
 
     async def upsert_fact(
         self, user_id: str, key: str, value: Any, topic_id: str | None = None, source: str = "user"
     ) -> None:
-        """Store a fact, unless what is known comes from a source of more trust."""
+        """Store a fact, unless the stored one comes from a source of more trust."""
 
     async def get_facts(self, user_id: str, topic_id: str | None = None) -> dict[str, Any]:
-        """Return what is believed; a topic's facts stand in place of those of none."""
+        """Return the believed facts; a topic's replace those without a topic."""
 
 
 @runtime_checkable
@@ -153,7 +153,7 @@ class UserStore(Protocol):
         """Keep somebody among the users; return their name."""
 
     async def get_user_profile(self, user_id: str) -> UserProfile:
-        """Return a user with what is believed of them."""
+        """Return a user with the facts believed of them."""
 
 
 @runtime_checkable
@@ -231,13 +231,13 @@ class MemoryBankProvider(Protocol):
     """The files of one user and topic."""
 
     async def read_file(self, path: str) -> str | None:
-        """Return what stands in a file; None: there is none."""
+        """Return the text of a file; None: there is none."""
 
     async def write_file(self, path: str, content: str) -> None:
         """Write a file whole."""
 
     async def append_to_file(self, path: str, content: str) -> None:
-        """Write a line behind what stands in a file."""
+        """Append a line to a file."""
 
     async def list_files(self, prefix: str = "") -> list[str]:
         """Return the paths that begin with a prefix."""

@@ -1,4 +1,4 @@
-"""Summaries: what stands for many messages, as a list of them or as a model writes it."""
+"""Summaries of many messages: a list of them, or a text by a model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TemplateSummaryGenerator:
 
     Args:
         max_messages: how many.
-        max_message_chars: of each message; what is longer ends with `...`.
+        max_message_chars: of each message; a longer one ends with `...`.
     """
 
     def __init__(self, max_messages: int = 20, max_message_chars: int = 200) -> None:
@@ -55,7 +55,7 @@ class LlmSummaryGenerator:
     or dates that nobody said.
 
     Args:
-        llm_call: takes what is to be done, and the conversation; is awaited.
+        llm_call: takes the instructions and the conversation; is awaited.
         fallback_max_messages: how many messages are listed then.
         deadline_s: seconds that the model may take.
     """

@@ -1,6 +1,6 @@
 """Users: what agents of Cognitia keep of each user, in our one store.
 
-A user is a speaker, and a topic a session: what is stored here is recalled, closed, forgotten and exported like everything
+A user is a speaker, and a topic a session: records stored here are recalled, closed, forgotten and exported like everything
 else. `docs/cognitia.md` lists what differs from the package, and why.
 """
 
@@ -35,10 +35,10 @@ _FIELDS = ("name", "tool_calls", "metadata", "content_blocks")
 
 
 class UserMemory:
-    """What is kept of users in one database.
+    """The records of users in one database.
 
     Args:
-        eraser: takes what is deleted out of every file.
+        eraser: takes deleted records out of every file.
         level: tells who may read messages.
     """
 
@@ -95,7 +95,7 @@ class UserMemory:
         self._store.add_fact(key, value, scope=scope_of(user_id), topic=topic_id, source=source, trust=trust)
 
     def get_facts(self, user_id: str, topic_id: str | None = None) -> dict[str, Any]:
-        """Return what is believed; a topic's facts stand in place of those of none."""
+        """Return the believed facts; a topic's replace those without a topic."""
         return self._store.user_facts(scope_of(user_id), topic=topic_id or None)
 
     def save_goal(self, user_id: str, goal: GoalState) -> None:
@@ -126,7 +126,7 @@ class UserMemory:
         return self._database.write(lambda tx: goals.ensure_user(tx, external_id))
 
     def get_user_profile(self, user_id: str) -> UserProfile:
-        """Return a user with what is believed of them."""
+        """Return a user with the facts believed of them."""
         since = goals.user_since(self._database, user_id)
         created = "" if since is None else datetime.fromtimestamp(since, timezone.utc).isoformat()
         return UserProfile(user_id, self.get_facts(user_id), created)

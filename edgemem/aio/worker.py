@@ -71,7 +71,7 @@ class Worker:
         return await _Waiting(self.submit(lane, work), given_up)
 
     def close(self, last: Callable[[], None]) -> Future[None]:
-        """End the threads when what they are at is done, and then, on that of the turns, do what is to be done last."""
+        """End the threads when their work is done; run a last task on the thread of the turns."""
         with self._lock:
             if self._closing is None:
                 turn = self._thread("turn")

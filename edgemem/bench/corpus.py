@@ -26,7 +26,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Subjects of one kind, and what is known of each: key, pattern of the value, question."""
+    """Subjects of one kind, and the facts about each: key, pattern of the value, question."""
 
     of: list[str] | str
     """Each goes before each `what`; empty: they stand alone. Text is words with spaces between them."""

@@ -53,7 +53,7 @@ class Commands(Guided):
     """Loads a command's module when it is called, and words every error as one sentence."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read what stands before the command."""
+        """Read the words before the command."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -124,7 +124,7 @@ def in_a_sentence(error: click.UsageError) -> click.ClickException:
     ):  # click from 8.2 on; it is a page of help
         return error
     message = error.format_message()
-    if error.ctx is None or message.endswith("?"):  # it says already what was meant
+    if error.ctx is None or message.endswith("?"):  # it has advice already
         return Misuse(message)
     return Misuse(f"{message.rstrip('.')}; {error.ctx.command_path} --help tells how it is called.")
 
@@ -145,7 +145,7 @@ def main(ctx: click.Context) -> None:
     if os.environ.get("NO_COLOR"):
         ctx.color = False
     if not os.environ.get("EDGEMEM_TRACEBACK"):
-        # What was mended or went on without memory is for a program's log; here `check` tells it in a sentence.
+        # Repairs and failures are for a program's log; here `check` reports them in a sentence.
         logging.getLogger("edgemem").addHandler(logging.NullHandler())
     # Stored text may hold what a terminal's encoding cannot say; printing must not fail for it.
     for stream in (sys.stdout, sys.stderr):

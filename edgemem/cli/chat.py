@@ -52,7 +52,7 @@ def chat(
 ) -> None:
     """Talk to a local model that remembers; lines come from the terminal or a pipe, /quit ends, /help tells more.
 
-    Ctrl-C cuts the answer off, and what was not said is not remembered as said; at the prompt it ends the talk.
+    Ctrl-C cuts the answer off, and only the heard part is remembered; at the prompt it ends the talk.
     """
     from edgemem.loop.loop import AgentLoop
     from edgemem.loop.replies import ChatReplies, prints_tools
@@ -149,7 +149,7 @@ def _answer(loop: AgentLoop, model: ChatModel, text: str, *, as_json: bool) -> N
 
 
 def _utterances() -> Iterator[str]:
-    """Yield what is typed or piped in, line by line, until /quit or the end; /help is answered here."""
+    """Yield typed or piped lines until /quit or the end; /help is answered here."""
     stream = sys.stdin.buffer
     while True:
         if sys.stdin.isatty():
@@ -159,7 +159,7 @@ def _utterances() -> Iterator[str]:
         except KeyboardInterrupt:
             click.echo()
             return
-        # A pipe may carry anything; what is no UTF-8 is replaced rather than refused.
+        # A pipe may carry anything; bytes that are no UTF-8 are replaced.
         text = raw.decode("utf-8", errors="replace").strip()
         if not raw or text == "/quit":
             return

@@ -40,7 +40,7 @@ def completion(shell: str) -> None:
 
 
 def model_names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the catalogue's models whose name begins with what was typed."""
+    """Return the catalogue's models whose name begins with the typed letters."""
     from edgemem.llama.models.catalog import load_catalogue
 
     return [entry.name for entry in load_catalogue() if entry.name.startswith(incomplete)]
@@ -58,7 +58,7 @@ def _names_of(column: str, table: str) -> Callable[[click.Context, click.Paramet
             with open_truth(truth, busy_timeout_s=0.2, backups=backups, create=False) as database:
                 rows = database.query(sql, (incomplete, MOST))
         except EdgememError:
-            return []  # whoever presses the key again is told by the command itself
+            return []  # the command itself reports the error
         # What could steer the terminal is not offered.
         return [name for (name,) in rows if name.startswith(incomplete) and plain(name) == name]
 

@@ -360,7 +360,7 @@ def play(
     patient = msgspec.structs.replace(profile, recall=recall, store=store, tools=tools)
     opened = open_home(home, profile=patient, clock=clock, tokenizer=tokenizer, worker=False)
     with _zone_of(lines[0]), opened as memory:
-        # What is loaded at first use is loaded before the first person speaks, as on a robot.
+        # Models are loaded before the first person speaks, as on a robot.
         memory.diagnostics.tokenizer.encode("Is anybody there?")
         if (embedder := memory.diagnostics.embedder) is not None:
             embedder.embed_query("Is anybody there?")

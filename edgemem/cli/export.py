@@ -26,9 +26,9 @@ _NO_RECORD = 2
 @click.option("--speaker", help="Only what this person said or owns; facts with their whole history.")
 @home_and_json
 def export(file: str | None, speaker: str | None, home: Path, as_json: bool) -> None:
-    """Write what is remembered to FILE, or to standard output: one JSON record a line, read by `edgemem import`.
+    """Write all records to FILE, or to standard output: one JSON record a line, read by `edgemem import`.
 
-    A FILE is readable by its owner only, and replaced in one step. --json tells what was written to it.
+    A FILE is readable by its owner only, and replaced in one step. --json prints how much was written.
 
     \b
     edgemem export kitchen.jsonl

@@ -1,4 +1,4 @@
-"""`edgemem facts`: what is held to be true, was, and was thought to be."""
+"""`edgemem facts`: values of now and of other times, and their history."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def list_facts(
     A time is 2026-11-02 (the end of that day), 2026-11-02T18:30, or seconds since 1970.
 
     \b
-    edgemem facts --as-of 2026-11-02                        what was true, as it is known now
-    edgemem facts --as-of 2026-11-02 --known-at 2026-11-03  what was taken for true then
+    edgemem facts --as-of 2026-11-02                        true then, as known now
+    edgemem facts --as-of 2026-11-02 --known-at 2026-11-03  believed then
     """  # noqa: D301 - click reads the backspace as: do not wrap
     with open_existing(home) as memory:
         when = memory.diagnostics.clock.now() if as_of is None else as_of
@@ -95,7 +95,7 @@ def list_facts(
     print_entries(entries, as_json, columns, row, noun="facts", wide=("value",))
 
 
-@facts.command(short_help="Tell a fact; what was believed before stays as history.")
+@facts.command(short_help="Tell a fact; earlier beliefs stay as history.")
 @click.argument("key", shell_complete=fact_keys)
 @click.argument("words", metavar="VALUE", nargs=-1, required=True)
 @click.option(
@@ -109,7 +109,7 @@ def list_facts(
 def add(
     key: str, words: tuple[str, ...], scope: str, speaker: str | None, home: Path, as_json: bool, **told: Any
 ) -> None:
-    """Tell the fact KEY with its VALUE; what was believed of that time stays as history.
+    """Tell the fact KEY with its VALUE; the earlier belief about that time stays as history.
 
     A time is 2026-11-02, 2026-11-02T18:30, or seconds since 1970. A KEY is a path of words, such as alice.allergy. A scope
     is global, env:PLACE for what everybody may hear, household, or user:NAME for what only NAME may read.
@@ -150,7 +150,7 @@ def add(
 def history(key: str, scope: str | None, ascii_only: bool, home: Path, as_json: bool) -> None:
     """Draw the versions of the fact KEY, the newest as far as there is room: valid time across, recorded time down.
 
-    Follow a line to see what was believed from that moment on, and a column to see how the belief about that time
+    Follow a line to see the belief from that moment on, and a column to see how the belief about that time
     changed. The stretches between two changes are equally wide.
     """
     with open_existing(home) as memory:
@@ -218,14 +218,14 @@ def forget(key: str, scope: str | None, yes: bool, home: Path, as_json: bool) ->
         erase(what, lambda: memory.forget(key, scope=written), report, yes=yes, as_json=as_json)
 
 
-@facts.command(short_help="Move what stands under a scope of an unknown form: SCOPE TO.")
+@facts.command(short_help="Move the entries of a scope of an unknown form: SCOPE TO.")
 @click.argument("scope")
 @click.argument("to")
 @home_and_json
 def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     """Move the facts and preferences of SCOPE, which has no known form, to the scope TO.
 
-    Only the operator reads what stands under such a scope; `edgemem check` lists them. A key that TO has as well keeps both
+    Only the operator reads such a scope; `edgemem check` lists them. A key that TO has as well keeps both
     histories, as if they had been told there in the order in which they were recorded.
 
     \b
@@ -235,7 +235,7 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
     with open_existing(home) as memory:
         database = memory.diagnostics.database
         moved = database.write(lambda tx: move_scope(tx, scope, to))
-        memory.diagnostics.index.take_changes()  # what stands there now is found by the next who asks
+        memory.diagnostics.index.take_changes()  # the next question finds them in their new scope
         to = written_scope(database, to)
     numbers = {"fact": moved.facts, "preference": moved.preferences}
     what = " and ".join(count(number, kind) for kind, number in numbers.items() if number)
@@ -248,7 +248,7 @@ def move(scope: str, to: str, home: Path, as_json: bool) -> None:
 
 
 def _unknown(database: Database, key: str, scope: str | None) -> InvalidInputError:
-    """Return the error about a fact that is not there, with what was probably meant."""
+    """Return the error about a missing fact, with the probable key."""
     scopes = _scopes(database, key)
     if scope is not None and scopes:
         return InvalidInputError(f"{key!r} is known in {', '.join(scopes)}, not in {scope!r}.")

@@ -1,4 +1,4 @@
-"""`edgemem import`: what was exported comes back, and what EdgeVox or Swarmline remembered moves in."""
+"""`edgemem import`: exports, and the memories of EdgeVox and Swarmline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def import_() -> None:
     """Take in an export (`import FILE`), or what EdgeVox or Swarmline remembers (`import edgevox PATH`).
 
-    What is here already stays, so a second time adds nothing. All have --home and --json.
+    Records that are here already stay, so a second time adds nothing. All have --home and --json.
 
     \b
     edgemem import kitchen.jsonl

@@ -1,4 +1,4 @@
-"""What commands share: the home, `--json`, times, questions, and groups of commands."""
+"""Shared parts of commands: the home, `--json`, times, questions, and groups of commands."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ class Begin(When):  # type: ignore[type-arg,unused-ignore]
 
 
 class Guided(click.Group):
-    """A group that says which command was probably meant, and in which the words of two commands may be left out.
+    """A group that suggests the nearest command, and in which the words of two commands may be left out.
 
     Args:
-        bare: the command that is meant where no word stands, or an option: `facts`, `facts --json`.
-        single: the one that is meant where a word is no command: `facts KEY`.
+        bare: the command without a word, or with an option first: `facts`, `facts --json`.
+        single: the command for a word that is none: `facts KEY`.
     """
 
     def __init__(self, *args: Any, bare: str = "", single: str = "", **settings: Any) -> None:
@@ -153,7 +153,7 @@ def typed(words: Sequence[str]) -> str:
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str:
-    """Return the end of a sentence that names what was probably meant; empty if nothing is near."""
+    """Return the end of a sentence that names the nearest word; empty if none is near."""
     import difflib
 
     matches = difflib.get_close_matches(word, list(valid), n=1)
@@ -174,7 +174,7 @@ def agreed(question: str, *, otherwise: str = "Nothing was erased") -> None:
 def erase(
     what: str, do: Callable[[], Forgotten], report: dict[str, object], *, yes: bool, as_json: bool
 ) -> None:
-    """Ask, erase, and tell what was erased; `--json` prints `report` with the files that still hold bytes of it."""
+    """Ask, erase, and confirm; `--json` prints `report` with the files that still hold bytes of it."""
     if not yes:
         agreed(f"Erase {what}?")
     forgotten = do()
@@ -183,7 +183,7 @@ def erase(
 
 
 def tell_pending(forgotten: Forgotten) -> None:
-    """Tell which files still hold bytes of what was forgotten, and exit with 3; return where none does."""
+    """Name files that still hold forgotten bytes, and exit with 3; return where none does."""
     if forgotten.pending:
         files = ", ".join(f"{plain(name)} ({plain(why)})" for name, why in forgotten.pending.items())
         click.echo(f"Not yet gone from {files}; that goes on by itself, in a robot's idle time.", err=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 _CELLS = 30
-"""Of a column that stands beside others; what is longer goes on below."""
+"""Of a column beside others; longer text wraps."""
 _LONG = 400
 """Characters of a value that a table shows."""
 _ROOM = 16

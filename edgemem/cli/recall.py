@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def recall(
     words: tuple[str, ...], sessions: bool, speaker: str | None, home: Path, as_json: bool, **bounds: Any
 ) -> None:
-    """Find what is remembered about QUERY, best first, and say why it was found.
+    """Find memories about QUERY, best first, and say why each was found.
 
     A time is 2026-11-02 (the end of that day), 2026-11-02T18:30, or seconds since 1970.
 

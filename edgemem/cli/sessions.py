@@ -42,7 +42,7 @@ def sessions() -> None:
 @sessions.command(name="list")
 @home_and_json
 def list_sessions(home: Path, as_json: bool) -> None:
-    """List the conversations, oldest first; --json has the number that stands for each in the log of turns."""
+    """List the conversations, oldest first; --json has the number of each in the log of turns."""
     from edgemem.session.figures import name_hash
 
     with open_existing(home) as memory:
@@ -72,7 +72,7 @@ def list_sessions(home: Path, as_json: bool) -> None:
 @speaker_option
 @home_and_json
 def show(name: str, blocks: bool, speaker: str | None, home: Path, as_json: bool) -> None:
-    """Show the conversation NAME turn by turn: when, who, how it ended, and what was not heard of a reply."""
+    """Show the conversation NAME turn by turn: when, who, how it ended, and the unheard part of a reply."""
     from edgemem.store.turns import read_turns
 
     check_session_id(name)

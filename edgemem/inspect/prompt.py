@@ -1,8 +1,8 @@
 """Inspecting: the next prompt of a session, part by part with its tokens, made by the hooks themselves.
 
-Only hooks that put the prompt together are asked, and the turn never ends, so nothing is stored and nothing learnt. Whoever
-looks asks as the speaker, without bounds, and once more as the operator: what is closed to the speaker is named with the
-reason, and never quoted.
+Only hooks that put the prompt together are asked, and the turn never ends, so nothing is stored and nothing learnt. Recall is
+asked as the speaker, without bounds, and once more as the operator: items closed to the speaker are named with the reason, and
+never quoted.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ WHY = {
 
 
 class InspectedLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of the memory block, or what is remembered and did not become one."""
+    """One line of the memory block, or a remembered item that did not become one."""
 
     id: str
     text: str
@@ -108,7 +108,7 @@ class Inspection(msgspec.Struct, frozen=True):
     """Of memory."""
     note_lines: list[InspectedLine]
     left_out: list[InspectedLine]
-    """What the utterance finds and is not in the block, best first."""
+    """Items that the utterance finds and that are not in the block, best first."""
     recall: RecallStats
     """How the block's recall went."""
     tokens: int
@@ -122,9 +122,9 @@ class Inspection(msgspec.Struct, frozen=True):
     block_limit: int | None
     """Of the block of memory; None: only its candidates are capped."""
     notes: list[str]
-    """What else the person who looks should know."""
+    """Remarks for the person who looks."""
     messages: list[Message]
-    """What the model would be handed."""
+    """The messages for the model."""
 
     @property
     def free_tokens(self) -> int:
@@ -182,7 +182,7 @@ def inspect_prompt(
     registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
     prompt_log, payload = _laid_out(registry, hooks, utterance, speaker, instructions, tools)
     stats = recalled()
-    # As the speaker first: what "my" means is part of a score. Then as the operator, also what is closed to the speaker.
+    # As the speaker first: the meaning of "my" is part of a score. Then as the operator, with items closed to the speaker.
     others: dict[str, Recalled] = {}
     for item in (*look(speaker=speaker), *look()):
         others.setdefault(_name(item), item)
@@ -390,8 +390,8 @@ class Judge:
     def text(self, item: Recalled) -> str | None:
         """Return what may be told of a candidate; None where it is not worth a look.
 
-        What the block says, as it is or as a change, is not. What is closed to the speaker is named where it would else be
-        said, and never quoted.
+        Items of the block are not, nor their changes. An item closed to the speaker is named where it would be shown otherwise,
+        and never quoted.
         """
         if not self._shown.isdisjoint((_name(item), _about(item))):
             return None

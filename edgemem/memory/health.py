@@ -53,7 +53,7 @@ SPARE_MB = 200
 
 
 def check(home: OpenHome) -> list[Check]:
-    """Look at everything that edgemem stands on."""
+    """Look at every part of an open home."""
     return [
         _database(home),
         _turns(home),
@@ -162,7 +162,7 @@ def _erasing(home: OpenHome) -> Check:
 
 
 def _losses(home: OpenHome) -> Check:
-    """Tell what was lost while nobody stood beside, until somebody says that they have seen it; and what lies aside."""
+    """Report losses until somebody acknowledges them, and files put aside."""
     losses, sentences = home.truth.losses(), []
     if losses:
         newest = losses[-1]
@@ -314,7 +314,7 @@ def _bank(home: OpenHome) -> Check:
 
 
 def _files(home: OpenHome) -> Check:
-    """Look at what was changed by hand while this process runs, and at whether another one would notice."""
+    """Look at files changed by hand while this process runs, and at whether another process would notice."""
     reload = home.reload
     watcher, problems = reload.watcher, reload.problems
     if problems:
@@ -439,7 +439,7 @@ def _too_small(budget: Budget) -> str:
 
 
 def _state(home: OpenHome) -> Check:
-    """Tell what is kept of chat models, so that a restart need not evaluate it again."""
+    """Report the kept states of chat models, which spare a restart their evaluation."""
     name, here = "kept state", home.in_use.kept_states()
     for kept in here:
         if kept.off:

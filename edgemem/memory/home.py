@@ -1,13 +1,13 @@
-"""The home: a directory that belongs to its owner alone, and the profile that stands in it.
+"""The home: a directory that belongs to its owner alone, with its profile.
 
 The truth of a home: opened, missed where it was lost, put back from a backup, or begun anew.
 
 A home knows that it has had a truth: its mark says which, the index was made from it, and the backups hold it. So a file
-that is missing, empty, or another one is never taken for a new memory. Whatever stands in the truth's place when another
-takes it is put aside under a dated name, with its log; what is derived from it is removed.
+that is missing, empty, or another one is never taken for a new memory. A file in the truth's place when another
+takes it is put aside under a dated name, with its log; files derived from it are removed.
 
 Turns that wait to be written beside the truth were accepted and never stood in a backup. They stay where they are, and
-are written into what was put back: each is written once, whatever stands there already. Only where somebody puts a truth
+are written into the restored truth: each is written once, whatever is there already. Only where somebody puts a truth
 of another home in the place, or begins anew beside a sound one, they belong to what went, and go aside with it.
 """
 
@@ -50,7 +50,7 @@ class Replaced(NamedTuple):
 
 
 class TruthFile:
-    """The file that holds a home's truth, and what stands beside it.
+    """The file of a home's truth, and the files beside it.
 
     Args:
         timeout_s: how long to wait for others who have the home open, or replace its files.
@@ -122,11 +122,11 @@ class TruthFile:
 
         Args:
             source: a backup, or another truth; None: begin anew.
-            loss: what was wrong with the truth, where nobody stands beside: `check` tells of it.
+            loss: the fault of the truth, for `check` to report where nobody watches.
 
         Raises:
             InvalidInputError: the source is no memory of edgemem, or is damaged.
-            StoreError: the disk does not allow it; what was there is still there then, at the worst under its dated name.
+            StoreError: the disk does not allow it; the old files are still there then, at the worst under their dated names.
         """
         mark, fresh = read_mark(self.folder), self.folder / ".memory.db.restoring"
         sound = self.is_sound()
@@ -160,7 +160,7 @@ class TruthFile:
         return Replaced(until, aside)
 
     def losses(self) -> tuple[Loss, ...]:
-        """Return what was lost, and not acknowledged yet."""
+        """Return the losses that nobody has acknowledged yet."""
         mark = read_mark(self.folder)
         return mark.losses if mark is not None else ()
 
@@ -225,7 +225,7 @@ class TruthFile:
         )
 
     def _put_aside(self, *, waiting: bool) -> list[Path]:
-        """Give what stands here a dated name, with turns that wait if they belong to it; remove what was made from it."""
+        """Give the truth a dated name, with its waiting turns; remove the files derived from it."""
         moment = datetime.fromtimestamp(self._clock.now(), timezone.utc).strftime(_ASIDE)
         # The log last: without it a file that is still there would open, and lack what only the log holds.
         paths = [self.path, self.path.with_name(f"{self.path.name}-wal")]
@@ -244,7 +244,7 @@ class TruthFile:
 
 
 def _fault(error: CorruptError) -> str:
-    """Return what is wrong, without what a store opened by its path would be advised."""
+    """Return the fault, without the advice for a store opened by its path."""
     text = str(error)
     return text if isinstance(error, LostTruthError) else f"{text.partition(';')[0].rstrip('.')}."
 
@@ -325,7 +325,7 @@ def _make_folder(folder: Path, home: Path, *, known: bool) -> None:
                 f"{error.filename} stands where a folder of the home must be; move it away."
             ) from error
     except OSError as error:
-        if not known:  # what is there can be read all the same
+        if not known:  # the rest can be read all the same
             raise ReadOnlyError(
                 f"{home} cannot be made ({error.strerror}); mount it read-write or name another home."
             ) from error

@@ -1,4 +1,4 @@
-"""Idle time: what is done for a memory while nobody speaks, in small steps, by a thread that yields at once.
+"""Idle time: upkeep of a memory while nobody speaks, in small steps, by a thread that yields at once.
 
 A step is a function that does one bounded piece of work and says whether there was any. Steps are tried in the order of
 what the next turn needs most; a step gets a `stop` function that becomes true as soon as somebody begins to speak.
@@ -19,7 +19,7 @@ AGAIN_S = 600.0
 """Seconds until the worker looks again, for work that only time makes due."""
 
 _LOOK_S = 0.02
-"""How often whoever waits for the worker's step asks whether that is still wanted."""
+"""Seconds between two looks of a caller that waits for the worker's step."""
 
 _log = logging.getLogger("edgemem.idle")
 
@@ -67,14 +67,14 @@ class IdleWorker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread, once; it begins with what was due when the memory was opened, and what the first turn needs."""
+        """Start the thread, once; it begins with the work that was due at the opening, and with the needs of the first turn."""
         if self._thread is None and not self._closed.is_set():
             self._woken.set()
             self._thread = threading.Thread(target=self._loop, name="edgemem-idle", daemon=True)
             self._thread.start()
 
     def hold(self, by: object = None) -> None:
-        """Stop working: somebody speaks, or a turn runs. Whoever asks is referenced weakly; several agents may share one worker."""
+        """Stop working: somebody speaks, or a turn runs. Callers are referenced weakly; several agents may share one worker."""
         with self._speaking_lock:
             self._speaking.add(self if by is None else by)
         self._on_hold()
@@ -102,7 +102,7 @@ class IdleWorker:
         def over() -> bool:
             return monotonic() >= end or self._closed.is_set() or (yielding and self.held) or stop()
 
-        # The worker may be at a step; whoever gives no time does not wait for its end.
+        # The worker may be at a step; a caller without time does not wait for its end.
         while not self._lock.acquire(timeout=min(max(end - monotonic(), 0.0), _LOOK_S)):
             if over():
                 return False

@@ -53,12 +53,12 @@ class Memory:
         home: the directory; `~` is expanded.
         profile: a profile, the name of a shipped one (`"pi5"`), or a file; default: the home's `edgemem.toml`.
         embedder: finds meaning; default: the profile's model, if it was fetched.
-        reranker: puts in order what was found; default: the profile's model, if it names one.
+        reranker: orders the found items; default: the profile's model, if it names one.
         tokenizer: counts tokens; give your chat model's. Without one, counts are estimates and say so.
         clock: for tests and replays; default: the machine's.
         worker: do upkeep in a thread of its own. False: only when `idle()` is called.
         watch: pick up changes of the profile, notes, hooks and models while running; default: as `worker`.
-        restore: "newest": for a robot that nobody stands beside. A truth that was lost or is damaged is replaced by the newest
+        restore: "newest": for a robot that nobody watches. A truth that was lost or is damaged is replaced by the newest
             good backup; where there is none, it is put aside and the memory begins empty. `check` tells of either until
             `edgemem check --acknowledge`. The whole file is read at each start, some 5 ms a megabyte. None: see below.
 
@@ -101,7 +101,7 @@ class Memory:
         self.notes = self._home.notes
         """NOTES.md."""
         self.procedures = self._home.procedures
-        """What was learnt of how things are done."""
+        """Ways of doing things, and how often each worked."""
         self.bank = self._home.bank
         """Files of text: each person's own by topic, the household's and anyone's."""
         self.diagnostics = Diagnostics(self._home)
@@ -130,13 +130,13 @@ class Memory:
         valid_at: float | None = None,
         known_at: float | None = None,
     ) -> list[Recalled]:
-        """Return what is remembered about something, best first.
+        """Return memories about something, best first.
 
         Facts that do not hold any more are among it where the question asks about the past ("what did Mara drink
         before?"); they are marked as `past`, and their text says until when they held.
 
         Args:
-            speaker: read as this person; None is a voice that nobody recognised, who is told only what is shared.
+            speaker: read as this person; None is an unknown voice, which reads only shared records.
                 Not given, it is the operator who reads, and sees everything.
             k: at most this many; default: the profile's.
             kinds: only these kinds.
@@ -290,17 +290,17 @@ class Memory:
 
         Agents that each talk for themselves, and one that talks on two channels, take hooks for each session: what they
         learn is shared, what was said is not repeated to the other, though it is remembered. Agents that hand one
-        conversation over take the very same hooks; whoever is asked goes on where the other stopped:
+        conversation over take the very same hooks; each goes on where the other stopped:
 
             hooks = memory.hooks(session_id="kitchen", speaker="alice")
             cook = AgentLoop(model, hooks=hooks, instructions="You cook.", tools=[stove], agent_name="cook")
             host = AgentLoop(model, hooks=hooks, instructions="You welcome guests.", agent_name="host")
             cook.run("What shall we eat?")
-            host.run("And who is coming?")      # knows what was said; another prompt's head, so all of it is read once
+            host.run("And who is coming?")      # knows the conversation; another prompt's head, so all of it is read once
 
         Args:
             session_id: the conversation; one that exists is taken up where it was.
-            speaker: who speaks where the loop does not say it; None: an unknown voice, which reads what is shared.
+            speaker: who speaks where the loop does not say it; None: an unknown voice, which reads shared records.
             agent: the name that episodes carry; without it, the `agent_name` of the loop.
             tokenizer: the chat model's, if it is not the memory's.
             model: the chat model itself, whose own window counts where it is smaller than the profile's. What it has evaluated
@@ -324,10 +324,10 @@ class Memory:
         return hooks
 
     def tools(self, *, speaker: str | None = None, include: Collection[str] | None = None) -> list[Tool]:
-        """Return tools with which a model remembers, looks up and forgets, within the rights of whoever speaks.
+        """Return tools with which a model remembers, looks up and forgets, within the rights of the speaker.
 
         Args:
-            speaker: who speaks where the loop does not say it; None: an unknown voice, which has what is shared.
+            speaker: who speaks where the loop does not say it; None: an unknown voice, which has shared records.
             include: some of those that `edgemem.memory_tools` knows, of `notes`, which reads and writes NOTES.md,
                 and of `memory_read`, `memory_write`, `memory_append`, `memory_list` and `memory_delete`, for files of the
                 bank; None: all, those of the bank where `[bank] backend` says where it is.
@@ -356,16 +356,16 @@ class Memory:
         person: str | None = None,
         wait_s: float | None = None,
     ) -> Forgotten:
-        """Erase one thing in the truth and in every copy; what is returned is true if there was one.
+        """Erase one thing in the truth and in every copy; the result is true if there was one.
 
         A fact goes with its whole history. What the memory's own tools repeated of it goes too, also from what running
         conversations will write. Their prompts keep it until their epochs end (law 2); the model is told that it is gone.
 
         Of a person, everything goes that they said or own, in every backup too. What others said of them, and NOTES.md,
-        stays; the result says where the name still stands.
+        stays; the result says where the name is still written.
 
         Nobody recalls it any more once it is committed. Then this waits until its bytes are gone from every file, for
-        `[store] busy_timeout_s` seconds; what is `pending` then, because another program reads it, goes in idle time,
+        `[store] busy_timeout_s` seconds; a file `pending` then, because another program reads it, is emptied in idle time,
         also after a restart.
 
         Args:
@@ -406,7 +406,7 @@ class Memory:
         return export_lines(database, notes=self.notes, bank=self.bank, speaker=speaker)
 
     def import_lines(self, lines: Iterable[bytes]) -> ImportReport:
-        """Take in the lines of an export, in one transaction; what is here already stays.
+        """Take in the lines of an export, in one transaction; records that are here already stay.
 
         Raises:
             InvalidInputError: a line is none of an export, or its end is missing; nothing was taken in then.
@@ -429,14 +429,14 @@ class Memory:
         return self._home.checked().upkeep.run_all(checked_number(seconds, "seconds"), thorough=thorough)
 
     def check(self) -> list[Check]:
-        """Look at everything that this memory stands on."""
+        """Look at every part of this memory."""
         # What looks for faults knows every model and server; a robot that only talks need not load that.
         from edgemem.memory.health import check
 
         return check(self._home.checked())
 
     def close(self) -> None:
-        """Finish what is queued and close everything; a second call does nothing."""
+        """Finish queued work and close everything; a second call does nothing."""
         self._home.close()
 
     def _most(self, k: int | None) -> int:

@@ -92,7 +92,7 @@ class InUse:
         return list(self.windows)
 
     def kept_states(self) -> list[KeptState]:
-        """Return what is kept of the models that are open now."""
+        """Return the kept states of the open models."""
         return [kept for kept in self.states if not kept.closed]
 
     def summarizers(self) -> list[Summarizer]:
@@ -129,7 +129,7 @@ class OpenHome:
         self.clock = clock or Clock()
         self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
         self.in_use = InUse()
-        with ExitStack() as opened:  # what was opened when something behind it could not be is closed again
+        with ExitStack() as opened:  # a failure closes the parts that are open already
             self._open_models(opened, embedder, reranker)
             self._open_files(opened, restore)
             self._begin_work(opened, profile_file(self.path, profile))
@@ -203,7 +203,7 @@ class OpenHome:
         self.bank = MemoryBank(self.path / "bank", self.database, clock=self.clock, settings=settings)
         self.sections = BankSections(self.bank)
         self.index_fault = ""
-        """Why the index stands in memory, for this process alone; empty if nothing is wrong."""
+        """Why the index is in memory, for this process alone; empty if nothing is wrong."""
         self.index = self._open_index(self.path / "db" / "index.db", opened)
         self.search = Recall(
             self.database,
@@ -306,7 +306,7 @@ class OpenHome:
             self.embedder.yield_to_speech()
 
     def _forget(self, erased: Erased) -> None:
-        """Have no session say or write what was erased; their prompts keep it until their epochs end (law 2)."""
+        """Have no session say or write erased text; their prompts keep it until their epochs end (law 2)."""
         for hook in self.in_use.compactions():
             hook.forget(erased)
 
@@ -316,7 +316,7 @@ class OpenHome:
             hook.leave_out(session, first_turn)
 
     def _close_states(self) -> None:
-        """Write what is to be kept of the models that are open."""
+        """Write the states of the open models."""
         for kept in self.in_use.kept_states():
             kept.close()
 
@@ -328,7 +328,7 @@ class OpenHome:
         return self.profile
 
     def close(self) -> None:
-        """Finish what is queued and close everything; a second call does nothing."""
+        """Finish queued work and close everything; a second call does nothing."""
         if self.closed:
             return
         self.closed = True
@@ -366,7 +366,7 @@ class Upkeep(IdleWorker):
 
         def erase(stop: Stop) -> bool:
             erased = eraser.work(stop)
-            # Whoever reads a file that must be emptied is gone soon.
+            # A reader of a file that must be emptied is gone soon.
             self.again_s = _ERASE_AGAIN_S if eraser.left else AGAIN_S
             return erased
 
@@ -376,7 +376,7 @@ class Upkeep(IdleWorker):
             return index.catch_up(idle.batch, stop=stop, least=least, wait_s=INDEX_WAIT_S) > 0
 
         def texts() -> int:
-            """Return how many texts one step embeds: a query stops it, so this only bounds what is done again."""
+            """Return how many texts one step embeds: a query stops it, so this only bounds repeated work."""
             return min(16, max(4, settings.now.idle.batch // 4))
 
         steps: dict[str, Callable[[Stop], bool]] = {

@@ -49,7 +49,7 @@ class Reload:
     Args:
         source: the file that the profile was read from; None: it is no file that could change.
         bank: tells which folders and files of the bank there are.
-        wake: has idle time take what was read.
+        wake: has idle time take the new settings.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Reload:
         wake: Callable[[], None],
     ) -> None:
         self.problems: dict[Path, str] = {}
-        """What is wrong with files as they are now; what held before them stays."""
+        """Faults of the files of now; their last right versions stay in use."""
         self.restart: tuple[str, ...] = ()
         """Keys of the profile whose new value holds from the next start."""
         self.source = source
@@ -90,7 +90,7 @@ class Reload:
         return profile
 
     def restart_note(self) -> str:
-        """Tell what was changed and waits for the next start; empty if nothing does."""
+        """Return the changes that wait for the next start; empty if none does."""
         if not self.restart:
             return ""
         changed = "were changed and hold" if len(self.restart) > 1 else "was changed and holds"
@@ -108,8 +108,8 @@ class Reload:
         yield from self._named
 
     def take(self, paths: frozenset[Path]) -> None:
-        """Take what stands now in files that were changed; where one is wrong, what held before stays in use."""
-        for path in sorted(paths - {self._notes}):  # the notes are read again by whoever uses them
+        """Read changed files; where one is wrong, its last right version stays in use."""
+        for path in sorted(paths - {self._notes}):  # the notes are read again where they are used
             self.problems.pop(path, None)
             try:
                 self._take(path)
@@ -141,7 +141,7 @@ class Reload:
         changed = sorted(_differing(self._newest, profile))
         self._newest = self._profile = profile
         self.restart = restart
-        # What is named no more is no problem any more.
+        # A key that is gone is no problem any more.
         counting = set(self._files())
         self.problems = {file: fault for file, fault in self.problems.items() if file in counting}
         if changed:

@@ -1,7 +1,7 @@
 """Stats: how much there is, what it takes, how fast it grows, what waits, and how the newest turn went.
 
 Every figure comes from a count, a range of ids or the size of a file, so a look costs milliseconds in a home with tens
-of thousands of messages. Nothing here holds a word of what is remembered.
+of thousands of messages. Nothing here holds a word of any record.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ COUNTS = {
     "epochs": "select count(*) from epochs",
     "goals": "select count(*) from goals",
 }
-"""What is counted in the truth; a count alone reads no text."""
+"""Counts of the truth; a count alone reads no text."""
 
 SINCE = {
     "fact_rows": "select count(*), min(id) from facts where id > ?",
     "episodes": "select count(*), min(id) from episodes where id > ?",
     "messages": "select count(*), min(id) from messages where id > ?",
 }
-"""What is new since a tick: ids are the microseconds at which rows were written."""
+"""Rows since a tick: ids are the microseconds at which rows were written."""
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Stats(msgspec.Struct, frozen=True):
     """For how long the oldest row has waited for the index; it is searched directly meanwhile."""
     clock_trusted: bool
     failures: list[HookFailure]
-    """Messages of failures are left out: they may quote what was said."""
+    """Messages of failures are left out: they may quote an utterance."""
     last_turn: TurnFigures | None = None
 
 

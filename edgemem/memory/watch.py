@@ -35,7 +35,7 @@ _ADVICE = {
 }
 
 _KINDS = "FileClosed FileCreated FileDeleted FileMoved DirCreated DirDeleted DirMoved"
-"""What the kernel wakes us for: not for what is only read or whose rights change."""
+"""Events of the kernel that wake us: neither reading nor a change of rights."""
 
 
 class Watcher:

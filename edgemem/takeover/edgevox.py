@@ -36,7 +36,7 @@ _MEMORY = {"facts": ("key", "value"), "preferences": ("key", "value"), "episodes
 def import_edgevox(
     db: Database, sessions: SQLiteSessionStore, notes: NotesFile, old: EdgevoxMemory
 ) -> TakeoverReport:
-    """Take over what was read of EdgeVox's memory."""
+    """Take over a memory of EdgeVox."""
     known = ImportReport()
     fresh = [session for session in old.sessions if _is_new(session, sessions, known, old)]
     with scratch_truth(db) as (scratch, then):
@@ -116,12 +116,12 @@ class EdgevoxMemory:
         self.notes: list[str] = []
         self.files: dict[str, dict[str, int]] = {}
         self.remarks: list[str] = []
-        """What was skipped or mended, and why: one sentence each."""
+        """Skipped and repaired records, with the reason: one sentence each."""
         hint = "EdgeVox keeps its memory in ~/.edgevox/memory."
         read_files(path, self._read_file, self.remarks, hint=hint)
 
     def skip(self, what: str, why: object) -> None:
-        """Note what was left behind."""
+        """Note a record that is left behind."""
         self.remarks.append(f"{what} was skipped: {why}")
 
     def _read_file(self, file: Path, name: str, database: bool) -> None:

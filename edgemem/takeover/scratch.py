@@ -34,20 +34,20 @@ _BESIDE = ("-wal", "-shm", "-journal", ".lock")
 
 
 class TakeoverReport(msgspec.Struct):
-    """What the files hold, what came of it, and what was skipped or mended."""
+    """Records of the files, of the takeover, and remarks."""
 
     files: dict[str, dict[str, int]]
     """What each file holds."""
     added: dict[str, int]
     known: dict[str, int]
     refused: list[str]
-    """What excludes what is here, which stays."""
+    """Records that exclude stored ones, which stay."""
     remarks: list[str] = msgspec.field(name="told")  # its name in JSON
-    """What was skipped or mended, and why."""
+    """Skipped and repaired records, with the reason."""
 
 
 class ThenClock(Clock):
-    """Gives ticks of when another system wrote what is being taken over; they still never repeat, and a second time are the same."""
+    """Gives ticks of the times at which another system wrote; they never repeat, and are the same a second time."""
 
     def __init__(self, now: float) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ def read_files(path: Path, read: Callable[[Path, str, bool], None], remarks: lis
 
 
 def json_of(text: Any) -> Any:
-    """Return the value of a JSON text, and None for what is none."""
+    """Return the value of a JSON text; None: it is none."""
     try:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError):

@@ -80,7 +80,7 @@ _TEXT = (".md", ".txt", ".json", ".csv", ".toml", ".yaml", ".yml", "")
 
 
 def import_swarmline(db: Database, bank: MemoryBank, old: SwarmlineMemory) -> TakeoverReport:
-    """Take over what was read of Swarmline's memory."""
+    """Take over a memory of Swarmline."""
     with scratch_truth(db) as (scratch, then):
         _fill(scratch, then, old)
         report = take_in(db, scratch)
@@ -213,7 +213,7 @@ class SwarmlineMemory:
         """Of each table by name, with the names of users for their numbers, and JSON read; a bank's files under `memory_bank`."""
         self.files: dict[str, dict[str, int]] = {}
         self.remarks: list[str] = []
-        """What was missing or skipped, and why: one sentence each."""
+        """Missing and skipped records, with the reason: one sentence each."""
         hint = "name a database or a memory bank of Swarmline."
         read_files(path, self._read_file, self.remarks, hint=hint)
 

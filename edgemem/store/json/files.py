@@ -51,11 +51,11 @@ class JsonFile(Generic[T]):
         if self.path.is_dir():
             raise InvalidInputError(f"{self.path} is a folder; give the path of a JSON file.")
         self.damaged = False
-        """Whether what was read last was set aside."""
+        """Whether the file read last was set aside."""
         self._type = type
         self._stamp: tuple[int, int, int] | None = None
         self._unknown: dict[str, msgspec.Raw] = {}
-        """What stands in the file beside what belongs there; it is written back."""
+        """Unknown parts of the file; they are written back."""
 
     def read(self) -> T | None:
         """Return what the file holds, or None if there is none; one that is damaged is set aside, and a warning says so."""
@@ -101,7 +101,7 @@ class JsonFile(Generic[T]):
             value = msgspec.json.decode(data, type=self._type)
         known = {field.encode_name for field in msgspec.structs.fields(self._type)}  # type: ignore[arg-type]
         parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-        # A copy, since what is raw keeps all of the file in memory.
+        # A copy, since a raw part keeps all of the file in memory.
         self._unknown = {name: part.copy() for name, part in parts.items() if name not in known}
         return value
 
@@ -151,7 +151,7 @@ def copy_aside(path: Path) -> Path:
 
 
 def erase(path: Path) -> bool:
-    """Remove a file, what was set aside of it and the half of a new one; tell whether there was any."""
+    """Remove a file, its copies set aside and the half of a new one; return whether there was any."""
     with meaningful(path):
         gone = [file for file in (path, _new(path), *set_aside(path)) if file.exists()]
         for file in gone:

@@ -3,7 +3,7 @@
 The engine is that of `SQLiteMemoryStore`, over tables in memory. A change is in the tables at once and in the file half
 a second later, and on `flush` and `close`; the memory tools and the hooks that hold this store flush it as well, the
 hooks when a turn ends. The file is replaced in one step. What another process or a person wrote into it meanwhile shows
-with the next call, and what was not written yet is done again on top.
+with the next call, and pending changes are done again on top.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ class JSONMemoryStore(TableMemoryStore):
         return self._file.path
 
     def load(self) -> None:
-        """Read the file, and do on top of it what is not written yet; hand edits show from now on."""
+        """Read the file, and do pending changes on top of it; hand edits show from now on."""
         with self._writing, self._lock:
             self._require_open()
             self._following = True
             file = self._file.read()
             if file is None:
                 if self._file.damaged and self._known:
-                    # What is known stands in no file any more.
+                    # The tables are in no file any more.
                     self._unsaved.append((self._clock.tick(), _nothing))
                     self._write_soon()
                 return
@@ -152,7 +152,7 @@ class JSONMemoryStore(TableMemoryStore):
     # The file
 
     def flush(self) -> None:
-        """Write what is not in the file yet, durably."""
+        """Write pending changes to the file, durably."""
         with self._writing:
             with self._lock:
                 if self._timer is not None:
@@ -167,7 +167,7 @@ class JSONMemoryStore(TableMemoryStore):
                     written = self._write_file()
 
     def close(self) -> None:
-        """Write what is not in the file yet; may be called twice."""
+        """Write pending changes to the file; may be called twice."""
         if not self._closed:
             self.flush()
             self._closed = True
@@ -216,5 +216,5 @@ def _nothing(_tx: Transaction) -> None:
 
 
 def _forms(text: str) -> tuple[bytes, ...]:
-    """Return a text as it stands in JSON, of us and of editors that write ASCII."""
+    """Return a text as JSON, of us and of editors that write ASCII."""
     return tuple(json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (False, True))

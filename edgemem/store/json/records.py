@@ -180,7 +180,7 @@ def fill(tx: Transaction, file: MemoryFile, clock: Clock, *, doubtful_below: flo
         raise NewerSchemaError(f"A newer edgemem wrote this memory (format {file.format}); update edgemem.")
     for table in _FILLED:
         tx.execute(f"delete from {table}")  # noqa: S608 - ours
-    tx.announce("facts", [0])  # whoever asks for the newest change sees that there was one
+    tx.announce("facts", [0])  # so that readers see a change
     problems: list[str] = []
     entries: list[tuple[int, str, Entry]] = []
     kinds: tuple[tuple[str, list[Any], type[Entry]], ...] = (
@@ -221,7 +221,7 @@ def _noted(problems: list[str], name: str) -> Iterator[None]:
 
 
 def file_of(db: Tables, *, keep: int) -> MemoryFile:
-    """Return what is written down of what the tables hold."""
+    """Return the file of the tables."""
     episodes = [
         msgspec.structs.asdict(episode)
         | {
@@ -294,10 +294,10 @@ def from_edgevox(entries: list[Any], clock: Clock, problems: list[str]) -> list[
     """Return entries about facts as we write them.
 
     EdgeVox knows one time of a fact, and writes an end into the fact itself. Where several values were active at once,
-    the one written last holds; where its clock had been set back, what was written later was learnt later all the same.
+    the one written last holds; where its clock had been set back, a later entry was learnt later all the same.
 
     Args:
-        problems: what was mended is added, one sentence each.
+        problems: repairs are added, one sentence each.
     """
     ours: list[Any] = []
     of_key: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)

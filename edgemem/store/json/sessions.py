@@ -31,11 +31,11 @@ _LONGEST_NAME = 180
 """Bytes of a file's name without its ending; file systems take 255, and a damaged file has a longer ending."""
 
 _CUT = "%~"
-"""Stands in a name that was cut, and in no other: a percent sign of an id is written `%25`."""
+"""Marks a cut name, and no other: a percent sign of an id is written `%25`."""
 
 
 class _SessionFile(msgspec.Struct):
-    """What stands in a file; EdgeVox's files have messages and a state, and their name is the id."""
+    """The form of a file; EdgeVox's files have messages and a state, and their name is the id."""
 
     messages: list[dict[str, Any]]
     state: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class _Known(msgspec.Struct):
 
 
 class JSONSessionStore(Closing):
-    """Conversations as files in a folder; a save is on the disk when it returns, and writes what is new.
+    """Conversations as files in a folder; a save is on the disk when it returns, and writes only new text.
 
     Args:
         base: the folder, made by the first save.
@@ -76,7 +76,7 @@ class JSONSessionStore(Closing):
         """Ids of conversations that have lines of this store."""
 
     def save(self, id: str, session: Session) -> None:  # noqa: A002 - the seed's name
-        """Store a conversation; what is stored already is not written again."""
+        """Store a conversation; stored messages are not written again."""
         check_session_id(id)
         check_session(session)
         state = msgspec.json.decode(state_text(session.state, self._warned))
@@ -108,7 +108,7 @@ class JSONSessionStore(Closing):
             self._remember(id, self._stamps(id), new)
 
     def load(self, id: str) -> Session | None:  # noqa: A002
-        """Return a conversation as it was said, or None if there is none; what is damaged is set aside, with a warning."""
+        """Return a conversation as it was said, or None if there is none; a damaged file is set aside, with a warning."""
         check_session_id(id)
         file = JsonFile(self._path(id), _SessionFile)
         with self._lock:
@@ -120,7 +120,7 @@ class JSONSessionStore(Closing):
         return None if stored is None else Session(stored.messages, stored.state)
 
     def delete(self, id: str) -> bool:  # noqa: A002
-        """Erase a conversation, also what was set aside of it; tell whether there was one."""
+        """Erase a conversation, with its copies set aside; return whether there was one."""
         check_session_id(id)
         with self._lock:
             self._known.pop(id, None)
@@ -165,7 +165,7 @@ class JSONSessionStore(Closing):
             return look(path), look(self._lines(session_id))
 
     def _read(self, session_id: str, file: JsonFile[_SessionFile]) -> tuple[_SessionFile | None, str]:
-        """Return what file and lines hold together, and what is wrong with the lines; nobody need hold the lock."""
+        """Return the conversation of file and lines, and the fault of the lines; nobody need hold the lock."""
         while True:
             stamps, data = self._stamps(session_id), b""
             stored = file.read()
@@ -190,7 +190,7 @@ class JSONSessionStore(Closing):
         """Write a conversation whole, and remove the lines; the lock is held.
 
         Args:
-            new: what was said; None: nothing, and it stays as the files have it.
+            new: the conversation; None: it stays as the files have it.
         """
         file, lines = JsonFile(self._path(session_id), _SessionFile), self._lines(session_id)
         while True:
@@ -237,7 +237,7 @@ class _Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 
 def _line_between(known: _Known, messages: list[Message], state: dict[str, Any]) -> _Line:
-    """Return what a save adds to what is known."""
+    """Return the line that a save adds."""
     stay = min(len(known.messages), len(messages))
     after = next((n for n in range(stay) if known.messages[n] != _canonical(messages[n])), stay)
     line = _Line(after, messages[after:], {}, {}, [name for name in known.state if name not in state])
@@ -254,7 +254,7 @@ def _apply(data: bytes, stored: _SessionFile | None) -> tuple[bool, str]:
     """Do to a conversation what lines say, up to the first that does not fit.
 
     Returns:
-        Whether all of them count, so that another may follow, and what is wrong. The half of a line at the end was
+        Whether all of them count, so that another may follow, and the fault. The half of a line at the end was
         promised to nobody.
     """
     head, *lines, rest = data.split(b"\n") if b"\n" in data else (b"", data)
@@ -284,7 +284,7 @@ def _apply(data: bytes, stored: _SessionFile | None) -> tuple[bool, str]:
 
 
 def _canonical(value: Any) -> bytes:
-    """Return JSON that is the same for what is the same: 1, 1.0 and true are not."""
+    """Return JSON that is equal for equal values: 1, 1.0 and true are not."""
     return msgspec.json.encode(value, order="sorted")
 
 
@@ -305,7 +305,7 @@ def _name_of(session_id: str) -> str:
 
 
 def _id_of(path: Path) -> str:
-    """Return the id of the conversation in a file; where the name is cut, it stands inside."""
+    """Return the id of the conversation in a file; a cut name has it inside."""
     if _CUT not in path.stem:
         return unquote(path.stem)
     whole = JsonFile(path, _SessionFile).read()
