@@ -229,7 +229,7 @@ class Memory:
             tokenizer: the chat model's, if it is not the memory's.
             instructions: the system message.
             tools: what the model may call.
-            speaker: who speaks where a turn does not say it; None: an unknown voice, which reads what is shared.
+            speaker: who speaks where a turn does not say it; None: an unknown voice, which reads shared records.
             agent: the name that episodes carry.
 
         Raises:

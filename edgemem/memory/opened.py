@@ -301,7 +301,7 @@ class OpenHome:
                 model.warm()
 
     def yield_to_speech(self) -> None:
-        """Stop what is embedded in idle time, in the middle of a text."""
+        """Stop embedding of idle time, in the middle of a text."""
         if self.embedder is not None:
             self.embedder.yield_to_speech()
 
