@@ -74,3 +74,20 @@ def last_complaint() -> str:
     """Return the most telling of llama.cpp's last error lines, without its function name; empty if it said nothing."""
     # the first complaint names the cause, those behind it only that loading failed
     return _complaints[0].partition(": ")[2] or _complaints[0] if _complaints else ""
+
+
+def why_unfit(llm: Any) -> str:
+    """Return why the state of this model's sequence cannot be kept; empty if it can."""
+    api = llama()
+    if api.llama_model_is_recurrent(llm.model) or api.llama_model_is_hybrid(llm.model):
+        return "this model's memory is recurrent and cannot be taken back to where the instructions end"
+    if api.llama_model_n_swa(llm.model) > 0:
+        # llama.cpp leaves out what the window has passed: a cut further back would be answered wrongly, in silence
+        return "this model attends to a sliding window, and llama.cpp saves no more of it than the window"
+    return ""
+
+
+def held_by(llm: Any) -> list[int]:
+    """Return the ids that the sequence holds, in order."""
+    ids: list[int] = llm.input_ids[: llm.n_tokens].tolist()
+    return ids

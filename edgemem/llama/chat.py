@@ -14,7 +14,6 @@ from edgemem.llama.forward import Interrupt, watching
 from edgemem.llama.header import read_header
 from edgemem.llama.protocols import common_prefix
 from edgemem.llama.second_context import SideChat
-from edgemem.llama.sequence import held_by, why_unfit
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ class LlamaChat(ChatContext):
         asked = list(messages), list(tools) if tools else None, now
         with self.if_quiet() as llama:
             # One that was lent may be in its owner's use, and a prefix cannot be kept of every model.
-            if llama is None or not self._owned or why_unfit(llama):
+            if llama is None or not self._owned or backend.why_unfit(llama):
                 return False
             if self._ahead[0] != asked:
                 prompts = (
@@ -155,7 +154,7 @@ class LlamaChat(ChatContext):
                 first, second = map(self.log.foresee, prompts)
                 self._ahead = asked, first[: min(common_prefix(first, second), self.n_ctx)]
             ids = self._ahead[1]
-            same = common_prefix(held_by(llama), ids)
+            same = common_prefix(backend.held_by(llama), ids)
             if same == len(ids) or stop():
                 return False
             llama.n_tokens = same  # `eval` takes the rest out of the cache

@@ -14,6 +14,7 @@ Numbers are little-endian.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import logging
 import os
@@ -26,12 +27,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from edgemem.errors import CorruptError, EdgememError, StoreError
+from edgemem.llama import backend
+from edgemem.llama.header import sampled
 from edgemem.llama.protocols import common_prefix
-from edgemem.llama.sequence import copy_out, held_by, put_in, size_of, stamp_of, why_unfit
 from edgemem.store.db.files import sync
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -46,6 +48,18 @@ _LENGTH = struct.Struct("<I")
 _DIGEST = 32
 _BEGIN = len(_MAGIC) + _DIGEST + _LENGTH.size
 _CHUNK = 1 << 20
+LEAST = 64
+"""Tokens below which nothing is kept: they are evaluated as fast as a file is found, read and checked."""
+_HEADERS = 1 << 20  # bytes that a file may hold beside the data
+_SEQUENCE = 0  # llama-cpp-python evaluates everything in this one
+_ASIDE = 1
+_SETTINGS = (
+    *("type_k", "type_v", "flash_attn_type", "offload_kqv", "swa_full", "kv_unified", "n_seq_max"),
+    *("rope_scaling_type", "rope_freq_base", "rope_freq_scale"),
+    *("yarn_ext_factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow", "yarn_orig_ctx"),
+)
+"""Settings of a context that its state depends on."""
+_log = logging.getLogger(__name__)
 
 
 class StateHeader(msgspec.Struct, frozen=True):
@@ -153,10 +167,67 @@ def _header(path: Path, raw: memoryview) -> tuple[StateHeader, int]:
     return header, end
 
 
-_log = logging.getLogger(__name__)
-LEAST = 64
-"""Tokens below which nothing is kept: they are evaluated as fast as a file is found, read and checked."""
-_HEADERS = 1 << 20  # bytes that a file may hold beside the data
+def stamp_of(llm: Any) -> dict[str, str]:
+    """Return everything that a state depends on: the model, llama.cpp, and how its context was made."""
+    context, model, path = llm.context_params, llm.model_params, Path(llm.model_path)
+    return {
+        "llama-cpp-python": str(backend.llama().__version__),
+        "system": backend.llama().llama_print_system_info().decode("utf-8", "replace"),
+        "model": f"{path.stat().st_size}:{sampled(path).hexdigest()}",
+        "lora": f"{llm.lora_path or ''} {llm.lora_scale if llm.lora_path else ''}".strip(),
+        "n_gpu_layers": str(model.n_gpu_layers),
+        "n_ctx": str(context.n_ctx),
+        # Older llama.cpp has fewer of them.
+        **{name: str(getattr(context, name)) for name in _SETTINGS if hasattr(context, name)},
+    }
+
+
+def copy_out(llm: Any, tokens: int) -> NDArray[np.uint8] | None:
+    """Return the state of the first `tokens` of the sequence, which goes on as it was; None if llama.cpp fails.
+
+    llama.cpp saves whole sequences only. So the rest belongs to a second sequence while the first is copied; in a cache
+    of one stream, as that of a `Llama` is, this only changes the owner of cells.
+    """
+    import numpy as np
+
+    api = backend.llama()
+    memory = api.llama_get_memory(llm.ctx)
+    api.llama_memory_seq_cp(memory, _SEQUENCE, _ASIDE, -1, -1)
+    try:
+        if not api.llama_memory_seq_rm(memory, _SEQUENCE, tokens, -1):
+            return None
+        size = int(api.llama_state_seq_get_size(llm.ctx, _SEQUENCE))
+        data = np.empty(size, np.uint8)
+        copied = api.llama_state_seq_get_data(llm.ctx, _pointer(data), size, _SEQUENCE)
+        return data if copied == size else None
+    finally:
+        api.llama_memory_seq_cp(memory, _ASIDE, _SEQUENCE, -1, -1)
+        api.llama_memory_seq_rm(memory, _ASIDE, -1, -1)
+
+
+def put_in(llm: Any, ids: Sequence[int], data: NDArray[np.uint8]) -> bool:
+    """Let the sequence hold `ids`, whose state is `data`, and nothing else; return whether llama.cpp took it.
+
+    If not, it is empty.
+    """
+    api = backend.llama()
+    memory = api.llama_get_memory(llm.ctx)
+    if (
+        api.llama_state_seq_set_data(llm.ctx, _pointer(data), data.size, _SEQUENCE) != data.size
+        or api.llama_memory_seq_pos_min(memory, _SEQUENCE) != 0
+        or api.llama_memory_seq_pos_max(memory, _SEQUENCE) != len(ids) - 1
+    ):
+        api.llama_memory_seq_rm(memory, _SEQUENCE, -1, -1)
+        llm.reset()
+        return False
+    llm.input_ids[: len(ids)] = ids
+    llm.n_tokens = len(ids)
+    llm._requires_eval = True  # as Llama.load_state does: there are no logits yet
+    return True
+
+
+def _pointer(data: NDArray[np.uint8]) -> Any:
+    return data.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))
 
 
 class KeptState:
@@ -213,7 +284,7 @@ class KeptState:
                 return
             self._name = Path(llama.model_path).name
             try:
-                self._turn_off(why_unfit(llama))
+                self._turn_off(backend.why_unfit(llama))
                 self._stamp = stamp_of(llama)
             except OSError as error:
                 self._turn_off(f"the model's file cannot be read again ({error.strerror})")
@@ -327,16 +398,17 @@ class KeptState:
             self.path.unlink(missing_ok=True)
         return 0
 
-    def _to_keep(self, llama: Any) -> tuple[Literal["prefix", "whole"], list[int]]:
+    def _to_keep(self, llm: Any) -> tuple[Literal["prefix", "whole"], list[int]]:
         """Return the ids whose state is to be kept: the head of the newest prompt, or all."""
-        held = held_by(llama)
+        held = backend.held_by(llm)
         if not held:
             return "prefix", []
         unspoilt = self.keep == "whole" and self._forgotten() == self._since
-        if unspoilt and size_of(llama, len(held)) <= self.max_bytes:
+        token = backend.llama().llama_state_seq_get_size(llm.ctx, _SEQUENCE) / len(held)
+        if unspoilt and token * len(held) <= self.max_bytes:
             return "whole", held
         ids = held[: common_prefix(self.chat.head_ids(), held)]
-        size = size_of(llama, len(ids))
+        size = int(token * len(ids))
         if size > self.max_bytes:
             self._turn_off(
                 f"{len(ids)} tokens of this model take {size / 1e6:.1f} MB; raise [chat] keep_state_mb"

@@ -17,8 +17,8 @@ from edgemem.errors import ClosedError
 from edgemem.hooks.builtin import ContextCompactionHook
 from edgemem.hooks.shared import log_of
 from edgemem.llama import LlamaChat
+from edgemem.llama.backend import held_by
 from edgemem.llama.chat import AHEAD_BATCH
-from edgemem.llama.sequence import held_by
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory

@@ -24,8 +24,7 @@ import edgemem
 from edgemem.hooks import load
 from edgemem.hooks.builtin import KeepStateHook
 from edgemem.llama.chat import LlamaChat
-from edgemem.llama.sequence import copy_out
-from edgemem.llama.state import KeptState, headers_in, read_state, write_state
+from edgemem.llama.state import KeptState, copy_out, headers_in, read_state, write_state
 from edgemem.loop.loop import AgentLoop
 from edgemem.loop.replies import ChatReplies
 from edgemem.memory import Memory
@@ -343,7 +342,7 @@ def test_robot_whose_plug_is_pulled(file: Path, home: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from edgemem.llama.state import read_state, write_state
+from edgemem.llama.state import copy_out, read_state, write_state
 path = Path(sys.argv[1])
 header, data = read_state(path, max_bytes=1 << 30)
 print("go", flush=True)

@@ -182,4 +182,4 @@ def test_chat_says_what_is_wrong_with_a_server(server: RunningServer, tmp_path: 
     done = run("chat", "--server", server.url, "--max-tokens", "4", *home, text="hello\n")
     assert done.exit_code == 0, done.output
     assert "holds 4,096 tokens, not the profile's 8,192" in done.output
-    assert "-c 8192" in done.output
+    assert "see its -c" in done.output
