@@ -504,11 +504,21 @@ def comes_up_with(key: str, added: Mapping[str, str], *, among: Collection[str] 
         among: codes of the languages that count: to an embedder that does not know one, all its sentences are alike;
             none: all count.
     """
-    key, languages = small(key), [words for code, words in all_words().items() if not among or code in among]
+    key = small(key)
+    if not added and not _safety_keys().search(key):
+        return ()
+    languages = [words for code, words in all_words().items() if not among or code in among]
     kinds = [kind for words in languages for kind in words.safety.values() if kind.keys.stand_in(key)]
     named = [added[word] for word in added if Exact(word).stand_in(key)]
     kinds += [words.safety[kind] for words in languages for kind in named if kind in words.safety]
     return tuple(dict.fromkeys(phrase for kind in kinds for phrase in kind.comes_up))
+
+
+@preloaded
+def _safety_keys() -> re.Pattern[str]:
+    """Return the expression that finds a word of any key that concerns somebody's safety."""
+    kinds = (kind for words in all_words().values() for kind in words.safety.values())
+    return Exact(",".join(item for kind in kinds for item in kind.keys.items)).pattern.compiled
 
 
 def small(text: str) -> str:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgemem.languages.words import all_words, in_any, small
 from edgemem.preload import Pattern, preloaded
-from edgemem.recall.dates.phrases import mentions
+from edgemem.recall.dates.phrases import mentions, zone_at
 from edgemem.recall.text.analyse import plain_words, terms
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from edgemem.languages.words import Exact
 
 ASKS, SAYS_I, COUNTS, NAMES, GREETS = 1, 2, 8, 16, 128
@@ -85,14 +82,6 @@ def _known() -> _Known:
             flags=re.IGNORECASE,
         ),
     )
-
-
-def zone_at(at: float) -> tzinfo:
-    """Return the time zone of this machine at a moment; that of Greenwich where no calendar knows the moment."""
-    try:
-        return datetime.fromtimestamp(at).astimezone().tzinfo or timezone.utc
-    except (ValueError, OverflowError, OSError):
-        return timezone.utc
 
 
 def called_by(text: str) -> str:

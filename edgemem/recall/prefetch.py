@@ -8,7 +8,6 @@ nothing at all was written meanwhile. Otherwise the turn recalls as if nobody ha
 from __future__ import annotations
 
 import threading
-import unicodedata
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
@@ -16,6 +15,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from edgemem.errors import ClosedError, EdgememError
+from edgemem.recall.text.analyse import Utterance, read_utterance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,60 +31,6 @@ KEPT_S = 10.0
 Outcome = Literal["ready", "waited", "stale", "missed", "unheard"]
 """How a turn found its recall: made; being made; made, but not valid any more; made for another sentence or not begun; or
 nothing of the sentence was heard before its end."""
-
-_ASKS = "?？؟"
-_TELLS = ".!。！।۔"
-
-
-class Utterance(NamedTuple):
-    """A sentence as a voice says it."""
-
-    words: str
-    """Without case, punctuation and white space that tells nothing; empty if nothing was said."""
-    ending: str
-    """How it ends: `?`, `.` for any other end, or nothing where it goes on or nobody knows.
-
-    Without its question mark a question is embedded so differently that a third of 400 utterances got another block; case and
-    commas changed the block of one in thirty.
-    """
-
-
-def read_utterance(text: str) -> Utterance:
-    """Return what of a text two recognisers, or one that hears the rest of a sentence, would agree on."""
-    folded = unicodedata.normalize("NFC", text).casefold()
-    if folded.isascii():
-        words = folded.translate(_UNSPOKEN)
-    else:
-        words = "".join(letter if _is_spoken(letter) else " " for letter in folded)
-    return Utterance(" ".join(words.split()), _ending(text[len(_without_tail(text)) :]))
-
-
-def with_ending(text: str, ending: str) -> str:
-    """Return the text of a sentence that goes on as it would be written if it ended here."""
-    return _without_tail(text) + ending
-
-
-def _is_spoken(letter: str) -> bool:
-    # Marks are parts of letters in many scripts, and a sign such as that of a currency is spoken.
-    return letter.isalnum() or unicodedata.category(letter)[0] in "MS"
-
-
-_UNSPOKEN = {n: " " for n in range(128) if not _is_spoken(chr(n))}
-
-
-def _without_tail(text: str) -> str:
-    """Return a text without the punctuation and white space that it ends in."""
-    end = len(text)
-    while end and not _is_spoken(text[end - 1]):
-        end -= 1
-    return text[:end]
-
-
-def _ending(tail: str) -> str:
-    if any(mark in tail for mark in _ASKS):
-        return "?"
-    goes_on = "…" in tail or ".." in tail
-    return "." if not goes_on and any(mark in tail for mark in _TELLS) else ""
 
 
 class Counts(msgspec.Struct):

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from edgemem.languages.words import all_words, is_english, small
-from edgemem.recall.annotations import zone_at
 from edgemem.recall.dates.calendar import Range
-from edgemem.recall.dates.phrases import asks_when, times_in
+from edgemem.recall.dates.phrases import asks_when, times_in, zone_at
 from edgemem.recall.dates.questions import PeriodQuestion, Tense, period_question, tense_of
 from edgemem.recall.people.names import Name, NamedPeople, People, parsed_name, replace_words
 from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse_query, stem
@@ -33,11 +32,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     times: tuple[Range, ...] = ()
     """The times that it names, in their order there; of one time, the likeliest reading first."""
     tense: Tense = Tense()
+    dates: frozenset[str] = frozenset()
+    """The phrases that surely name a time."""
     asks_when: bool = False
-
-    def dates(self) -> frozenset[str]:
-        """Return the phrases that surely name a time."""
-        return frozenset(span.text for span in self.times if span.sure >= _SURE)
 
 
 class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,8 +87,14 @@ def read_question(text: str, now: float | None = None) -> Question:
     for span in times:
         for named in span.ends or (span,):
             undated = undated.replace(named.text, " ", 1)
-    asks = now is not None and asks_when(text)
-    return Question(text=text, at=now or 0.0, times=times, tense=tense_of(text, undated), asks_when=asks)
+    return Question(
+        text=text,
+        at=now or 0.0,
+        times=times,
+        tense=tense_of(text, undated),
+        dates=frozenset([span.text for span in times if span.sure >= _SURE]),
+        asks_when=now is not None and asks_when(text),
+    )
 
 
 def parse_query(
@@ -117,8 +120,8 @@ def parse_query(
     times = tuple(
         [span for span in question.times if span.text in named.text or span.text not in question.text]
     )
-    sure = {span.text: False for span in times} | {span.text: True for span in times if span.sure >= _SURE}
-    whole, undated, date_terms = analyse_query(named.text, sure)
+    phrases = {span.text: span.text in question.dates for span in times}
+    whole, undated, date_terms = analyse_query(named.text, phrases)
     known, called = people or {}, called or {}
     name_words = {word for name in named.whole.difference(subjects) for word in known[name].words}
     content = [term for _, terms in undated.tokens for term in terms]

@@ -15,8 +15,8 @@ from edgemem.recall.index.sources import KINDS, BankSections, written
 from edgemem.recall.query import read_question
 from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
-from edgemem.recall.rank.rerank import SecondPass, name_of, second_pass
-from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of
+from edgemem.recall.rank.rerank import SecondPass, second_pass
+from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of, name_of
 from edgemem.recall.results import fetch
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.unindexed import UnindexedDocs

@@ -6,8 +6,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.errors import EdgememError
-from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch, read_utterance, with_ending
+from edgemem.recall.prefetch import MAX_CHARS, Outcome, Prefetch
 from edgemem.recall.rank.selection import asks
+from edgemem.recall.text.analyse import read_utterance, with_ending
 from edgemem.records import Reader, Recalled
 from edgemem.session.log import Moment
 

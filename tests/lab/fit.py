@@ -16,8 +16,8 @@ from edgemem.bench.ground import real_embedder, scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
 from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.model import LinearModel, Model
-from edgemem.recall.rank.replacing import PAIR_FEATURES, compared, odds_of
+from edgemem.recall.rank.models import LinearModel, Model
+from edgemem.recall.rank.replacing import PAIR_FEATURES, compare, odds_of
 from edgemem.records import Reader
 from lab.fit_facts import COST, COST_BY_WORDS, asked_of_facts, with_facts
 from lab.judged import homes, told_home
@@ -80,12 +80,12 @@ def _lessons(answers: LinearModel, asked: Sequence[Asked]) -> Iterator[Lesson]:
         contents = one.candidates.contents
         if contents is None or one.others is None:
             continue
-        pairs = compared(answers.odds(one.candidates.features), one.candidates, contents)
+        pairs = compare(answers.odds(one.candidates.features), one.candidates, contents)
         now = one.candidates.tense == "now"
         told, others = one.right[pairs.rows], one.others[pairs.rows]
         old, new = (others, told) if now else (told, others)
         for row in np.flatnonzero(old | new if now else old):
-            newer = np.flatnonzero(pairs.may[row])
+            newer = np.flatnonzero(pairs.allowed[row])
             replacing: NDArray[Any] = new[newer] & old[row]
             if len(newer) and (new[row] or replacing.any()):
                 features = np.zeros((1 + len(newer), len(PAIR_FEATURES) + 1), np.float32)
@@ -245,7 +245,7 @@ def _alone(asked: Asked) -> Asked:
     if asked.others is None:
         return asked
     kept = ~asked.others
-    return asked._replace(candidates=asked.candidates.some(kept), right=asked.right[kept], others=None)
+    return asked._replace(candidates=asked.candidates.subset(kept), right=asked.right[kept], others=None)
 
 
 def _recall(asked: Sequence[Asked], model: Model) -> dict[str, float]:

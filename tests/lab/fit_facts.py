@@ -12,8 +12,7 @@ from edgemem.bench.report import say
 from edgemem.config import Profile
 from edgemem.recall.index.sources import FACT, PREFERENCE
 from edgemem.recall.rank.features import FEATURES, are_values
-from edgemem.recall.rank.gate import SLOWLY
-from edgemem.recall.rank.model import LinearModel
+from edgemem.recall.rank.models import SCORE_ROOT, LinearModel
 from edgemem.records import Reader
 from lab.facts_told import AT_A_TIME, ON_A_DATE, FactsTold
 from lab.learning import Asked, logistic
@@ -70,7 +69,7 @@ def _asked(here: Filled, told: FactsTold) -> Iterator[Asked]:
         facts = are_values(ranking.kinds)
         refs = zip(ranking.kinds[facts].tolist(), ranking.refs[facts].tolist(), strict=True)
         answers = [right is not None and values.get(ref) == right for ref in refs]
-        return Asked("", ranking.candidates.some(facts), np.array(answers, bool), int(right is not None))
+        return Asked("", ranking.candidates.subset(facts), np.array(answers, bool), int(right is not None))
 
     for one in told.asked():
         if one.category not in (AT_A_TIME, ON_A_DATE):  # there the time chooses among the versions
@@ -139,7 +138,7 @@ def _missing(model: LinearModel, asked: Sequence[Asked], cost: float) -> float:
         first = np.argsort(-odds, kind="stable")[:_FIRST]
         if one.right[first].any():
             # chance * share = LEVEL, solved for the odds of the best; one whose share is too small for any needs much.
-            share = float(np.exp((odds[first][one.right[first]].max() - odds.max()) / SLOWLY))
+            share = float(np.exp((odds[first][one.right[first]].max() - odds.max()) / SCORE_ROOT))
             sure = LEVEL / max(share, 2 * LEVEL)
             needed.append(float(np.log(sure / (1 - sure)) - odds.max()))
     return float(np.quantile(needed, 1 - cost)) if needed else 0.0

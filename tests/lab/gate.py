@@ -18,8 +18,7 @@ import msgspec
 from edgemem.bench.ground import scratch
 from edgemem.bench.report import report, say
 from edgemem.config import Profile
-from edgemem.recall.rank.gate import FITS, WANTS, Both, Direction, Gate
-from edgemem.recall.rank.model import LinearModel
+from edgemem.recall.rank.models import FITS, WANTS, Direction, Gate, GateModels, LinearModel
 from edgemem.records import Reader
 from lab.facts_told import FactsTold
 from lab.judged import homes, open_real, opened, tell
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from edgemem.llama.protocols import Embedder
     from edgemem.memory import Memory
-    from edgemem.recall.rank.gate import Fit, Utterance
+    from edgemem.recall.rank.models import Evidence, Utterance
     from lab.judged import Household
 
 SEEDS = (2, 3, 4)
@@ -68,7 +67,7 @@ class Sample(NamedTuple):
     kind: str
     weight: float
     utterance: Utterance
-    found: Fit
+    found: Evidence
 
     @property
     def wants(self) -> bool:
@@ -169,7 +168,7 @@ def _asked(memory: Memory, home: str, said: Sequence[tuple[str, str | None, str]
     for kind, who, text in said:
         ranking = memory.diagnostics.search.ranking_of(text, reader=None if who is None else Reader(who))
         weight = of_kind.get(kind, 1.0) * (OF_WEEKS if home == "en_weeks" else 1.0)
-        yield Sample(home, kind, weight, ranking.utterance, ranking.fit)
+        yield Sample(home, kind, weight, ranking.utterance, ranking.evidence)
 
 
 # Learning
@@ -189,7 +188,7 @@ def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate
             bare,
             # What is known of a language that one household speaks alone is known of that household.
             vocabularies={**said, **_vocabularies([one for one in by_words if one.home != home])},
-            meant=_direction([one for one in embedded if one.home != home]),
+            direction=_direction([one for one in embedded if one.home != home]),
         )
         for home in sorted({one.home for one in by_words})
     }
@@ -206,7 +205,7 @@ def learnt(embedded: Sequence[Sample], by_words: Sequence[Sample]) -> tuple[Gate
     }
 
 
-_NOTHING = Both(LinearModel(0.0, {}), LinearModel(0.0, {}))
+_NOTHING = GateModels(LinearModel(0.0, {}), LinearModel(0.0, {}))
 
 
 def _vocabularies(samples: Sequence[Sample]) -> dict[str, LinearModel]:
@@ -255,7 +254,7 @@ def _wants(samples: Sequence[Sample], of: NDArray[Any]) -> tuple[float, NDArray[
 
 def _both(
     samples: Sequence[Sample], gates: dict[str, Gate], wants: Sequence[str], there: Sequence[str]
-) -> Both:
+) -> GateModels:
     """Return both models; what a household says is read by what was learnt on all others.
 
     What does not help is either not wanted or not there, and nobody says which: by expectation and maximisation (A. Dempster et
@@ -269,7 +268,7 @@ def _both(
     wanted = np.where(helps | np.array([one.wants for one in samples]), 1.0, 0.1)
     found = np.where(helps, 1.0, 0.5)
     for _ in range(_ROUNDS):
-        both = Both(_weighed(rows, wants, wanted, each), _weighed(rows, there, found, each))
+        both = GateModels(_weighed(rows, wants, wanted, each), _weighed(rows, there, found, each))
         is_wanted = np.array([both.wants.chance(row) for row in rows])
         is_there = np.array([both.fits.chance(row) for row in rows])
         neither = np.maximum(1 - is_wanted * is_there, _LEAST)
@@ -308,8 +307,8 @@ def file_of(gate: Gate) -> str:
             one: LinearModel = getattr(getattr(gate, name), part)
             lines += ["", f"[{name}.{part}]", f"bias = {one.bias}", "", f"[{name}.{part}.weights]"]
             lines += [f"{feature} = {weight}" for feature, weight in one.weights.items()]
-    lines += ["", "[meant]", f'embedder = "{gate.meant.embedder}"', f"bias = {gate.meant.bias}"]
-    lines += ["weights = [", *_wrapped(map(str, gate.meant.weights)), "]"]
+    lines += ["", "[direction]", f'embedder = "{gate.direction.embedder}"', f"bias = {gate.direction.bias}"]
+    lines += ["weights = [", *_wrapped(map(str, gate.direction.weights)), "]"]
     for code, words in gate.vocabularies.items():
         pairs = ", ".join(f'"{word}" = {weight}' for word, weight in words.weights.items())
         lines += ["", f"[vocabularies.{code}]", f"bias = {words.bias}", f"weights = {{ {pairs} }}"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.model import LinearModel
+from edgemem.recall.rank.models import LinearModel
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

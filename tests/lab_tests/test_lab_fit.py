@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.gate import Fit, Gate, Utterance
+from edgemem.recall.rank.models import Evidence, Gate, Utterance
 from edgemem.recall.rank.replacing import Candidates
 from edgemem.recall.text.analyse import plain_words
 from lab import gate
@@ -79,7 +79,7 @@ def samples(*, embedded: bool) -> list[Sample]:
                     vector if embedded else None,
                     MAKER if embedded else "",
                 )
-                found = Fit(0.6 if wants else 0.3, -2.0 + wants, float(wants), 2)
+                found = Evidence(0.6 if wants else 0.3, -2.0 + wants, float(wants), 2)
                 rows.append(Sample(home, kind, 1.0, utterance, found))
     return rows
 
@@ -89,7 +89,7 @@ def test_questions_are_parted_from_small_talk() -> None:
     embedded, by_words = samples(embedded=True), samples(embedded=False)
     learnt_gate, of_others = gate.learnt(embedded, by_words)
     assert learnt_gate.vocabularies.keys() == {"en", "de"}
-    assert learnt_gate.meant.embedder == "mini"
+    assert learnt_gate.direction.embedder == "mini"
     assert of_others.keys() == {"en_one", "en_two", "de_haus"}
     for meaning, some in ((1.0, embedded), (0.0, by_words)):
         for one in some:

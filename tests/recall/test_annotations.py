@@ -14,8 +14,8 @@ from edgemem.recall.annotations import (
     NAMES,
     SAYS_I,
     annotate,
-    zone_at,
 )
+from edgemem.recall.dates.phrases import zone_at
 
 NOW = datetime(2026, 3, 18, 12, 0, tzinfo=timezone.utc).timestamp()  # a Wednesday
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgemem.errors import DiskError
-from edgemem.recall.prefetch import KEPT_S, Prefetch, read_utterance, with_ending
+from edgemem.recall.prefetch import KEPT_S, Prefetch
+from edgemem.recall.text.analyse import read_utterance, with_ending
 from edgemem.records import Recalled
 from support.data import sentences
 

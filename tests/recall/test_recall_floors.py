@@ -18,8 +18,7 @@ import pytest
 
 from edgemem.config import Profile
 from edgemem.llama.embedder import LlamaEmbedder
-from edgemem.recall.rank.gate import SLOWLY
-from edgemem.recall.rank.model import Model, shipped_models
+from edgemem.recall.rank.models import SCORE_ROOT, Model, shipped_models
 from edgemem.recall.rank.replacing import Candidates, odds_of
 from edgemem.records import Reader
 from lab.facts_told import ASKED_FOR, PREFERENCE, FactsTold
@@ -82,7 +81,7 @@ class Corpus(NamedTuple):
 def shares_of(model: Model, candidates: Candidates) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Return what each candidate scores beside the best, whatever the chance is that any of them helps."""
     odds, _ = odds_of(candidates, model)
-    return np.exp((odds - odds.max(initial=0.0)) / SLOWLY)
+    return np.exp((odds - odds.max(initial=0.0)) / SCORE_ROOT)
 
 
 def ask(here: Filled, text: str, asker: str | None, kinds: frozenset[Kind] | None = None) -> list[Any]:

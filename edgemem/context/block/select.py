@@ -51,7 +51,7 @@ class Floors(NamedTuple):
     """From which score on something is said."""
 
     any: float = 0.0
-    """The least score of the best item; below it nothing is said. See `edgemem.recall.rank.gate`."""
+    """The least score of the best item; below it nothing is said. See `edgemem.recall.rank.models`."""
     safety: float = 0.0
     """The least score of a fact that concerns somebody's safety."""
 

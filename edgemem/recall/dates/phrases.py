@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -55,6 +55,14 @@ def times_in(text: str, now: float, zone: tzinfo) -> tuple[Range, ...]:
         zone: a day begins there at midnight.
     """
     return _times(text, now, zone, asked=True)
+
+
+def zone_at(at: float) -> tzinfo:
+    """Return the time zone of this machine at a moment; that of Greenwich where no calendar knows the moment."""
+    try:
+        return datetime.fromtimestamp(at).astimezone().tzinfo or timezone.utc
+    except (ValueError, OverflowError, OSError):
+        return timezone.utc
 
 
 def mentions(text: str, at: float, zone: tzinfo) -> tuple[Range, ...]:

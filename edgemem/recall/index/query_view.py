@@ -70,7 +70,7 @@ class QueryView:
         """Mask of those that this question may find."""
         self.words, self.window, self.cosines = np.zeros((3, self.n + 1), np.float32)
         """By slot: BM25, at last as a share of the best possible; BM25 together with the neighbours; the cosine."""
-        self.session: Numbers = np.zeros(table.sessions, np.float32)
+        self.session: Numbers = np.zeros(len(table.sessions), np.float32)
         """BM25 of each session, by its code."""
         self.known_share = 1.0
         """The share of the idf of the question's words that texts which may be found hold, 0 to 1."""
@@ -86,7 +86,7 @@ class QueryView:
         if reader is not None:
             level = rows["level"][:n]
             read = level <= int(reader.known)
-            owner = self.table.code(reader.speaker) if reader.alone else NOBODY
+            owner = self.table.codes.get(reader.speaker) if reader.alone else NOBODY
             if owner:
                 read |= (level == PRIVATE) & (rows["owner"][:n] == owner)
             allowed[:n] &= read
@@ -104,7 +104,7 @@ class QueryView:
             may &= np.array([name in asked.kinds for name in KINDS.values()])[kind]
         if asked.refs is not None:
             may &= np.isin(rows["ref"][:n], np.array(list(asked.refs), np.int64))
-        code = None if asked.session_id is None else self.table.session_code(asked.session_id)
+        code = None if asked.session_id is None else self.table.sessions.get(asked.session_id)
         if code is not None and asked.turns:
             here = np.flatnonzero(rows["session"][:n] == code)
             may[here] &= np.isin(rows["turn"][here], list(asked.turns), invert=True)
@@ -129,7 +129,7 @@ class QueryView:
 
         rows, read = self.table.rows, self.readable[: self.n]
         session, length = rows["session"][: self.n][read], rows["length"][: self.n][read]
-        return np.bincount(session, length, self.table.sessions)
+        return np.bincount(session, length, len(self.table.sessions))
 
     def follow(self) -> None:
         """Hide the texts that were taken out of the index since this view was made."""
@@ -166,7 +166,7 @@ class QueryView:
         import numpy as np
 
         rows = self.table.rows
-        codes = [code for name in people if (code := self.table.code(name)) is not None]
+        codes = [code for name in people if (code := self.table.codes.get(name)) is not None]
         own = np.isin(rows["who"][slots], codes) & ((rows["flags"][slots] & SAYS_I) > 0)
         concerned: NDArray[np.bool_] = self.mentions[slots] | own
         return concerned

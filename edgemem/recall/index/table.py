@@ -111,9 +111,9 @@ class DocTable:
         """The slots of facts by their subject."""
         self.callings: list[frozenset[str]] = [frozenset()]
         """Stems of whom texts speak to by name, by the code in `called`."""
-        self._codes: dict[str | None, int] = {None: NOBODY}
+        self.codes: dict[str | None, int] = {None: NOBODY}
         """The codes of speakers and owners by their names."""
-        self._sessions: dict[int | None, int] = {None: NOBODY}
+        self.sessions: dict[int | None, int] = {None: NOBODY}
         self._calling_codes = {self.callings[0]: NOBODY}
         self._slots: dict[int, int] = {}
         self._messages: NDArray[np.int32] = np.zeros(0, np.int32)
@@ -150,8 +150,8 @@ class DocTable:
         self._make_room(slot)
         called = self._calling(frozenset(row.called.split())) if row.called else NOBODY
         values = (
-            row.id, row.ref, row.at, self._sessions.setdefault(row.session_id, len(self._sessions)),
-            -1 if row.turn is None else row.turn, self._codes.setdefault(row.who, len(self._codes)), self._codes.setdefault(row.owner, len(self._codes)), row.length, called, row.kind,
+            row.id, row.ref, row.at, self.sessions.setdefault(row.session_id, len(self.sessions)),
+            -1 if row.turn is None else row.turn, self.codes.setdefault(row.who, len(self.codes)), self.codes.setdefault(row.owner, len(self.codes)), row.length, called, row.kind,
             row.level, bool(row.past), row.flags, bool(spans),
         )  # fmt: skip
         for column, value in zip(self.rows.values(), values):  # noqa: B905 - as long as one another
@@ -251,19 +251,6 @@ class DocTable:
 
         slots = self._about.get(subject, ())
         return np.fromiter(slots, np.intp, len(slots))
-
-    def code(self, name: str | None) -> int | None:
-        """Return the code of a name; None where nobody here has it."""
-        return self._codes.get(name)
-
-    def session_code(self, session_id: int) -> int | None:
-        """Return the code of a session; None where nothing here is of it."""
-        return self._sessions.get(session_id)
-
-    @property
-    def sessions(self) -> int:
-        """Return how many sessions there are, that of no session included."""
-        return len(self._sessions)
 
     def spans(self) -> NDArray[np.float64]:
         """Return the times that texts speak of: rows of slot, begin, end, how sure; slot -1 is of a text that is gone."""

@@ -120,6 +120,10 @@ class _Lists(NamedTuple):
 
     men: frozenset[str]
     titles: frozenset[str]
+    first: frozenset[str]
+    """First names that a recogniser writes rightly."""
+    common: frozenset[str]
+    """Words that everybody uses at home."""
     empty: frozenset[str]
     """What only asks for what was: happen, topic, news."""
     english: Names
@@ -148,6 +152,8 @@ def _lists() -> _Lists:
     return _Lists(
         frozenset().union(*(names.men.plain() for names in languages)),
         frozenset().union(*(names.titles.plain() | names.other_titles.plain() for names in languages)),
+        common_names(),
+        common_words(),
         frozenset().union(*(map(bare, words.little.items) for words in all_words().values())),
         all_words()["en"].names,
     )
@@ -216,7 +222,7 @@ def partly_named(words: Iterable[str], people: People, named: Collection[str]) -
     spoken -= {word for name in named if name in people for word in people[name].words}
     others = people.keys() - set(named)
     strangers = {
-        word for word in spoken & common_names() if not (is_english(word) or word in stop_words("en"))
+        word for word in spoken & _lists().first if not (is_english(word) or word in stop_words("en"))
     }
     owners = Counter(word for own in people.values() for word in set(own.words))
     heard = set()
@@ -260,7 +266,7 @@ def correct_speakers(
     misheard = {
         word.word
         for word in spoken
-        if word.word not in common_names() and word.word not in understood and word.stem in rare
+        if word.word not in _lists().first and word.word not in understood and word.stem in rare
     }
     sounds = skeletons_of(tuple(_lists().english.spoken.get(word.word, word.word) for word in spoken))
     hits: list[Hit] = []
@@ -301,7 +307,7 @@ def correct_names(
         word.word
         for word in spoken
         if word.stem in unknown
-        and word.word not in common_words()
+        and word.word not in _lists().common
         and not (cased and text[word.begin : word.end].islower())
     ]
     if not candidates:
@@ -353,7 +359,7 @@ def names_in(text: str) -> set[str]:
     return {
         word
         for match in _NAME.finditer(text[:_MOST_TEXT])
-        if len(word := "".join(plain_words(match[0]))) >= _LEAST_LETTERS and word not in common_words()
+        if len(word := "".join(plain_words(match[0]))) >= _LEAST_LETTERS and word not in _lists().common
     }
 
 
@@ -386,7 +392,7 @@ def name_stems(
         if len(name.stems) > 1 and _is_distinctive(part, others):
             distinctive |= {
                 part,
-                *(other for other in heard if _is_distinctive(other, others) and other not in common_names()),
+                *(other for other in heard if _is_distinctive(other, others) and other not in _lists().first),
             }
     return NameStems(tuple(parts), frozenset(distinctive))
 
@@ -406,7 +412,7 @@ def _may_be_misheard(spoken: SpokenWord) -> bool:
     word = spoken.word
     if not (spoken.content and word.isascii() and word.isalpha()):
         return False
-    return word not in common_words() and word not in _lists().empty
+    return word not in _lists().common and word not in _lists().empty
 
 
 @lru_cache(maxsize=8)
@@ -432,7 +438,7 @@ def _distance_of_names(heard: tuple[str, ...], name: tuple[str, ...]) -> float:
     men = _lists().men
     if len(heard) == len(name):
         for spoken, other in zip(heard, name):  # noqa: B905 - as long as one another
-            if spoken != other and (spoken in common_names() or (spoken in men) != (other in men)):
+            if spoken != other and (spoken in _lists().first or (spoken in men) != (other in men)):
                 return 1.0
     elif men.isdisjoint(heard) != men.isdisjoint(name):
         return 1.0
@@ -505,7 +511,7 @@ def _is_spelling_of(part: str, other: str, far: float, counts: TermCounts, *, wh
     """
     if is_english(other):
         return not whole and far <= _NEAR
-    if other in common_names():
+    if other in _lists().first:
         return far <= (_SAME if whole else _NEAR) and _is_rare(other, counts)
     return far <= _NEAR or (far <= _FAR and len(part) >= LONG and _is_rare(other, counts))
 
@@ -516,7 +522,7 @@ def _is_rare(term: str, counts: TermCounts) -> bool:
 
 def _is_distinctive(word: str, others: Collection[str]) -> bool:
     """Tell whether a word of a name is nobody else's, and no word of the language."""
-    known = word in _lists().titles or word in stop_words("en") or word in common_words() or is_english(word)
+    known = word in _lists().titles or word in stop_words("en") or word in _lists().common or is_english(word)
     return len(word) >= _LEAST_OWN_LETTERS and word not in others and not known
 
 

@@ -84,7 +84,7 @@ def _of_texts(view: QueryView, slots: Slots, question: ParsedQuery) -> Columns:
     meaning = np.where(view.has_cosine, np.maximum(view.cosines, 0), np.float32(0))
     known = np.flatnonzero(meaning[:-1] > 0)
     cosines, own_meaning = meaning[known], meaning[slots]
-    in_session = np.zeros(table.sessions, np.float32)
+    in_session = np.zeros(len(table.sessions), np.float32)
     np.maximum.at(in_session, rows["session"][known], cosines)
     about = view.about_people(question.people, slots)
     nearest_about = cosines[view.about_people(question.people, known)].max(initial=0.0)
@@ -163,7 +163,7 @@ def _about(
 
     who, facts = view.table.rows["who"], view.table.facts
     people = {" ".join(name.stems) for name in question.people.values()}
-    codes = {view.table.code(name) for name in question.people}
+    codes = {view.table.codes.get(name) for name in question.people}
     named, theirs, elsewhere = np.zeros((3, len(slots)), bool)
     for place, slot in enumerate(slots.tolist()):
         subject = facts.get(slot, (None, None))[0]

@@ -121,7 +121,7 @@ def _theirs(
 
     others = question.people.keys() - {period.reader}
     people = {period.reader} if period.whose == "asker" else others or question.people.keys()
-    codes = [code for name in people if (code := view.table.code(name)) is not None]
+    codes = [code for name in people if (code := view.table.codes.get(name)) is not None]
     theirs: NDArray[np.bool_] = np.isin(view.table.rows["who"][slots], codes)
     return theirs if period.words else theirs | view.mentions[slots]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from edgemem.recall.annotations import COUNTS
 from edgemem.recall.index.sources import FACT, KINDS, SUMMARY, TURN
 from edgemem.recall.rank.features import PLACES, are_values, features_of, rank
-from edgemem.recall.rank.gate import NOTHING, SLOWLY, Fit
+from edgemem.recall.rank.models import NOTHING, SCORE_ROOT, Evidence, shipped_gate, shipped_models
 from edgemem.recall.rank.period import period_candidates
 from edgemem.recall.rank.replacing import COMPARED, Candidates, Contents, odds_of
 from edgemem.store.fact_queries import held_within, keys_of
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from edgemem.recall.dates.calendar import Range
     from edgemem.recall.index.query_view import QueryView
     from edgemem.recall.query import ParsedQuery
-    from edgemem.recall.rank.gate import Gate, Utterance
-    from edgemem.recall.rank.model import Model, Models
+    from edgemem.recall.rank.models import Model, Utterance
     from edgemem.records import Reader
     from edgemem.store.db.database import Database
     from edgemem.store.fact_queries import HeldWithin
@@ -62,8 +61,6 @@ class Ranking:
         view: QueryView,
         question: ParsedQuery,
         *,
-        models: Models,
-        gate: Gate,
         utterance: Utterance,
         meaning: float,
         now: float,
@@ -72,7 +69,6 @@ class Ranking:
         """Score the candidates; the caller holds the lock of the table.
 
         Args:
-            gate: tells how likely any of them helps.
             meaning: the share of its weight that meaning has, 0 to 1; 0 where the question has no vector.
             now: seconds since the epoch.
             words_of: reads the stems and the words of messages, by docs.
@@ -80,11 +76,12 @@ class Ranking:
         import numpy as np
 
         rows = view.table.rows
-        self._model: Model = models.at(meaning)
+        models = shipped_models()
+        self._model: Model = models.for_meaning(meaning)
         self._by_words = models.words_only
-        self._gate, self.utterance, self._meaning = gate, utterance, meaning
+        self._gate, self.utterance, self._meaning = shipped_gate(), utterance, meaning
         self._known, self._terms = view.known_share, len(question.terms)
-        period = period_candidates(view, question, now)
+        period = None if question.period is None else period_candidates(view, question, now)
         self.by_period = period is not None
         """Whether the question asks for a period alone, so that no word of it ranks them; see `period`."""
         slots = np.flatnonzero(view.candidates) if period is None else period[0]
@@ -95,32 +92,32 @@ class Ranking:
         """Which of them are no facts or preferences."""
         self.candidates = Candidates(features_of(view, slots, question), self._at, question.tense)
         """All of them with their features."""
-        self._less = np.where(self.kinds == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
+        self._summary_penalty = np.where(self.kinds == SUMMARY, np.float32(_OF_A_SUMMARY), np.float32(0))
         self._sessions = rows["session"][slots]
-        self._waits = ~view.has_cosine[slots] & bool(meaning)
+        self._no_vector = ~view.has_cosine[slots] & bool(meaning)
         """Those that have no vector yet, though the question has one: the model of words alone scores them."""
         turns = np.flatnonzero(self.kinds == TURN)
         if question.tense and period is None and len(turns) > 1:
             contents = self._contents(view, slots, turns, question, words_of)
             self.candidates = self.candidates._replace(contents=contents)
-        self._left = np.arange(len(slots))
+        self._kept_rows = np.arange(len(slots))
         """The rows that were not left out."""
-        self._odds, self._lifts = np.zeros((2, len(slots)), np.float32)
+        self._log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
         """The log odds of each, and what it has of them for being newer."""
         self._weigh()
         self._level = self._level_of_scores()
-        self._likely = 1 / (1 + np.exp(-self._odds))
+        self._likely = 1 / (1 + np.exp(-self._log_odds))
         self._likely[self._text] = 0.0
         self.scores = self._scores() if period is None else period[1][kept]
-        self._like = np.arange(len(slots))
+        self._source_row = np.arange(len(slots))
         """The row whose reasons each has: of what joined later that of a candidate."""
 
     @property
-    def fit(self) -> Fit:
+    def evidence(self) -> Evidence:
         """Return how well the best candidates that are left fit, for the gate."""
-        features, odds = self.candidates.features[self._left], self._odds[self._left]
+        features, odds = self.candidates.features[self._kept_rows], self._log_odds[self._kept_rows]
         statements = odds[features[:, PLACES["asks"]] <= 0]
-        return Fit(
+        return Evidence(
             float(features[:, [PLACES["meaning"], PLACES["fact_meaning"]]].max(initial=0.0)),
             float(statements.max(initial=NOTHING)),
             self._known,
@@ -141,7 +138,7 @@ class Ranking:
         import numpy as np
 
         rows, features = view.table.rows, self.candidates.features[turns]
-        models = (self._model, self._by_words) if self._waits.any() else (self._model,)
+        models = (self._model, self._by_words) if self._no_vector.any() else (self._model,)
         order = [np.argsort(-model.answers.odds(features), kind="stable")[: 2 * COMPARED] for model in models]
         docs = {row: int(rows["id"][slots[row]]) for row in turns[np.unique(np.concatenate(order))].tolist()}
         known = words_of(list(docs.values()))
@@ -182,8 +179,8 @@ class Ranking:
         if self.by_period:
             return
         features, text = self.candidates.features, self._text
-        self._left = np.flatnonzero(~text | (self.scores[: len(text)] > 0))
-        kept = self._left[text[self._left]]
+        self._kept_rows = np.flatnonzero(~text | (self.scores[: len(text)] > 0))
+        kept = self._kept_rows[text[self._kept_rows]]
         if len(repeats):
             self._weigh_sessions(kept[self.kinds[kept] == TURN], np.unique(self._sessions[repeats]))
         for name in _OF_THE_BEST:
@@ -223,47 +220,47 @@ class Ranking:
         """
         import numpy as np
 
-        gated = np.exp(np.minimum(self._odds / SLOWLY + self._level, 0.0))
+        gated = np.exp(np.minimum(self._log_odds / SCORE_ROOT + self._level, 0.0))
         scores: NDArray[np.float64] = np.maximum(gated, self._meaning * self._likely**2).astype(np.float64)
         return scores
 
     def _level_of_scores(self) -> float:
         """Return the logarithm of what a candidate with even odds scores: the best of those that are left scores the chance."""
-        best = float(self._odds[self._left].max(initial=-inf))
+        best = float(self._log_odds[self._kept_rows].max(initial=-inf))
         if not isfinite(best):
             return 0.0
-        fit, waits = self.fit, self._waits[self._left].any()
+        evidence, waits = self.evidence, self._no_vector[self._kept_rows].any()
         # How near in meaning the best is, nobody knows while some wait for their vectors.
         chance = max(
-            self._gate.chance(self.utterance, fit, meaning=share)
+            self._gate.chance(self.utterance, evidence, meaning=share)
             for share in ((self._meaning, 0.0) if waits else (self._meaning,))
         )
-        return log(chance) - best / SLOWLY
+        return log(chance) - best / SCORE_ROOT
 
     def _weigh(self) -> None:
         """Set the log odds of the candidates that are left."""
-        candidates, waits = self.candidates.some(self._left), self._waits[self._left]
+        candidates, waits = self.candidates.subset(self._kept_rows), self._no_vector[self._kept_rows]
         odds, lifts = odds_of(candidates, self._by_words if waits.any() else self._model)
         if waits.any():
-            rest, rest_lifts = odds_of(candidates.some(~waits), self._model)
-            text = self._text[self._left]
+            rest, rest_lifts = odds_of(candidates.subset(~waits), self._model)
+            text = self._text[self._kept_rows]
             # A text that has words of the question, and no vector yet, is as likely as one that has a vector.
             worded = candidates.features[:, PLACES["words"]] > 0
             if worded.any():
                 best = float(rest[text[~waits]].max(initial=-inf))
                 odds[worded] += max(0.0, best - float(odds[text].max()))
             odds[~waits], lifts[~waits] = rest, rest_lifts
-        self._odds[self._left] = odds + self._less[self._left]
-        self._lifts[self._left] = lifts
+        self._log_odds[self._kept_rows] = odds + self._summary_penalty[self._kept_rows]
+        self._recency_bonus[self._kept_rows] = lifts
 
-    def join(self, refs: Sequence[int], like: Sequence[int]) -> None:
+    def add_versions(self, refs: Sequence[int], like: Sequence[int]) -> None:
         """Take in further things, each with the score and the reasons of a candidate: versions of the same."""
         import numpy as np
 
         rows = np.array(like, np.intp)
-        self._like = np.append(self._like, rows)
+        self._source_row = np.append(self._source_row, rows)
         self.scores = np.append(self.scores, self.scores[rows])
-        self._odds = np.append(self._odds, self._odds[rows])
+        self._log_odds = np.append(self._log_odds, self._log_odds[rows])
         self._likely = np.append(self._likely, self._likely[rows])
         self.kinds = np.append(self.kinds, self.kinds[rows])
         self.refs = np.append(self.refs, np.array(refs, self.refs.dtype))
@@ -273,11 +270,11 @@ class Ranking:
         """Return the reasons for a score, the strongest first."""
         if self.by_period:
             return ("date",)
-        row = int(self._like[hit.row])
-        if row not in self._left:
+        row = int(self._source_row[hit.row])
+        if row not in self._kept_rows:
             return ()
-        model = self._by_words if self._waits[row] else self._model
-        return model.reasons(self.candidates.features[row].tolist(), float(self._lifts[row]))
+        model = self._by_words if self._no_vector[row] else self._model
+        return model.reasons(self.candidates.features[row].tolist(), float(self._recency_bonus[row]))
 
 
 _ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
@@ -338,7 +335,7 @@ def choose_versions(
                 scores[ref] = left * old[rows.get(ref, rows[best])]
             else:
                 scores[ref] = -1.0  # it was looked at only because it might have held then
-    ranking.join(list(joining), list(joining.values()))
+    ranking.add_versions(list(joining), list(joining.values()))
     rows |= {ref: len(old) + n for n, ref in enumerate(joining)}
     ranking.scores[[rows[ref] for ref in scores]] = list(scores.values())
 

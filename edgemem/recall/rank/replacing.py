@@ -1,12 +1,12 @@
-"""Replacing: which message says anew, and otherwise, what an older one says.
+"""Replacing: which message gives a new value of the same thing as an older one.
 
 For each of the best messages this module computes which newer message replaces it, or that none does: a softmax over the newer
 messages and "none", by a few features of each pair. A message that replaces another with a chance over .5 is ranked above it where
-the question asks what holds; where it asks what was, the older one is ranked first. A replaced message loses nothing but its place,
-so a question that has several answers keeps them all.
+the question asks for the present state; where it asks for a former one, the older one is ranked first. A replaced message loses
+nothing but its place, so a question that has several answers keeps them all.
 
-Learnt by `make lab ARGS=fit`; `make lab ARGS=judged` tells how often the newest value comes above the old one, and how often what
-is only alike, such as another birthday, is mistaken for it.
+Learnt by `make lab ARGS=fit`; `make lab ARGS=judged` tells how often the newest value comes above the old one, and how often a
+message that is only alike, such as another birthday, is mistaken for it.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from edgemem.recall.rank.model import Model
+    from edgemem.recall.rank.models import Model
 
     Rows = NDArray[np.intp] | NDArray[np.bool_] | slice
 
 
 PAIR_FEATURES = (
-    "old_stands", "new_stands", "same_speaker", "days", "numbers_alike", "old_length", "new_length", "asked_of_both", "alike",
+    "old_share", "new_share", "same_speaker", "days", "numbers_alike", "old_length", "new_length", "asked_of_both", "alike",
 )  # fmt: skip
-"""What tells whether a message replaces an older one, in the order of the columns.
+"""The features of whether a message replaces an older one, in the order of the columns.
 
-stands: the logarithm of the share of each among those that are compared, as softmax gives it. days: between them, by logarithm,
+share: the logarithm of the softmax share of each among those that are compared. days: between them, by logarithm,
 as is how many stems each has. numbers_alike: both hold a number, or none does. asked_of_both: how much of the words of the question
-stands in both. alike: the cosine of their words. Words weigh the more, the fewer of those that are compared have them.
+both have. alike: the cosine of their words. Words weigh the more, the fewer of those that are compared have them.
 """
 COMPARED = 6
+"""Number of top messages compared pairwise."""
 _LIKELY = 0.5
 _MARGIN, _OWN = 0.2, 0.01  # of the log odds
 _DAY_S = 86400.0
@@ -44,20 +45,20 @@ _OF_WHOM = [PLACES[name] for name in ("mentioned", "about")]
 
 
 class Contents(NamedTuple):
-    """What candidates hold, as it is compared to tell whether one replaces another; one entry for each."""
+    """The contents of candidates, one entry for each."""
 
     who: NDArray[np.integer]
     """The code of the speaker; `NOBODY` is the robot, or an unknown voice."""
     numbers: NDArray[np.bool_]
     """Whether it holds a number."""
     stems: NDArray[np.object_]
-    """A `frozenset[str]` each; empty for what is no message, or ranks too low to be compared."""
+    """A `frozenset[str]` each; empty for all but messages that rank high enough to be compared."""
     words: NDArray[np.object_]
     """All its words, "the" and "is" too."""
     asked: frozenset[str]
     """Stems of the question."""
 
-    def some(self, rows: Rows) -> Contents:
+    def subset(self, rows: Rows) -> Contents:
         """Return the contents of some candidates, by their rows."""
         return Contents(self.who[rows], self.numbers[rows], self.stems[rows], self.words[rows], self.asked)
 
@@ -70,25 +71,24 @@ class Candidates(NamedTuple):
     at: NDArray[np.float64]
     """When each was said, seconds since the epoch."""
     tense: Literal["now", "past", ""]
-    """`now` or `past`, as the question asks about what holds or what held; empty: about neither, as "what did she say?"."""
-
+    """Whether the question is about a present or a former state; empty: about neither, as "what did she say?"."""
     contents: Contents | None = None
-    """What they hold, to be compared where the question has a tense; None: none replaces another."""
+    """Their contents, where the question has a tense; None: none replaces another."""
 
-    def some(self, rows: Rows) -> Candidates:
+    def subset(self, rows: Rows) -> Candidates:
         """Return some of the candidates, by their rows."""
-        contents = None if self.contents is None else self.contents.some(rows)
+        contents = None if self.contents is None else self.contents.subset(rows)
         return self._replace(features=self.features[rows], at=self.at[rows], contents=contents)
 
 
 class Pairs(NamedTuple):
-    """The first messages of a question, each compared with each."""
+    """The top messages of a question, compared pairwise."""
 
     rows: NDArray[np.intp]
     """Their rows among the candidates."""
     features: NDArray[np.float32]
     """By old, new and `PAIR_FEATURES`."""
-    may: NDArray[np.bool_]
+    allowed: NDArray[np.bool_]
     """By old and new: whether the new message may replace the old one.
 
     It must be newer, both must answer something themselves, and they must have a word in common. It may not replace a message
@@ -99,23 +99,23 @@ class Pairs(NamedTuple):
     """
 
 
-def compared(odds: NDArray[np.float32], candidates: Candidates, contents: Contents) -> Pairs:
-    """Compare the messages that come first, each with each.
+def compare(odds: NDArray[np.float32], candidates: Candidates, contents: Contents) -> Pairs:
+    """Compare the top messages pairwise.
 
     Args:
         odds: the log odds that each candidate answers.
-        contents: what the same candidates hold.
+        contents: of the same candidates.
     """
     import numpy as np
 
     rows = np.flatnonzero(contents.stems)
-    # Of many that answer alike, what shall come first is among those that are compared.
+    # Of many that answer alike, the one that shall come first must be among those that are compared.
     at = candidates.at[rows]
     rows = rows[np.lexsort((at if candidates.tense == "past" else -at, -odds[rows]))[:COMPARED]]
-    at, features, contents = candidates.at[rows], candidates.features[rows], contents.some(rows)
+    at, features, contents = candidates.at[rows], candidates.features[rows], contents.subset(rows)
     own = odds[rows].astype(np.float64)
-    stands = own - own.max()
-    stands -= np.log(np.exp(stands).sum())
+    shares = own - own.max()
+    shares -= np.log(np.exp(shares).sum())
     places: dict[str, int] = {}
     having = [[places.setdefault(word, len(places)) for word in stems] for stems in contents.stems]
     presence = np.zeros((len(rows), len(places)))
@@ -134,8 +134,8 @@ def compared(odds: NDArray[np.float32], candidates: Candidates, contents: Conten
     ones = np.ones((len(rows), len(rows)))
     pair_features = np.stack(
         [
-            stands[:, None] * ones,
-            stands * ones,
+            shares[:, None] * ones,
+            shares * ones,
             same_speaker,
             np.log1p(np.abs(at[:, None] - at) / _DAY_S),
             contents.numbers[:, None] == contents.numbers,
@@ -150,34 +150,34 @@ def compared(odds: NDArray[np.float32], candidates: Candidates, contents: Conten
         features[:, PLACES["asks"]] <= 0
     )
     of_whom = features[:, _OF_WHOM].max(axis=1)
-    may = (at > at[:, None]) & tells & tells[:, None] & (alike > 0)
-    may &= same_speaker | (of_whom >= of_whom[:, None])
+    allowed = (at > at[:, None]) & tells & tells[:, None] & (alike > 0)
+    allowed &= same_speaker | (of_whom >= of_whom[:, None])
     numbers = presence[:, [places[word] for word in contents.asked if word in places and not word.isalpha()]]
-    may &= ~(numbers[:, None] > numbers).any(axis=-1)
-    may &= (contents.who != NOBODY) | (contents.who == NOBODY)[:, None]
+    allowed &= ~(numbers[:, None] > numbers).any(axis=-1)
+    allowed &= (contents.who != NOBODY) | (contents.who == NOBODY)[:, None]
     lacks = (presence[:, asked][:, None] > presence[:, asked]).any(axis=-1)
-    for old, new in np.argwhere(may & lacks).tolist():
+    for old, new in np.argwhere(allowed & lacks).tolist():
         older, newer = contents.words[old], contents.words[new]
-        may[old, new] = len(older & newer) < _ALIKE * (len(older) + len(newer)) / 2
-    return Pairs(rows, pair_features.astype(np.float32), may)
+        allowed[old, new] = len(older & newer) < _ALIKE * (len(older) + len(newer)) / 2
+    return Pairs(rows, pair_features.astype(np.float32), allowed)
 
 
 def odds_of(candidates: Candidates, model: Model) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return the log odds that each candidate answers, and what it has of them for replacing an older message."""
+    """Return the log odds that each candidate answers, and their part for replacing an older message."""
     import numpy as np
 
     odds = model.answers.odds(candidates.features)
     lifts, contents = np.zeros_like(odds), candidates.contents
     if not model.replaces.weights or contents is None or np.count_nonzero(contents.stems) < 2:
         return odds, lifts
-    pairs = compared(odds, candidates, contents)
-    sums = np.where(pairs.may, model.replaces.odds(pairs.features, PAIR_FEATURES), -np.inf)
+    pairs = compare(odds, candidates, contents)
+    sums = np.where(pairs.allowed, model.replaces.odds(pairs.features, PAIR_FEATURES), -np.inf)
     top = np.maximum(sums.max(axis=1, keepdims=True), 0.0)
     shares = np.exp(sums - top)
     likely = shares > _LIKELY * (shares.sum(axis=1, keepdims=True) + np.exp(-top))
     first = odds[pairs.rows]
     if candidates.tense == "past":
-        # Much may be older: what answers best was there before.
+        # Many may be older: the one that answers best is the former state.
         fits = np.where(likely, first[:, None], -np.inf)
         likely = (likely & (fits == fits.max(axis=0))).T
     above = likely.any(axis=0)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from edgemem.errors import ClosedError, ModelError
+from edgemem.recall.rank.selection import name_of
 from edgemem.recall.text.analyse import MAX_CHARS
 
 if TYPE_CHECKING:
@@ -84,11 +85,6 @@ def second_pass(
         len(scored or ()) < len(texts),
         monotonic() - begin,
     )
-
-
-def name_of(item: Recalled) -> str:
-    """Return the unique name of an item, `kind:id`."""
-    return f"{item.kind}:{item.id}"
 
 
 def _reordered(group: Sequence[Recalled], read: dict[str, float]) -> list[Recalled]:

@@ -17,9 +17,7 @@ import msgspec
 from edgemem.languages.words import all_words, comes_up_with, small
 from edgemem.recall.annotations import called_by
 from edgemem.recall.index.sources import KINDS
-from edgemem.recall.prefetch import read_utterance
-from edgemem.recall.rank.rerank import name_of
-from edgemem.recall.text.analyse import analyse, language_in, terms
+from edgemem.recall.text.analyse import analyse, language_in, read_utterance, terms
 from edgemem.store.episodes import spell_out
 
 if TYPE_CHECKING:
@@ -44,6 +42,11 @@ SAFETY = 2
 """How many facts that concern somebody's safety may be returned without a word of the question: a household has many."""
 _LEAST, _MORE = 10, 4
 """The least number of items that are read to find echoes and copies, and the factor by which it grows while too few are left."""
+
+
+def name_of(item: Recalled) -> str:
+    """Return the unique name of an item, `kind:id`."""
+    return f"{item.kind}:{item.id}"
 
 
 class Echoes:
@@ -171,15 +174,15 @@ class Rows:
 
     def __init__(self, fetch: Callable[[Sequence[Ref]], dict[Ref, Recalled]]) -> None:
         self._fetch = fetch
-        self._read: dict[Ref, Recalled | None] = {}
+        self._items: dict[Ref, Recalled | None] = {}
 
-    def of(self, refs: Sequence[Ref]) -> dict[Ref, Recalled]:
+    def read(self, refs: Sequence[Ref]) -> dict[Ref, Recalled]:
         """Return the items of some rows; a row that is gone is left out."""
-        new = [ref for ref in refs if ref not in self._read]
+        new = [ref for ref in refs if ref not in self._items]
         if new:
             items = self._fetch(new)
-            self._read.update((ref, items.get(ref)) for ref in new)
-        return {ref: item for ref in refs if (item := self._read[ref]) is not None}
+            self._items.update((ref, items.get(ref)) for ref in new)
+        return {ref: item for ref in refs if (item := self._items[ref]) is not None}
 
 
 class Selection(NamedTuple):
@@ -243,14 +246,14 @@ def _best_of_group(
         far *= _MORE
 
 
-def _select(ranking: Ranking, pairs: Iterable[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:
+def _select(ranking: Ranking, pairs: Sequence[tuple[Hit, Recalled]], selection: Selection) -> list[Recalled]:
     """Return the first k items that score enough, with their scores and reasons."""
     selected: list[Recalled] = []
-    left, unasked = selection.k, SAFETY
-    for hit, item in pairs:
-        if left <= 0:
+    places, unasked = selection.k, SAFETY
+    safe = [selection.concerns_safety(item) for _, item in pairs]
+    for (hit, item), safety in zip(pairs, safe):  # noqa: B905 - as long as one another
+        if places <= 0:
             break
-        safety = selection.concerns_safety(item)
         # A person who orders a curry asks nothing of the memory, and must hear of an allergy all the same.
         score = max(hit.score, hit.likely) if safety else hit.score
         if score < selection.least:
@@ -260,7 +263,7 @@ def _select(ranking: Ranking, pairs: Iterable[tuple[Hit, Recalled]], selection: 
             unasked -= 1
             if unasked < 0:
                 continue
-        left -= hit.name not in selection.known
+        places -= hit.name not in selection.known
         selected.append(msgspec.structs.replace(item, score=score, why=why, safety=safety))
     return selected
 
@@ -286,7 +289,7 @@ def _read(
     pairs: list[tuple[Hit, Recalled]] = []
     texts: set[str] = set()
     while len(texts) < k and (some := list(first_of(hits, k, known, lambda hit: hit.name))):
-        items = rows.of([(hit.kind, hit.ref) for hit in some])
+        items = rows.read([(hit.kind, hit.ref) for hit in some])
         for hit in some:
             item = items.get((hit.kind, hit.ref))
             if len(texts) == k:

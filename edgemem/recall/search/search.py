@@ -17,8 +17,7 @@ from edgemem.recall.index.query_view import QueryView
 from edgemem.recall.index.sources import TURN, Doc
 from edgemem.recall.index.state import FIRST_OTHER, State
 from edgemem.recall.index.table import DocTable
-from edgemem.recall.rank.gate import Utterance, shipped_gate
-from edgemem.recall.rank.model import shipped_models
+from edgemem.recall.rank.models import Utterance
 from edgemem.recall.rank.ranking import Ranking
 from edgemem.recall.search.words import WordSearch
 from edgemem.recall.text.analyse import analyse, embedder_weight, plain_words
@@ -128,8 +127,6 @@ class Search:
             return Ranking(
                 view,
                 question,
-                models=shipped_models(),
-                gate=shipped_gate(),
                 utterance=Utterance(
                     frozenset(question.whole.words),
                     question.whole.language,
@@ -201,12 +198,12 @@ class Search:
         if known:
             sql = f"select id, ref, terms from docs where id in ({placeholders(known)})"  # noqa: S608 - our own text
             rows = self._index.database.query(sql, bound(known))
-            messages = self._index.originals.read((TURN, ref) for _, ref, _ in rows)
-            words.update(
-                (doc, (frozenset(stems.split()), frozenset(plain_words(messages[TURN, ref].text))))
+            messages = self._index.originals.read([(TURN, ref) for _, ref, _ in rows])
+            words |= {
+                doc: (frozenset(stems.split()), frozenset(plain_words(messages[TURN, ref].text)))
                 for doc, ref, stems in rows
                 if (TURN, ref) in messages
-            )
+            }
         return words
 
     def _embed(self, embedder: Embedder, text: str) -> Any:

@@ -134,7 +134,7 @@ def score_bm25(
     view.window[around] = (weights * _saturated(np.ascontiguousarray(together.T), long, 3 * average)).sum(
         axis=0
     )
-    sessions = view.table.sessions
+    sessions = len(view.table.sessions)
     at = term * sessions + rows["session"][slots]
     in_sessions = np.bincount(at, times, len(names) * sessions).reshape(len(names), sessions)
     view.session = _of_sessions(view, in_sessions, term_weights)
@@ -204,9 +204,7 @@ class WordSearch:
         """Find the words of a question, and return it with what the memory knows of it."""
         view, people = self._view, self._people
         names = {*self._names, *self._unindexed.people, *self._unindexed.subjects}
-        named = find_people(
-            asked.text, people, self, names=names, dates=asked.dates(), database=self._database
-        )
+        named = find_people(asked.text, people, self, names=names, dates=asked.dates, database=self._database)
         subjects = [
             name
             for name in named.whole
@@ -285,8 +283,9 @@ class WordSearch:
         view.words[hits] = np.minimum(view.words[hits] / np.float32(best), 1.0)
         self._choose(hits, view.words[hits])
         self._choose(around, view.window[around])
-        dated = view.visible(on_dates(view.table, question)[: 4 * self._candidates])
-        view.candidates[dated[: self._candidates // 2]] = True
+        if question.times:
+            dated = view.visible(on_dates(view.table, question)[: 4 * self._candidates])
+            view.candidates[dated[: self._candidates // 2]] = True
         if question.times and not len(hits):  # "what did we do yesterday?": there is nothing else to go by
             then = view.visible(on_days(view.table, question))
             view.candidates[then[-self._candidates :]] = True

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _SHORTEST, _LONGEST = 3, 64
+_ASKS, _TELLS = "?？؟", ".!。！।۔"
 _stemmer_lock = Lock()
 
 
@@ -409,3 +410,54 @@ def _neighbours(run: str) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield piece, tuple(piece[at : at + _LETTERS_TOGETHER] for at in range(last))
         else:
             yield piece, (stem(piece[:_MAX_LETTERS]),)
+
+
+class Utterance(NamedTuple):
+    """A sentence as a voice says it."""
+
+    words: str
+    """Without case, punctuation and white space that tells nothing; empty if nothing was said."""
+    ending: str
+    """How it ends: `?`, `.` for any other end, or nothing where it goes on or nobody knows.
+
+    Without its question mark a question is embedded so differently that a third of 400 utterances got another block; case and
+    commas changed the block of one in thirty.
+    """
+
+
+def read_utterance(text: str) -> Utterance:
+    """Return what of a text two recognisers, or one that hears the rest of a sentence, would agree on."""
+    folded = unicodedata.normalize("NFC", text).casefold()
+    if folded.isascii():
+        words = folded.translate(_UNSPOKEN)
+    else:
+        words = "".join(letter if _is_spoken(letter) else " " for letter in folded)
+    return Utterance(" ".join(words.split()), _ending(text[len(_without_tail(text)) :]))
+
+
+def with_ending(text: str, ending: str) -> str:
+    """Return the text of a sentence that goes on as it would be written if it ended here."""
+    return _without_tail(text) + ending
+
+
+def _is_spoken(letter: str) -> bool:
+    # Marks are parts of letters in many scripts, and a sign such as that of a currency is spoken.
+    return letter.isalnum() or unicodedata.category(letter)[0] in "MS"
+
+
+_UNSPOKEN = {n: " " for n in range(128) if not _is_spoken(chr(n))}
+
+
+def _without_tail(text: str) -> str:
+    """Return a text without the punctuation and white space that it ends in."""
+    end = len(text)
+    while end and not _is_spoken(text[end - 1]):
+        end -= 1
+    return text[:end]
+
+
+def _ending(tail: str) -> str:
+    if any(mark in tail for mark in _ASKS):
+        return "?"
+    goes_on = "…" in tail or ".." in tail
+    return "." if not goes_on and any(mark in tail for mark in _TELLS) else ""

@@ -110,9 +110,9 @@ def test_a_slot_holds_what_is_there_and_nothing_else(taken):
         for name in ("id", "ref", "level", "at", "past", "flags", "length", "kind"):
             assert cells[name] == getattr(own, name)
         assert table.facts.get(slot, (None, None)) == (own.subject, own.relation)
-        assert [cells["owner"], cells["who"]] == [table.code(own.owner), table.code(own.who)]
+        assert [cells["owner"], cells["who"]] == [table.codes.get(own.owner), table.codes.get(own.who)]
         assert table.callings[cells["called"]] == frozenset((own.called or "").split())
-        assert cells["session"] == table.session_code(own.session_id)
+        assert cells["session"] == table.sessions.get(own.session_id)
         for step in BESIDE:
             other = there.get(number + step, (None,))[0]
             here = other is not None and own.kind == TURN and other.session_id == own.session_id
@@ -197,8 +197,8 @@ def test_nobody_is_not_who_owns_nothing():
     table = filled(row(1, level=2, owner=None), row(2, level=2, owner="ann"))
     for reader in (Reader(None), Reader(""), Reader("zoe")):
         assert not any(may(table, Filter(reader)))
-    assert table.code("ann") not in (None, NOBODY)
-    assert (table.code("zoe"), table.code(None)) == (None, NOBODY)
+    assert table.codes.get("ann") not in (None, NOBODY)
+    assert (table.codes.get("zoe"), table.codes.get(None)) == (None, NOBODY)
 
 
 def test_what_may_not_be_read_stands_beside_nothing():

@@ -14,7 +14,7 @@ import edgemem
 from edgemem.config import LlamaSettings, Profile
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.recall.rank.gate import FITS, WANTS, Gate, shipped_gate
+from edgemem.recall.rank.models import FITS, WANTS, Gate, shipped_gate
 from lab.languages import LANGUAGES
 from support.loops import block_before
 from support.models import Listener
@@ -24,13 +24,13 @@ def test_the_shipped_file_names_what_there_is() -> None:
     """It has the words of five languages, the direction of the shipped embedder, and finite weights of features that there are."""
     gate = shipped_gate()
     assert gate.vocabularies.keys() == set(LANGUAGES)
-    assert (gate.meant.embedder, len(gate.meant.weights)) == (Profile().llama.embedder, 384)
+    assert (gate.direction.embedder, len(gate.direction.weights)) == (Profile().llama.embedder, 384)
     for both in (gate.words_only, gate.with_meaning, gate.with_vector):
         for weighed, names in ((both.wants, WANTS), (both.fits, FITS)):
             assert weighed.weights.keys() <= set(names)
             assert np.isfinite([weighed.bias, *weighed.weights.values()]).all()
     assert not [feature for feature in gate.words_only.fits.weights if feature.startswith("nearest")]
-    assert "meant" not in gate.with_meaning.wants.weights
+    assert "vector_odds" not in gate.with_meaning.wants.weights
     for words in gate.vocabularies.values():
         assert np.isfinite([words.bias, *words.weights.values()]).all()
     with pytest.raises(msgspec.ValidationError, match="bais"):  # a mistake of whoever edits the file

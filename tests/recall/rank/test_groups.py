@@ -12,7 +12,7 @@ import edgemem
 from edgemem.config import LlamaSettings
 from edgemem.inspect.replay import Line, Player
 from edgemem.memory import Memory
-from edgemem.recall.rank.rerank import name_of
+from edgemem.recall.rank.selection import name_of
 from edgemem.records import Heard, Reader, Recalled
 
 ANYBODY = Reader("alice")

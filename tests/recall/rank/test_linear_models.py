@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.model import LinearModel, Model, Models, shipped_models
+from edgemem.recall.rank.models import LinearModel, Model, Models, shipped_models
 from edgemem.recall.rank.replacing import PAIR_FEATURES
 from lab.learning import AGAINST, MEANING
 
@@ -64,7 +64,7 @@ def test_a_mixture_gives_odds_between_those_of_both_models():
     row = matrix({"words": 0.5, "meaning": 0.5})
     assert words.odds(row)[0] == 1.5
     assert meaning.odds(row)[0] == 1.0
-    assert words.mixed(meaning, 0.2).odds(row)[0] == pytest.approx(1.4)
+    assert words.mix(meaning, 0.2).odds(row)[0] == pytest.approx(1.4)
 
 
 def test_reasons_are_what_adds_to_the_odds():

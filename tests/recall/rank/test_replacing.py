@@ -7,7 +7,7 @@ import pytest
 
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.rank.features import FEATURES
-from edgemem.recall.rank.model import shipped_models
+from edgemem.recall.rank.models import shipped_models
 from edgemem.recall.rank.replacing import Candidates, Contents, odds_of
 from edgemem.recall.text.analyse import plain_words, terms
 

@@ -15,7 +15,8 @@ from edgemem.errors import ClosedError, ModelError
 from edgemem.llama.protocols import Reranker
 from edgemem.memory import Memory
 from edgemem.recall.rank import rerank
-from edgemem.recall.rank.rerank import name_of, second_pass
+from edgemem.recall.rank.rerank import second_pass
+from edgemem.recall.rank.selection import name_of
 from edgemem.records import Heard, Reader, Recalled, StoredMessage, Turn
 from edgemem.store.turns import commit_turn
 from support.models import write_reranker_gguf
