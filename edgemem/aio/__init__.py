@@ -1,7 +1,7 @@
 """The async face of edgemem: `async with edgemem.aio.open(home) as memory`, and every method is awaited.
 
 Nothing is done on the event loop's thread. `worker` has the threads, and how a method of a synchronous object becomes a
-coroutine; `memory` lists the methods, one line each; `hooks` has what an async loop fires. A new method of `Memory` or of its
+coroutine; `memory` lists the methods, one line each; `conversation` is the door of a turn. A new method of `Memory` or of its
 stores gets its line in `memory`; what it does belongs below.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 # ruff: noqa: I001 - it would split the re-exports into a line for each name
 
-from edgemem.aio.hooks import HookRegistry as HookRegistry
+from edgemem.aio.conversation import AsyncConversation as AsyncConversation
+from edgemem.aio.conversation import AsyncTurn as AsyncTurn
 from edgemem.aio.memory import AsyncMemory as AsyncMemory
 from edgemem.aio.memory import open as open  # noqa: A004 - as `edgemem.open`
 from edgemem.aio.protocols import (

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
-from edgemem.aio.hooks import HookRegistry, async_tools, run_upkeep
+from edgemem.aio.conversation import AsyncConversation, async_tools, run_upkeep
 from edgemem.aio.users import AsyncUserMemory, UserMemory
 from edgemem.aio.worker import Face, Worker, asynchronous, converted
 from edgemem.errors import ClosedError
@@ -131,7 +131,7 @@ class AsyncMemory(Face[Memory]):
     a third, and `idle` one of its own. Tasks of several loops may use one memory. Python's switch interval is 1 ms from then on.
 
     To cancel an `await` is to give up waiting. What had not begun does not begin, what had begun happens whole or not at all:
-    a write commits; `idle` stops where it is, and `import_lines` takes nothing in. `HookRegistry.fire` tells of turns.
+    a write commits; `idle` stops where it is, and `import_lines` takes nothing in. `AsyncTurn` tells of turns.
     """
 
     def __init__(self, make: Callable[[], Memory]) -> None:
@@ -149,7 +149,7 @@ class AsyncMemory(Face[Memory]):
 
     recall = asynchronous(Memory.recall)
     recall_sessions = asynchronous(Memory.recall_sessions)
-    hooks = converted(Memory.hooks, HookRegistry)
+    session = converted(Memory.session, AsyncConversation)
     tools = converted(Memory.tools, async_tools)
     hints = asynchronous(Memory.hints)
     forget = asynchronous(Memory.forget, lane="long")

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import Self
 
-from edgemem.aio.hooks import async_tools
+from edgemem.aio.conversation import async_tools
 from edgemem.aio.memory import AsyncProcedures
 from edgemem.aio.protocols import Episode
 from edgemem.aio.users import AsyncUserMemory, UserMemory

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import iscoroutinefunction, unwrap
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from edgemem.context.bargein import Timed, heard_part, keep_heard
 from edgemem.errors import InvalidInputError
@@ -23,6 +25,7 @@ from edgemem.session.registry import HookFailure, HookRegistry
 from edgemem.session.steps import Parts, Steps
 from edgemem.session.tools import Tool
 from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn, checked_content, detached_log
+from edgemem.session.upkeep import Upkeep
 from edgemem.store.validation import checked_number, checked_text
 
 if TYPE_CHECKING:
@@ -93,6 +96,17 @@ class Conversation:
     def ctx(self) -> TurnContext:
         """Return the context that hooks are handed."""
         return self._agent.ctx
+
+    @property
+    def hooks(self) -> HookRegistry:
+        """Return the registry for hooks of the user's own."""
+        return self._registry
+
+    @property
+    def upkeep(self) -> Upkeep | None:
+        """Return what works while nobody speaks; None: there is none."""
+        part = self._agent.steps.parts.upkeep
+        return None if part is None else part.upkeep
 
     def failures(self) -> list[HookFailure]:
         """Return what went wrong so far in steps and hooks, most frequent first."""
@@ -317,15 +331,23 @@ def checked_audience(audience: Any) -> tuple[str, ...]:
 
 
 def checked_tools(tools: Any) -> list[Tool]:
-    """Return tools.
+    """Return tools as the thread of the turn runs them.
 
     Raises:
-        InvalidInputError: one of them is none.
+        InvalidInputError: one of them is none, or is a coroutine of the caller's own.
     """
     if isinstance(tools, (str, bytes)) or not isinstance(tools, Iterable):
         raise InvalidInputError(f"`tools` must be a list of edgemem.Tool; got {type(tools).__name__}.")
-    offered = list(tools)
-    for tool in offered:
+    offered = []
+    for tool in tools:
         if not isinstance(tool, Tool):
             raise InvalidInputError(f"`tools` must be a list of edgemem.Tool; one is {type(tool).__name__}.")
+        run = unwrap(tool.run)  # those of an async memory are plain functions inside
+        if iscoroutinefunction(run):
+            raise InvalidInputError(
+                f"The tool {tool.name} is a coroutine; await it yourself, and tell the turn its result with add()."
+            )
+        offered.append(
+            tool if run is tool.run or not iscoroutinefunction(tool.run) else structs.replace(tool, run=run)
+        )
     return offered

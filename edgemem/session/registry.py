@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,10 @@ class HookRegistry:
             raise InvalidInputError(f"{hook_name(hook)} is no hook; it needs `points` and must be callable")
         if unknown := unknown_points(traits.points):
             raise InvalidInputError(f"{hook_name(hook)} names the {unknown}")
+        if iscoroutinefunction(hook) or iscoroutinefunction(type(hook).__call__):
+            raise InvalidInputError(
+                f"{hook_name(hook)} is a coroutine; write a plain function, and await before or behind the turn's methods."
+            )
         rank = int(traits.priority or 0) if priority is None else priority
         closed = bool(traits.fail_closed) if fail_closed is None else fail_closed
         entries = [

@@ -13,7 +13,6 @@ import pytest
 
 import edgemem.aio
 from edgemem.errors import ClosedError, ConfigError, InvalidInputError
-from edgemem.hooks import TurnContext
 from edgemem.records import Session
 from support.embedders import HashEmbedder
 from support.loops import on_loop, opened, raised, until
@@ -58,7 +57,7 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
         tools = {tool.name: tool for tool in await memory.tools()}
         assert "black" in str(await tools["recall_fact"].run(None, key="tea"))
         lines = [line.encode() async for line in memory.export()]
-        await (await memory.hooks()).fire("on_idle", None, {"seconds": 0.0})
+        await (await memory.session("talk")).idle(0.0)
         assert await memory.idle(60)
         assert all(check.state != "fail" for check in await memory.check())
         assert await memory.forget("tea")
@@ -113,14 +112,14 @@ async def test_idle_stops_when_its_task_is_cancelled_and_when_somebody_speaks(tm
         await until(embedder.reached)
         given_up.cancel()
         assert await raised(given_up) == [asyncio.CancelledError]
-        registry, ctx = await memory.hooks(), TurnContext(Session())
-        for quiet in (memory.idle(3600), registry.fire("on_idle", ctx, {"seconds": 3600.0})):
+        door = await memory.session("talk")
+        for quiet in (memory.idle(3600), door.idle(3600.0)):
             embedder.reached.clear()
             waiting = asyncio.create_task(quiet)
             await until(embedder.reached)
-            registry.post("on_speech_start", ctx, {"speaker": None})
+            await door.speech_start()
             assert not isinstance(await waiting, BaseException)
-            registry.post("on_idle", ctx, {})
+            await door.idle(0.0)
 
 
 @on_loop
@@ -137,7 +136,13 @@ async def test_calls_that_wait_when_a_memory_is_closed_end_with_one_error(tmp_pa
     slow.opened.set()
     assert await raised(begun, *waiting) == [ClosedError] * 3
     assert await raised(*closing, memory.close()) == [type(None)] * 3
-    late = (memory.recall("tea"), memory.store.facts(), memory.idle(), memory.hooks(), anext(memory.export()))
+    late = (
+        memory.recall("tea"),
+        memory.store.facts(),
+        memory.idle(),
+        memory.session("talk"),
+        anext(memory.export()),
+    )
     assert await raised(*late) == [ClosedError] * 5
     with pytest.raises(ClosedError, match="open the home again with edgemem"):
         await memory.notes.read()

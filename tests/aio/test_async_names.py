@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import edgemem.aio
-from edgemem import HookRegistry, Memory, NotesFile, SQLiteMemoryStore, SQLiteSessionStore
+from edgemem import Memory, NotesFile, SQLiteMemoryStore, SQLiteSessionStore
 from edgemem.aio import AsyncMemory
 from edgemem.aio import memory as faces
+from edgemem.session.conversation import Conversation
+from edgemem.session.turn import OpenTurn
 from edgemem.store.bank.bank import MemoryBank, ScopedBank
 from edgemem.store.procedures import Procedures
 from support.homes import BY_WORDS
@@ -26,17 +28,19 @@ FACES = {
     faces.AsyncProcedures: Procedures,
     faces.AsyncBank: MemoryBank,
     faces.AsyncScopedBank: ScopedBank,
-    edgemem.aio.HookRegistry: HookRegistry,
+    edgemem.aio.AsyncConversation: Conversation,
+    edgemem.aio.AsyncTurn: OpenTurn,
 }
 PARTS = {
     SQLiteMemoryStore: {"close"},  # with its home
     SQLiteSessionStore: {"close"},
-    HookRegistry: {"fire_one"},  # for frameworks with a registry of their own, none of which is async
+    Memory: {"hooks"},  # for loops that keep their own list
+    OpenTurn: {"abort", "begin", "end", "closing", "note_inner", "note_interrupted"},
     Procedures: {"fitting", "exist"},
     MemoryBank: {"at", "limits", "memory_files", "prompt", "store", "stamp", "texts", "retain", "faults"},
 }
 """What hooks and upkeep, or nobody, ask of such an object in an async program."""
-AT_ONCE = {"register", "extend", "failures", "of"}
+AT_ONCE = {"failures", "of", "turn"}
 """What looks at nothing but lists in memory is no coroutine."""
 SEED = {"messages", "facts", "goals", "summaries", "users", "session_state", "phases", "tool_events"}
 """Cognitia's eight protocols."""
@@ -78,4 +82,4 @@ async def test_an_async_memory_shows_the_names_of_a_memory(tmp_path: Path) -> No
         assert (memory.home, memory.profile) == (tmp_path, BY_WORDS)
         seen = {name for name in dir(memory) if not name.startswith("_")}
     with edgemem.open(tmp_path, profile=BY_WORDS) as plain:
-        assert seen - SEED == {name for name in dir(plain) if not name.startswith("_")}
+        assert seen - SEED == {name for name in dir(plain) if not name.startswith("_")} - {"hooks"}

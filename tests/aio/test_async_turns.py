@@ -13,18 +13,19 @@ import pytest
 
 import edgemem
 from edgemem.aio import AsyncMemory
-from edgemem.errors import ClosedError, InvalidInputError
-from edgemem.hooks import HookResult, TurnContext, hook
-from edgemem.records import Session
+from edgemem.errors import InvalidInputError, TurnEndedError
+from edgemem.hooks import HookResult, hook
+from edgemem.session.tools import Tool
 from support.homes import BY_WORDS
-from support.loops import Gate, Loop, on_loop, opened, until
+from support.loops import Gate, Loop, on_loop, opened, raised, until
 from support.selection import cases
 
 
 async def started(memory: AsyncMemory, *hooks: Any, session: str = "talk") -> Loop:
-    """Return a loop with the hooks of a session, and others."""
-    registry = await memory.hooks(session_id=session, speaker="Ann")
-    return Loop(registry.extend(hooks), await memory.tools(speaker="Ann"))
+    """Return a loop with the door of a session, and hooks of its own."""
+    door = await memory.session(session, tools=await memory.tools(speaker="Ann"))
+    door.hooks.extend(hooks)
+    return Loop(door)
 
 
 def stored(home: Path) -> list[Any]:
@@ -49,20 +50,18 @@ async def test_an_async_loop_is_told_what_was_said_before(tmp_path: Path) -> Non
         await loop.turn("my tea is black", tool=True)
         other = await started(memory, note, session="other")
         await other.turn("which tea do I like?")
-        assert len(list(other.registry)) == len(other.registry)
-        assert "before_llm" in other.registry
-        assert loop.registry.failures() == other.registry.failures() == []
+        assert other.door is not None
+        assert other.door.failures() == []
     assert "my tea is black" in texts[0]
 
 
 @pytest.mark.parametrize("point", ["on_run_start", "before_llm"])
 @on_loop
 async def test_a_turn_that_is_cancelled_before_the_model_is_aborted(tmp_path: Path, point: str) -> None:
-    """The hooks return, then the turn is thrown away, before whatever is asked next; what stood before it stays."""
+    """The steps return, then the turn is thrown away, before whatever is asked next."""
     gate = Gate(point)
     async with opened(tmp_path) as memory:
         loop = await started(memory, gate)
-        loop.messages.extend([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}])
         gone = asyncio.create_task(loop.turn("forget that"))
         await until(gate.reached)
         gone.cancel()
@@ -71,64 +70,77 @@ async def test_a_turn_that_is_cancelled_before_the_model_is_aborted(tmp_path: Pa
         await loop.turn("my tea is black")
         assert gone.cancelled()
         assert not memory.diagnostics.upkeep.held
-        loop.registry.abort(loop.ctx)  # there is no turn any more
-    kept = ["Hello", "Hi.", "my tea is black", "You said my tea is black."]
+    kept = ["my tea is black", "You said my tea is black."]
     assert [message["content"] for message in loop.messages] == kept
-    assert "forget that" not in str(stored(tmp_path))
+    assert [message["content"] for message in stored(tmp_path)] == kept
 
 
 @on_loop
-async def test_an_agent_within_a_tool_aborts_its_own_turn_only(tmp_path: Path) -> None:
-    """The turn that it runs in goes on, and is kept."""
-
-    @hook("after_llm")
-    def cook(ctx: Any, payload: Any) -> None:
-        loop.registry.abort(TurnContext(Session([{"role": "user", "content": "Cook!"}])))
-
+async def test_a_turn_that_is_cancelled_later_is_kept_unfinished(tmp_path: Path) -> None:
+    """The model was asked: the utterance stays its speaker's, and the next turn goes on."""
     async with opened(tmp_path) as memory:
-        loop = await started(memory, cook)
-        await loop.turn("ask the cook")
-    assert stored(tmp_path) == loop.messages != []
+        door = await memory.session("talk")
+        asked = asyncio.Event()
+
+        async def turn() -> None:
+            async with door.turn("my tea is black", speaker="Ann") as turn:
+                await turn.messages
+                asked.set()
+                await asyncio.sleep(60)
+
+        task = asyncio.create_task(turn())
+        await asked.wait()
+        task.cancel()
+        assert await raised(task) == [asyncio.CancelledError]
+        async with door.turn("and?", speaker="Ann") as again:
+            assert [m["role"] for m in await again.messages] == ["user", "assistant", "user"]
+            assert await again.reply("Yes.") == "Yes."
+        with pytest.raises(TurnEndedError):
+            await again.reply("too late")
+    assert [message["content"] for message in stored(tmp_path)] == ["my tea is black", "and?", "Yes."]
 
 
 @on_loop
-async def test_of_half_heard_sentences_only_the_newest_waits(tmp_path: Path) -> None:
-    """A recogniser may tell more than the hooks can take; order among the points is kept."""
-    gate = Gate("on_speech_start", "on_partial", "on_run_start")
-    async with opened(tmp_path) as memory:
-        loop = await started(memory, gate)
-        post = loop.registry.post
-        post("on_speech_start", loop.ctx, {})
-        await until(gate.reached)
-        for text in ("my", "my tea", "my tea is"):
-            post("on_partial", loop.ctx, {"text": text})
-        post("on_run_start", loop.ctx, {"task": "my tea is black"})
-        post("on_partial", loop.ctx, {"text": "and"})
-        gate.opened.set()
-        await loop.fire("on_idle", {"seconds": 0.0})
-    assert gate.seen == [{}, {"text": "my tea is"}, {"task": "my tea is black"}, {"text": "and"}]
-    for _ in range(2):
-        with pytest.raises(ClosedError):
-            post("on_partial", loop.ctx, {"text": "so"})
-    with pytest.raises(ClosedError):
-        await loop.turn("so")
+async def test_a_turn_without_a_block_is_awaited(tmp_path: Path) -> None:
+    """It begins when it is awaited, and is committed or aborted; interruptions and quiet are awaited as well."""
+    async with opened(tmp_path) as memory, await memory.session("talk", speaker="Ann") as door:
+        await door.speech_start()
+        await door.partial("my tea")
+        turn = door.turn("my tea is black")
+        with pytest.raises(TurnEndedError, match="has not begun"):
+            await turn.messages
+        await turn
+        await turn.messages
+        assert turn.tools == []
+        assert turn.hook_reply is None
+        await turn.reply("I know.")
+        await turn.commit()
+        assert await door.interrupt("I kn") == "I kn"
+        gone = await door.turn("no")
+        await gone.abort()
+        await door.idle(0.0)
+        assert not gone.is_open
+    assert [message["content"] for message in stored(tmp_path)] == ["my tea is black", "I kn"]
 
 
 @on_loop
-async def test_a_hook_that_is_a_coroutine_is_refused(tmp_path: Path) -> None:
-    """The sentence says what to write instead; a point that does not exist is refused as by the synchronous registry."""
+async def test_a_hook_or_tool_that_is_a_coroutine_is_refused(tmp_path: Path) -> None:
+    """The sentence says what to do instead."""
 
     class Later:
         points, priority = frozenset({"before_llm"}), 0
 
         async def __call__(self, point: str, ctx: Any, payload: Any) -> None: ...
 
+    async def look() -> str:
+        return "a cake"
+
     async with opened(tmp_path) as memory:
-        registry = await memory.hooks()
-        with pytest.raises(InvalidInputError, match="await before or behind fire"):
-            registry.register(Later())  # type: ignore[arg-type]
-        with pytest.raises(InvalidInputError, match="no point 'on_lunch'"):
-            await registry.fire("on_lunch", None, {})
+        door = await memory.session("talk")
+        with pytest.raises(InvalidInputError, match="plain function"):
+            door.hooks.register(Later())  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError, match=r"with add\(\)"):
+            await memory.session("talk", tools=[Tool("look", "", {}, look)])
 
 
 async def perhaps(dice: random.Random, work: Awaitable[Any]) -> bool:
@@ -155,8 +167,9 @@ async def test_whatever_is_cancelled_the_home_has_whole_turns_alone(tmp_path: Pa
         for n in range(25):
             if await perhaps(dice, loop.turn(f"sentence {n}", tool=dice.random() < 0.3)):
                 done.add(f"sentence {n}")
-        await loop.fire("on_idle", {"seconds": 0.0})
-        assert loop.registry.failures() == []
+        assert loop.door is not None
+        await loop.door.idle(0.0)
+        assert loop.door.failures() == []
     assert stored(tmp_path) == loop.messages
     asked = [message["content"] for message in loop.messages if message["role"] == "user"]
     answers = [

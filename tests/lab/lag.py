@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import edgemem.aio
-from edgemem.aio import AsyncMemory, HookRegistry
+from edgemem.aio import AsyncConversation, AsyncMemory, AsyncTurn
 from edgemem.bench.corpus import SPEAKER, known, sentences
 from edgemem.bench.ground import quiet, real_embedder, scratch, store_facts, store_turns
 from edgemem.bench.report import at_most, median, percentile, report, say
 from edgemem.config import Profile
-from edgemem.session.tools import Tool
 from support.loops import Loop
 
 LIMIT_MS = 20.0
@@ -85,8 +84,8 @@ async def _way(
             database = memory.diagnostics.database
             await asyncio.to_thread(store_turns, database, messages // 2)
             await asyncio.to_thread(store_facts, database, known(200))
-            registry = await memory.hooks(session_id="talk", speaker=SPEAKER)
-            talk = _Talk(registry, await memory.tools(speaker=SPEAKER))
+            tools = await memory.tools(speaker=SPEAKER)
+            talk = _Talk(await memory.session("talk", speaker=SPEAKER, tools=tools))
             beside = talk.beside(memory, done)
         tasks = [asyncio.create_task(task) for task in (_tick(late), talk.speak(done), *beside)]
         await asyncio.sleep(seconds)
@@ -115,8 +114,8 @@ class _Talk(Loop):
 
     speaker = SPEAKER
 
-    def __init__(self, registry: HookRegistry | None, tools: Iterable[Tool] = ()) -> None:
-        super().__init__(registry, tools)
+    def __init__(self, door: AsyncConversation | None) -> None:
+        super().__init__(door)
         self.questions = itertools.cycle([fact.question for fact in known(200)] + sentences(200, seed=77))
 
     def beside(self, memory: AsyncMemory, done: Counter[str]) -> list[Any]:
@@ -139,19 +138,20 @@ class _Talk(Loop):
         """Hear a sentence word by word, answer it, with a tool every third time, and be quiet for a while."""
         for n in itertools.count():
             words = next(self.questions).split()
-            await self.fire("on_speech_start", {"speaker": SPEAKER})
+            if self.door is not None:
+                await self.door.speech_start()
             for heard in itertools.accumulate(words, "{} {}".format):
                 await asyncio.sleep(WORD_S)
-                if self.registry is not None:
-                    self.registry.post("on_partial", self.ctx, {"text": heard, "speaker": SPEAKER})
-            tool = n % 3 == 0 and self.registry is not None
+                if self.door is not None:
+                    await self.door.partial(heard)
+            tool = n % 3 == 0 and self.door is not None
             await self.turn(" ".join(words), tool=tool)
             done["tools"] += tool
             done["turns"] += 1
             await asyncio.sleep(QUIET_S)
 
-    async def ask(self, hop: int) -> None:
-        """Wait for the hooks, then for a model."""
-        await super().ask(hop)
+    async def ask(self, turn: AsyncTurn | None) -> None:
+        """Wait for the memory, then for a model."""
+        await super().ask(turn)
         for _ in range(TOKENS):
             await asyncio.sleep(TOKEN_S)

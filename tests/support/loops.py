@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import wraps
 from itertools import pairwise
 from pathlib import Path
@@ -18,16 +18,13 @@ from typing import Any
 
 import edgemem
 import edgemem.aio
-from edgemem.aio import AsyncMemory
-from edgemem.aio import HookRegistry as AsyncHookRegistry
+from edgemem.aio import AsyncConversation, AsyncMemory, AsyncTurn
 from edgemem.hooks import (
     BEFORE_LLM,
     ON_RUN_END,
     ON_RUN_START,
     AgentResult,
     HookRegistry,
-    ToolCallRequest,
-    ToolCallResult,
     TurnContext,
 )
 from edgemem.inspect.replay import Line, ScriptedCall, ScriptedModel
@@ -293,61 +290,36 @@ class Gate:
 
 
 class Loop:
-    """An agent loop whose model says what it heard; whoever cancels a turn aborts it. Without a registry, it has no memory."""
+    """An agent loop whose model says what it heard; a turn whose task is cancelled is aborted. Without a door, it has no memory."""
 
     speaker = "Ann"
 
-    def __init__(self, registry: AsyncHookRegistry | None, tools: Iterable[Tool] = ()) -> None:
-        self.registry, self.ctx = registry, TurnContext(Session())
-        self.tools = {tool.name: tool for tool in tools}
+    def __init__(self, door: AsyncConversation | None) -> None:
+        self.door = door
 
     @property
     def messages(self) -> list[Any]:
-        """Return the loop's list."""
-        return self.ctx.session.messages
-
-    async def fire(self, point: str, payload: Any) -> Any:
-        """Tell the hooks, and return what they leave."""
-        return (
-            (await self.registry.fire(point, self.ctx, payload)).payload
-            if self.registry is not None
-            else payload
-        )
+        """Return what was said."""
+        return [] if self.door is None else self.door.ctx.session.messages
 
     async def turn(self, text: str, *, tool: bool = False) -> None:
         """Answer an utterance, or nothing of it was ever said."""
-        try:
-            await self.fire("on_run_start", {"task": text, "speaker": self.speaker})
-            self.messages.append({"role": "user", "content": text})
-            await self.ask(hop=0)
-            if tool:
-                await self.call("remember_fact", {"key": text, "value": "yes"})
-                await self.ask(hop=1)
-            reply = f"You said {text}."
-            await self.say({"content": reply})
-            await self.fire("on_run_end", AgentResult(reply))
-        except asyncio.CancelledError:
-            if self.registry is not None:
-                self.registry.abort(self.ctx)
-            raise
+        if self.door is None:
+            await self.ask(None)
+            return
+        async with self.door.turn(text, speaker=self.speaker) as turn:
+            try:
+                await self.ask(turn)
+                if tool:
+                    await turn.call(ToolCall("remember_fact", {"key": text, "value": "yes"}, "1"))
+                    await self.ask(turn)
+                await turn.reply(f"You said {text}.")
+            except asyncio.CancelledError:
+                turn.abort()
+                raise
 
-    async def ask(self, hop: int) -> None:
-        """Wait for the hooks, then for a model."""
-        await self.fire("before_llm", {"messages": self.messages, "hop": hop, "tools": []})
+    async def ask(self, turn: AsyncTurn | None) -> None:
+        """Wait for the memory, then for a model."""
+        if turn is not None:
+            await turn.messages
         await asyncio.sleep(0)
-
-    async def say(self, message: dict[str, Any], calls: Sequence[ToolCall] = ()) -> None:
-        """Tell the hooks what the model said, and note it."""
-        answer = {"content": message["content"], "tool_calls": list(calls), "tokens": (), "hop": 0}
-        await self.fire("after_llm", answer)
-        self.messages.append({"role": "assistant", **message})
-
-    async def call(self, name: str, arguments: dict[str, Any]) -> None:
-        """Call a tool of the memory in the middle of a turn."""
-        call = {"id": "1", "type": "function", "function": {"name": name, "arguments": "{}"}}
-        await self.say({"content": None, "tool_calls": [call]}, [ToolCall(name, arguments, "1")])
-        await self.fire("before_tool", ToolCallRequest(name, arguments, id="1"))
-        turn = ToolTurn(name, Reader(self.speaker), session=self.ctx.session)
-        result = await self.tools[name].run(turn, **arguments)
-        self.messages.append({"role": "tool", "tool_call_id": "1", "name": name, "content": str(result)})
-        await self.fire("after_tool", ToolCallResult(name, arguments, result, id="1"))

@@ -64,9 +64,11 @@ async def on_a_loop(home: str | Path) -> None:
         assert_type(await memory.notes.tail(), str)
         assert_type(await memory.idle(2), bool)
         assert_type(await memory.tools(speaker="alice"), list[edgemem.Tool])
-        registry = await memory.hooks(session_id="kitchen", speaker="alice")
-        assert_type(registry, edgemem.aio.HookRegistry)
-        assert_type(await registry.fire("on_idle", None, {"seconds": 1.0}), HookResult)
+        door = await memory.session("kitchen", speaker="alice")
+        assert_type(door, edgemem.aio.AsyncConversation)
+        async with door.turn("Hello.") as turn:
+            assert_type(turn, edgemem.aio.AsyncTurn)
+            assert_type(await turn.reply("Hi."), str)
         assert_type([line async for line in memory.export()], list[str])
         await memory.recall(1)  # type: ignore[arg-type]
         await memory.store.add_fact("tea")  # type: ignore[call-arg]

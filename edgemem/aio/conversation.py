@@ -1,0 +1,200 @@
+"""The door of a turn for async loops: each method of a conversation and of its turns is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from contextlib import suppress
+from functools import partial, wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec
+
+import msgspec
+
+from edgemem.aio.worker import Face, Worker, asynchronous
+from edgemem.errors import ClosedError, TurnEndedError
+from edgemem.records import Message
+from edgemem.session.conversation import Conversation
+from edgemem.session.points import TurnContext
+from edgemem.session.registry import HookFailure, HookRegistry
+from edgemem.session.tools import Tool
+from edgemem.session.turn import OpenTurn
+from edgemem.session.upkeep import Upkeep
+
+P = ParamSpec("P")
+
+
+class AsyncTurn(Face[OpenTurn]):
+    """One turn; it begins when it is awaited or entered.
+
+    A task that is cancelled before `messages` was read throws its turn away; later the turn is kept unfinished, unless `abort` was
+    called.
+    """
+
+    def __init__(self, worker: Worker, begin: Callable[[], OpenTurn]) -> None:
+        super().__init__(worker, self._opened)
+        self._begin = begin
+        self._turn: OpenTurn | None = None
+        self._is_read = False
+
+    add = asynchronous(OpenTurn.add)
+    reply = asynchronous(OpenTurn.reply)
+    call = asynchronous(OpenTurn.call)
+    commit = asynchronous(OpenTurn.commit)
+
+    @property
+    def messages(self) -> Awaitable[list[Message]]:
+        """Return, awaited, what the model reads."""
+        return self._read()
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """Return the schemas of the tools that the model is offered."""
+        return self._opened().tools
+
+    @property
+    def now(self) -> float | None:
+        """Return the date that a template may print; seconds since the epoch, UTC."""
+        return self._opened().now
+
+    @property
+    def hook_reply(self) -> str | None:
+        """Return the reply that a hook gave; None: none did."""
+        return self._opened().hook_reply
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it goes on."""
+        return self._turn is None or self._turn.is_open
+
+    def abort(self) -> Awaitable[None]:
+        """Throw the turn away without a trace; this is asked for at once, and done when it is awaited. May be repeated."""
+        return asyncio.wrap_future(self._worker.submit("turn", self._abort, though_closed=True))
+
+    async def _read(self) -> list[Message]:
+        def give_up(_: bool) -> None:
+            if not self._is_read:
+                self._drop()
+
+        messages = await self._worker.run("turn", lambda: self._opened().messages, given_up=give_up)
+        self._is_read = True
+        return messages
+
+    def _opened(self) -> OpenTurn:
+        if self._turn is None:
+            raise TurnEndedError("This turn has not begun; await it, or enter it with `async with`.")
+        return self._turn
+
+    def _abort(self) -> None:
+        if self._turn is not None and self._turn.is_open:
+            self._turn.abort()
+
+    def _drop(self, _: bool = True) -> None:
+        with suppress(ClosedError):
+            self._worker.submit("turn", self._abort, though_closed=True)
+
+    async def _began(self) -> AsyncTurn:
+        def begin() -> None:
+            self._turn = self._begin()
+
+        if self._turn is None:
+            await self._worker.run("turn", begin, given_up=self._drop)
+        return self
+
+    def __await__(self) -> Generator[None, None, AsyncTurn]:
+        return self._began().__await__()
+
+    async def __aenter__(self) -> AsyncTurn:
+        return await self._began()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        turn = self._opened()
+        if isinstance(error, asyncio.CancelledError) and not self._is_read:
+            self._drop()
+            return
+        leave = partial(turn.__exit__, kind, error, trace)
+        # What has begun to be kept is kept, whoever gives up waiting for it.
+        await asyncio.shield(asyncio.wrap_future(self._worker.submit("turn", leave)))
+
+
+def _beginning(
+    method: Callable[Concatenate[Conversation, P], OpenTurn],
+) -> Callable[Concatenate[AsyncConversation, P], AsyncTurn]:
+    @wraps(method)
+    def turn(self: AsyncConversation, /, *args: P.args, **kwargs: P.kwargs) -> AsyncTurn:
+        return AsyncTurn(self._worker, lambda: method(self._conversation, *args, **kwargs))
+
+    return turn
+
+
+class AsyncConversation(Face[Conversation]):
+    """One agent's side of a session, for programs that run on an event loop; its steps have one thread."""
+
+    def __init__(self, worker: Worker, conversation: Conversation) -> None:
+        super().__init__(worker, lambda: conversation)
+        self._conversation = conversation
+
+    interrupt = asynchronous(Conversation.interrupt)
+    partial = asynchronous(Conversation.partial)
+    speech_start = asynchronous(Conversation.speech_start)
+    close = asynchronous(Conversation.close)
+
+    @property
+    def hooks(self) -> HookRegistry:
+        """Return the registry for hooks of your own: plain functions, which act on the thread of the turns."""
+        return self._conversation.hooks
+
+    @property
+    def ctx(self) -> TurnContext:
+        """Return the context that hooks are handed."""
+        return self._conversation.ctx
+
+    def failures(self) -> list[HookFailure]:
+        """Return what went wrong so far in steps and hooks, most frequent first."""
+        return self._conversation.failures()
+
+    turn = _beginning(Conversation.turn)
+
+    async def idle(self, seconds: float) -> None:
+        """Tell that nobody speaks, as `Conversation.idle` does; upkeep has a thread of its own."""
+        await self._worker.run("turn", lambda: self._conversation.idle(0.0))
+        if (upkeep := self._conversation.upkeep) is not None:
+            await run_upkeep(self._worker, upkeep, partial(upkeep.run, float(seconds), yielding=True))
+
+    async def __aenter__(self) -> AsyncConversation:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+async def run_upkeep(worker: Worker, upkeep: Upkeep, work: Callable[..., bool]) -> bool:
+    """Return the result of `work(stop=…)`, which ends when nobody waits for it, somebody speaks or the memory is closed."""
+    given_up = threading.Event()
+
+    def give_up(_: bool) -> None:
+        given_up.set()
+        # Also a computation of a model at this moment.
+        upkeep.hold(given_up)
+        upkeep.release(given_up)
+
+    def stop() -> bool:
+        return given_up.is_set() or worker.closed
+
+    return await worker.run("idle", partial(work, stop=stop), given_up=give_up)
+
+
+def async_tools(worker: Worker, tools: Iterable[Tool]) -> list[Tool]:
+    """Return tools whose `run` is a coroutine."""
+    return [msgspec.structs.replace(tool, run=_awaited(worker, tool.run)) for tool in tools]
+
+
+def _awaited(worker: Worker, run: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(run)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        return await worker.run("turn", partial(run, *args, **kwargs))
+
+    return call
