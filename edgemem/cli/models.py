@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from edgemem.llama.protocols import Tokenizer
     from edgemem.memory import Memory
 
-
 _UNKNOWN: dict[str, Any] = {
     "name": "",
     "kind": "unknown",
@@ -45,6 +44,17 @@ _UNKNOWN: dict[str, Any] = {
     **dict.fromkeys(("quantisation", "licence", "sha256", "state", "path"), ""),
 }
 """Values told of each model, where they are not known."""
+llm_option = click.option(
+    "--llm",
+    type=click.Path(path_type=Path),
+    metavar="NAME|FILE",
+    help="A chat model, by its name in `edgemem models list` or as a GGUF file.",
+)
+server_option = click.option(
+    "--server",
+    metavar="URL",
+    help="A llama-server in place of --llm, such as http://127.0.0.1:8080.",
+)
 
 
 @click.group(cls=Guided, bare="list")
@@ -277,19 +287,6 @@ def describe_model(name: str, path: Path | None, description: Description | None
         checked = expected(entry, path) if path is not None else None
         row |= {"sha256": checked[1] if checked else row["sha256"], "state": state_of(entry, path)}
     return row
-
-
-llm_option = click.option(
-    "--llm",
-    type=click.Path(path_type=Path),
-    metavar="NAME|FILE",
-    help="A chat model, by its name in `edgemem models list` or as a GGUF file.",
-)
-server_option = click.option(
-    "--server",
-    metavar="URL",
-    help="A llama-server in place of --llm, such as http://127.0.0.1:8080.",
-)
 
 
 def not_both(llm: Path | None, server: str | None) -> None:

@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
-_POOLING_MEAN, _POOLING_RANK = 1, 4
+_NAME_CHARS = 60
+_REMEMBERED = 64  # vectors of questions: one that was looked up early is asked again at the sentence's end
+_REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
+_NONE, _MEAN, _RANK = 0, 1, 4
+"""llama.cpp's numbers of poolings; the first and the last give no vector of a text."""
+_MOST_CHARS_A_TOKEN = 32  # what lies behind would be cut off anyway, and need not be counted
+_turn = threading.Lock()
 
 
 class Encoder:
@@ -37,14 +43,14 @@ class Encoder:
 
     def __init__(self, path: Path, header: Header, *, n_ctx: int, threads: int, interrupt: Interrupt) -> None:
         """Load the model; `n_ctx` is in tokens and must not exceed what the model was trained for."""
-        pooling = None if f"{header.architecture}.pooling_type" in header.metadata else _POOLING_MEAN
+        pooling = None if f"{header.architecture}.pooling_type" in header.metadata else _MEAN
         self.forward = forward = Forward(
             path, n_ctx=n_ctx, threads=threads, interrupt=interrupt, pooling=pooling
         )
         api, vocabulary = forward.api, forward.vocabulary
         self.dimensions = int(api.llama_model_n_embd_out(forward.model))
         fault = ""
-        if not _POOLING_MEAN <= forward.pooling < _POOLING_RANK:
+        if not _MEAN <= forward.pooling < _RANK:
             fault = f"gives no sentence vectors (pooling type {forward.pooling}); name an embedding model"
         elif self.dimensions != _dimensions(header):
             fault = f"announces {_dimensions(header)} dimensions but gives {self.dimensions}"
@@ -86,13 +92,6 @@ class Encoder:
             )
         vector /= np.float32(norm)
         return vector
-
-
-_NAME_CHARS = 60
-_REMEMBERED = (
-    64  # vectors of questions: one that was looked up early is asked again when the sentence has ended
-)
-_REMEMBERED_CHARS = 4096  # of a query; a longer one is no question that comes twice
 
 
 class LlamaEmbedder(ModelHandle, Embedder):
@@ -241,11 +240,6 @@ def _fingerprint(path: Path, header: Header, n_ctx: int, query_prefix: str, text
     # The name in the file: one that is moved or renamed is the same model.
     name = str(header.metadata.get("general.name") or header.architecture)[:_NAME_CHARS]
     return f"{name}:{digest.hexdigest()[:24]}"
-
-
-_NONE, _RANK = 0, 4  # llama.cpp's numbers of the poolings that give no vector of a text
-_MOST_CHARS_A_TOKEN = 32  # what lies behind would be cut off anyway, and need not be counted
-_turn = threading.Lock()
 
 
 class LlamaEmbed:

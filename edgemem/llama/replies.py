@@ -50,6 +50,21 @@ MARKS = frozenset({*CLOSES, *CLOSES.values(), "[ARGS]", "[CALL_ID]", "<|message|
 """Markers that are shown as text also where they are control tokens; none of them ends a reply."""
 _OPENS = re.compile("|".join(re.escape(mark) for mark in sorted(CLOSES, key=len, reverse=True)))
 _OPENED_THOUGHT = re.compile(rf"(?:{'|'.join(map(re.escape, THOUGHTS))})\s*\Z")
+_DECODER = json.JSONDecoder()
+_BETWEEN = re.compile(r"[\s;,]*")
+_ARGS = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w*)?\[ARGS\]\s*")
+_FUNCTION = re.compile(r"""\s*<function(?:=| name=)"?([^>"\s]+)"?>(.*?)</function>""", re.DOTALL)
+_PARAMETER = re.compile(
+    r"""<param(?:eter)?(?:=| name=)"?([^>"\s]+)"?>\n?(.*?)\n?</param(?:eter)?>""", re.DOTALL
+)
+_ARG_TAGS = re.compile(r"\s*([\w.-]+)\s*((?:<arg_key>.*?</arg_value>\s*)+)", re.DOTALL)
+_ARG_TAG = re.compile(r"<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
+_FENCED = re.compile(r"\s*```\w*\n(.*?)\n?```\s*", re.DOTALL)
+_GEMMA = re.compile(r"\s*call:([\w.-]+)(?=\{)")
+_GEMMA_QUOTE = '<|"|>'
+_GEMMA_KEY = re.compile(r"([{,]\s*)([\w.-]+)\s*:")
+_PYTHON = re.compile(r"\s*\[?\s*\w+\(")
+_WORDS = {"true": True, "false": False, "null": None}
 
 
 class Hidden(NamedTuple):
@@ -106,23 +121,6 @@ def begun(text: str, *marks: str) -> int:
         if any(len(mark) > n and mark.startswith(tail) for mark in among):
             return n
     return 0
-
-
-_DECODER = json.JSONDecoder()
-_BETWEEN = re.compile(r"[\s;,]*")
-_ARGS = re.compile(r"\s*([\w.-]+)(?:\[CALL_ID\]\w*)?\[ARGS\]\s*")
-_FUNCTION = re.compile(r"""\s*<function(?:=| name=)"?([^>"\s]+)"?>(.*?)</function>""", re.DOTALL)
-_PARAMETER = re.compile(
-    r"""<param(?:eter)?(?:=| name=)"?([^>"\s]+)"?>\n?(.*?)\n?</param(?:eter)?>""", re.DOTALL
-)
-_ARG_TAGS = re.compile(r"\s*([\w.-]+)\s*((?:<arg_key>.*?</arg_value>\s*)+)", re.DOTALL)
-_ARG_TAG = re.compile(r"<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>", re.DOTALL)
-_FENCED = re.compile(r"\s*```\w*\n(.*?)\n?```\s*", re.DOTALL)
-_GEMMA = re.compile(r"\s*call:([\w.-]+)(?=\{)")
-_GEMMA_QUOTE = '<|"|>'
-_GEMMA_KEY = re.compile(r"([{,]\s*)([\w.-]+)\s*:")
-_PYTHON = re.compile(r"\s*\[?\s*\w+\(")
-_WORDS = {"true": True, "false": False, "null": None}
 
 
 class Call(msgspec.Struct, frozen=True):

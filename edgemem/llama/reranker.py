@@ -23,11 +23,15 @@ if TYPE_CHECKING:
     from edgemem.llama.forward import Interrupt
     from edgemem.llama.header import Header
 
-
 _WPM = 3  # llama.cpp's number of BERT's kind of vocabulary
 _MARKER = re.compile(r"<\|[^|<>\s]{1,60}\|>|</?s>|\[(?:CLS|SEP)\]")
 _QUERY, _TEXT = "{query}", "{document}"
 _LEAST = 32  # tokens that a window must leave for a pair: a short question and a sentence
+_POOLING_RANK = 4
+_TANH = ("jina-bert-v2",)  # llama.cpp bends what their head gives, which the models themselves do not
+_TWO = ("qwen3", "qwen3vl")  # their head tells the shares of yes and of no
+_LEAST_SHARE = 1e-12
+_MOST_BENT = 1 - 1e-7
 
 
 class CrossEncoderInput:
@@ -101,13 +105,6 @@ class CrossEncoderInput:
             if count >= 0:
                 return buffer.raw[:count].decode("utf-8", "replace")
             size = -count
-
-
-_POOLING_RANK = 4
-_TANH = ("jina-bert-v2",)  # llama.cpp bends what their head gives, which the models themselves do not
-_TWO = ("qwen3", "qwen3vl")  # their head tells the shares of yes and of no
-_LEAST_SHARE = 1e-12
-_MOST_BENT = 1 - 1e-7
 
 
 class CrossEncoder:

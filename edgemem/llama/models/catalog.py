@@ -14,6 +14,10 @@ from edgemem.errors import ModelError
 from edgemem.store.db.files import write_private
 
 _MIB = 1 << 20
+DEFAULT_EMBEDDER = "all-minilm-l6-v2"
+_PACKAGE = Path(__file__).resolve().parents[2]
+State = Literal["missing", "unverified", "verified", "damaged"]
+"""Knowledge of a model's file: a verified one has the size that belongs to the known checksum."""
 
 
 class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -60,12 +64,6 @@ def sha256_of(path: Path) -> str:
         while chunk := file.read(_MIB):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-DEFAULT_EMBEDDER = "all-minilm-l6-v2"
-_PACKAGE = Path(__file__).resolve().parents[2]
-State = Literal["missing", "unverified", "verified", "damaged"]
-"""Knowledge of a model's file: a verified one has the size that belongs to the known checksum."""
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

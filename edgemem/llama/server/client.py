@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
     from edgemem.config import ChatSettings
 
+CONNECT_S = 2.0
+"""Seconds to reach the server; on this machine it takes microseconds."""
+_CHUNK = 1 << 16
+_GONE = (OSError, http.client.HTTPException, ValueError)
+"""Errors of reading from a connection that one of its ends has closed."""
+ANSWER_S = 10.0
+"""Seconds to wait for what needs no model, such as the tokens of a text; it shares the processor with the model."""
+BETWEEN_TOKENS_S = 120.0
+"""Seconds of silence allowed within a reply: a batch of another conversation's prompt may come between."""
+_LOOK_S = 0.25
+"""Seconds between two looks at a server that is loading its model."""
+_LOADING, _MISSING = 503, 404
+
 
 class Address(msgspec.Struct, frozen=True):
     """One server: a host and a port, or the file of a Unix domain socket."""
@@ -93,13 +106,6 @@ def _connected(family: int, place: str | tuple[str, int], timeout_s: float) -> s
         connected.close()
         raise
     return connected
-
-
-CONNECT_S = 2.0
-"""Seconds to reach the server; on this machine it takes microseconds."""
-_CHUNK = 1 << 16
-_GONE = (OSError, http.client.HTTPException, ValueError)
-"""Errors of reading from a connection that one of its ends has closed."""
 
 
 class Connection:
@@ -304,17 +310,6 @@ class Step(msgspec.Struct, frozen=True):
     tokens_predicted: int = 0
     stop: bool = False
     stop_type: str = ""
-
-
-ANSWER_S = 10.0
-"""Seconds to wait for what needs no model, such as the tokens of a text; it shares the processor with the model."""
-
-BETWEEN_TOKENS_S = 120.0
-"""Seconds of silence allowed within a reply: a batch of another conversation's prompt may come between."""
-
-_LOOK_S = 0.25
-"""Seconds between two looks at a server that is loading its model."""
-_LOADING, _MISSING = 503, 404
 
 
 class Holding(msgspec.Struct, frozen=True):

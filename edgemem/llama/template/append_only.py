@@ -34,6 +34,8 @@ _KEPT = 2048  # steps that are not rendered again
 _NO_CUT = "the new part of a prompt cannot be told from the old one"
 _OPENED = re.compile(r"<([\w:]+)>\s*$")
 _EMPTY_THOUGHT = re.compile(r"\s*(?:<([\w:]+)>\s*)?</([\w:]+)>\s*$")
+_SYSTEM: Message = {"role": "system", "content": "Be kind and tell where the cups are."}
+_DESCRIPTION = PROBE_TOOL["function"]["description"]
 
 
 class Increments:
@@ -159,10 +161,6 @@ def _closing(opening: str, content: str) -> str:
         return ""
     # A line feed behind another one would make one token of two, and change history.
     return ("" if opening.endswith("\n") else "\n") + f"</{opened[1]}>\n\n"
-
-
-_SYSTEM: Message = {"role": "system", "content": "Be kind and tell where the cups are."}
-_DESCRIPTION = PROBE_TOOL["function"]["description"]
 
 
 class AppendOnly(msgspec.Struct, frozen=True):

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 SILENCE = "…"
 """Filler message for templates that require user/assistant alternation."""
 _SHORT = 9  # characters that Mistral's templates want an id of a call to have
+PROBE_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "probe",
+        "description": "Look a cup up.",
+        "parameters": {"type": "object", "properties": {"key": {"type": "string", "description": "What."}}},
+    },
+}
+"""A tool to offer while probing."""
 
 
 class TemplateLimits(msgspec.Struct, frozen=True):
@@ -207,15 +216,6 @@ def _without_system(messages: Sequence[Message]) -> list[Message]:
     return rest
 
 
-PROBE_TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "probe",
-        "description": "Look a cup up.",
-        "parameters": {"type": "object", "properties": {"key": {"type": "string", "description": "What."}}},
-    },
-}
-"""A tool to offer while probing."""
 _ONE, _TWO = _say("user", "First question."), _say("user", "Second question.")
 _REPLY, _OTHER = _say("assistant", "First answer."), _say("assistant", "Other answer.")
 _ORDERS, _MORE = _say("system", "Be kind."), _say("system", "Be brief.")

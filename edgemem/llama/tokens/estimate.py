@@ -17,7 +17,6 @@ from edgemem.records import Message, has_methods, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping, Sequence
 
-
 # Tokens a character, or for a pair (c, n): c tokens, and one more for every n characters beyond the first. Set to
 # the dearest of Qwen 2.5, Llama 3 and Gemma 4, so that a budget errs on the side that fits.
 _LETTERS = r"A-Za-z\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff"
@@ -71,6 +70,9 @@ _SLAVIC = 0.4  # more for each of these: words are cut at them
 _START, _END, _LINE = 1, 2, 3
 _LONGEST, _SAMPLE, _SAMPLES = 1 << 18, 1 << 13, 16  # characters, characters, how many
 _TOOLS_PREAMBLE = 150  # the text that templates put around schemas
+_log = logging.getLogger(__name__)
+# loading a vocabulary takes a second on a board
+_known: MutableMapping[Any, Tokenizer] = weakref.WeakKeyDictionary()
 
 
 class EstimateTokenizer(Tokenizer):
@@ -202,11 +204,6 @@ class _Language:
         if 8 * self._english > self._words:
             return "name" if word[0].isupper() and not begins else "english"
         return "western" if 12 * self._western + 8 > self._words else "other"
-
-
-_log = logging.getLogger(__name__)
-# loading a vocabulary takes a second on a board
-_known: MutableMapping[Any, Tokenizer] = weakref.WeakKeyDictionary()
 
 
 def tokenizer_of(llm: Any) -> Tokenizer:
