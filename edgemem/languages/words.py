@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
 _LONGEST_YES = 80
-"""Characters; whoever says more says more than yes."""
+"""Characters: a longer answer says more than yes."""
 
 _SIGN = re.compile("[\u3400-\u9fff]")
 """Chinese, where no spaces stand between words."""
@@ -48,7 +48,7 @@ class Exact(Items):
         self.pattern = Pattern("|".join([*signs, *whole]) or "(?!)")
 
     def stand_in(self, text: str) -> bool:
-        """Tell whether one of these phrases stands in a text."""
+        """Tell whether a text has one of these phrases."""
         return self.pattern.search(text) is not None
 
     def make_up(self, text: str) -> bool:
@@ -89,7 +89,7 @@ class Vocabulary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     common: WordSet
     """What everybody uses at home, in the forms in which it is mostly said: nobody's name, and no surprise to a recogniser."""
     ordinary: WordSet
-    """What is neither a name nor among the commonest, so that it is not taken for a misheard name."""
+    """Words that are neither names nor among the commonest, so that none is taken for a misheard name."""
     endings: WordSet
     """What makes another form of a word."""
     first_names: WordSet
@@ -106,7 +106,7 @@ class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sizes: dict[str, int]
     """What multiplies the number before it."""
     joins: WordSet
-    """What stands between parts of one number."""
+    """Words between parts of one number."""
     hundreds: str = ""
     """From 100."""
     hundred: str = ""
@@ -126,9 +126,9 @@ class Numbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     place_ending: str = ""
     """and makes ordinals of those from 20 on."""
     repeats: dict[str, int] = {}
-    """How often the digit after it stands there."""
+    """Words before a digit, each with how often the digit is meant: double, triple."""
     zeros: WordSet = WordSet()
-    """What is zero only beside other digits."""
+    """Words for zero only beside other digits: oh."""
     points: WordSet = WordSet()
     past: WordSet = WordSet()
     """Between minutes and the hour that is over, and below the hour to come."""
@@ -151,7 +151,7 @@ class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words that stand beside names, and names that are not written as they are spoken."""
 
     titles: WordSet = WordSet()
-    """What stands before a name."""
+    """Titles before a name."""
     kin: WordSet = WordSet()
     """What does where somebody is called, and is a name itself."""
     other_titles: WordSet = WordSet()
@@ -164,18 +164,18 @@ class Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before_things: WordSet = WordSet()
     """Words which tell that what comes next is nobody's name."""
     before_names: WordSet = WordSet()
-    """Words after which a name mostly stands, and seldom a thing without an article."""
+    """Words after which a name is likelier than a thing without an article."""
     heard: dict[str, str] = {}
     """Names whose spelling no rule leads to, as a speaker of the language would write what they hear."""
 
 
 class Past(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Phrases by which a question asks for what was; see `templates` for how they are written."""
+    """Phrases of questions about the past, written as for `templates`."""
 
     over: Items
     """What says "not any more" by itself."""
     first: Items
-    """What asks for what was before all else."""
+    """Phrases that ask for the first of all states."""
     all: Items
     """What asks for all that was, one after the other."""
     now: Items
@@ -210,7 +210,7 @@ class Cues(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a question begins with; recognisers that write no question mark write no full stop either."""
     first_person: Templates
     decisions: Templates
-    """What was decided, or matters from now on."""
+    """Phrases of a decision, or of something that matters from now on."""
     begin_denials: Templates
     """What says, as a sentence begins, that something said before is not so,"""
     denials: Templates
@@ -291,34 +291,34 @@ class Dates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     traditional: str = ""
     """Characters of the words above in another script, each at the place"""
     simplified: str = ""
-    """of the one that stands for it."""
+    """of its simplified form."""
 
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What people answer to "Shall I erase this?", and how they ask to keep it."""
 
     yes: Items
-    """What agrees; no punctuation stands within them. Two of them in a row are a yes, too: "yes" and "please"."""
+    """Phrases that agree, without punctuation. Two of them in a row are a yes, too: "yes" and "please"."""
     no: Items
     do_not_forget: Items
-    """What asks to keep something: "don't forget". `…` stands for one or two words: "vergiss … nicht"."""
+    """Phrases that ask to keep something: "don't forget". `…` means one or two words: "vergiss … nicht"."""
 
 
 class Words(Answers, frozen=True, forbid_unknown_fields=True):
     """The words of one language, as its file lists them."""
 
     i: Exact
-    """Whoever speaks, as who does something; in Spanish also verbs that say so."""
+    """The speaker as the one who does something; in Spanish also verbs that say so."""
     me: Exact
     """The same, as to whom something is done: "tell me", and in Spanish verbs that end so."""
     my: Exact
     we: Exact
-    """Several, whoever speaks among them, as who does something."""
+    """The speaker and others as those who do something."""
     us: Exact
     """The same, as to whom something is done."""
     you: Exact
     please: Phrases
-    """What stands before a request or a question and asks for nothing."""
+    """Polite words before a request or a question."""
     asks: Phrases
     """What makes a question of a sentence that has no question mark."""
     questions: Exact
@@ -342,7 +342,7 @@ class Words(Answers, frozen=True, forbid_unknown_fields=True):
     binding: WordSet = WordSet()
     """What else no recogniser needs a hint for."""
     speaker: WordSet = WordSet()
-    """Words of whoever speaks, alone or with others."""
+    """Words for the speaker, alone or with others."""
     counting: WordSet = WordSet()
     """Words that tell how many, in a text."""
     wants: Exact = Exact()
@@ -462,7 +462,7 @@ def in_any(pick: Callable[[Words], Exact]) -> Exact:
 def templates(items: Iterable[str], values: Iterable[str] = ()) -> Pattern:
     """Return what finds phrases whole in a text as `small` writes it.
 
-    In each phrase "/" stands between words for the same place, "*" for any letters, "+" behind a letter for more of it, "…" for
+    In each phrase "/" parts words for the same place, "*" for any letters, "+" behind a letter for more of it, "…" for
     some words between, or a few signs, and "{value}" for one of some values.
     """
     value = rf"(?:{'|'.join(_template(item) for item in values)})"
@@ -527,11 +527,11 @@ def small(text: str) -> str:
 
 
 def _parsed(content: bytes, kind: type[_File]) -> _File:
-    def listed(kind: type, items: Any) -> Items | WordSet:
+    def parse_items(kind: type, items: Any) -> Items | WordSet:
         parsed: Items | WordSet = kind(items)
         return parsed
 
-    return msgspec.toml.decode(content, type=kind, dec_hook=listed)
+    return msgspec.toml.decode(content, type=kind, dec_hook=parse_items)
 
 
 def bare(item: str) -> str:

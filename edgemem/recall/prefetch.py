@@ -1,7 +1,7 @@
 """Prefetch: a recall that runs while somebody still speaks, so that it is ready when they have ended.
 
-What was heard so far is handed over in microseconds; one thread recalls for the newest of it, for all conversations of a
-memory. A turn gets what was found only if its whole sentence is the one that was recalled for, with the same arguments, and
+The words heard so far are handed over in microseconds; one thread recalls for the newest of them, for all conversations of a
+memory. A turn gets the result only if its whole sentence is the one that was recalled for, with the same arguments, and
 nothing at all was written meanwhile. Otherwise the turn recalls as if nobody had looked ahead. Nothing is kept on disk.
 """
 
@@ -64,7 +64,7 @@ class _Request(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What was recalled, and the state of everything that it was recalled from."""
+    """A recall, and the state of everything that it was made from."""
 
     request: _Request
     items: list[Recalled]
@@ -91,7 +91,7 @@ class Prefetch:
 
     Args:
         search: recalls, with the arguments of `Recall.recall`; its `stop` tells that nobody waits any more.
-        stamp: returns something that is unequal after any change to what is recalled from.
+        stamp: returns a value that changes with everything that is recalled from.
         late: tells whether the last search was cut short by its deadline.
         warm: brings into memory what a search needs, until its argument, a function, returns true.
         settle_s: how long a text must stand before it is recalled for, because recognisers change their minds several times a
@@ -118,7 +118,7 @@ class Prefetch:
         self.share = share
         self.counts = Counts()
         self.marks_late = False
-        """Whether the recogniser marks the end of a sentence only when that is over; whoever hears the whole of it says so."""
+        """Whether the recogniser marks the end of a sentence only when that is over; the hook that hears the whole of it sets this."""
         self._stamp = stamp
         self._late = late
         self._warm = warm
@@ -145,7 +145,7 @@ class Prefetch:
             self._start()
 
     def ask(self, by: object, text: str, arguments: Mapping[str, Any]) -> None:
-        """Hand over what was heard so far, and return at once; only the newest of each conversation counts.
+        """Hand over the words heard so far, and return at once; only the newest of each conversation counts.
 
         Args:
             by: whose sentence it is: the same object for the same conversation.
@@ -166,8 +166,8 @@ class Prefetch:
                 speech.waits = not known and request != speech.running
                 self._start()
 
-    def take(self, by: object, text: str, arguments: Mapping[str, Any]) -> Prefetched:
-        """Return what was found for a sentence that has ended, waiting for what is being looked up for it.
+    def claim(self, by: object, text: str, arguments: Mapping[str, Any]) -> Prefetched:
+        """Return the recall for a sentence that has ended, waiting for one that is on its way.
 
         Args:
             arguments: those of the search; `deadline_s` is the longest that it waits.
@@ -200,7 +200,7 @@ class Prefetch:
         return taken
 
     def drop(self, by: object) -> None:
-        """Forget what a conversation has heard and what was found for it."""
+        """Forget the sentence of a conversation and its recall."""
         with self._changed:
             speech = self._speeches.get(by)
             if speech is not None:
@@ -228,12 +228,12 @@ class Prefetch:
             self._thread.join(5.0)
 
     def _holds(self, result: _Result) -> bool:
-        """Tell whether what was found is what would be found now."""
+        """Tell whether the result would be the same now."""
         try:
             if self._clock() - result.at > KEPT_S or result.stamp != self._stamp():
                 return False
         except EdgememError:
-            return False  # the recall that follows says what is wrong
+            return False  # the recall that follows names the error
         now = self._now()
         return all(item.valid_to is None or item.valid_to > now for item in result.items)
 

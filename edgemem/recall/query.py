@@ -1,6 +1,6 @@
 """Query: a sentence that is asked or said, analysed once: its words, stems, language, times, tense and people.
 
-What it says of times is read first, since that decides which facts may answer. Then misheard names are corrected, and only then is
+Its times are read first, since they decide which facts may answer. Then misheard names are corrected, and only then is
 it cut into words.
 """
 
@@ -20,11 +20,11 @@ from edgemem.recall.text.analyse import MAX_CHARS, NOTHING, Analysis, analyse_qu
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_SURE = 0.9  # a time that is less sure than this may be a word of what is asked for: "Monday" of a fact
+_SURE = 0.9  # a time that is less sure may be a word to look for: "Monday" of a fact
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sentence says of times, before its names are corrected."""
+    """A sentence with the times that it names, before its names are corrected."""
 
     text: str
     at: float = 0.0
@@ -75,7 +75,7 @@ class ParsedQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_question(text: str, now: float | None = None) -> Question:
-    """Return what a sentence says of times.
+    """Return a sentence with the times that it names.
 
     Args:
         text: anything at all; of a very long one the end counts.
@@ -116,7 +116,7 @@ def parse_query(
         reader: the person who asks, if recognised.
     """
     named = named or NamedPeople(question.text, frozenset(), frozenset())
-    # What was taken for a time may have been a name.
+    # A name may have been taken for a time.
     times = tuple(
         [span for span in question.times if span.text in named.text or span.text not in question.text]
     )

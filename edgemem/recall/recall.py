@@ -1,4 +1,4 @@
-"""Recall: what is remembered about something, best first."""
+"""Recall: the memories about something, best first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Recall:
     """Finds facts, preferences, episodes, messages, notes and summaries; safe to use from several threads.
 
     Args:
-        truth: what is remembered; every result is read from there.
+        truth: all memories; every result is read from there.
         index: what makes it quick; recall works without its help, too.
         embedder: for meaning; None: words only.
         reranker: for a second pass; None: there is none.
@@ -73,7 +73,7 @@ class Recall:
         """How the newest recall of any thread went."""
 
     def embed_new(self, limit: int, *, stop: Callable[[], bool] | None = None) -> int:
-        """Make vectors of what was said and done so lately that the index does not know it, the newest first; return of how many."""
+        """Make vectors of texts too new for the index, the newest first; return of how many."""
         with self._tail_lock:
             self._unindexed.refresh(self._index.state())
             docs = list(reversed(self._unindexed.docs.values()))
@@ -129,10 +129,10 @@ class Recall:
             called: the same, with the speaker that each name means.
             include_past: also facts that do not hold any more, or not yet; None: those that held once, where the question
                 asks about the past, and those that held at a time that it names.
-            valid_at: facts as they held then, instead of now or at `known_at`; seconds since the epoch. What was said and
-                done is found all the same: it is true of no time. None: where the question names a time that is over,
+            valid_at: facts as they held then, instead of now or at `known_at`; seconds since the epoch. Words and deeds
+                are found all the same: they are true of no time. None: where the question names a time that is over,
                 the version of a thing that held then comes before its others.
-            known_at: only what was known then: facts as they were believed, and what had been said, done and noted.
+            known_at: only knowledge of then: facts as they were believed, and words, deeds and notes up to then.
             asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
                 less then.
             noted: whether `last` tells how it went.
@@ -157,7 +157,11 @@ class Recall:
             foreign_meaning=settings.foreign_meaning,
         )
         session, turns = skip_turns or ("", ())
-        held = None if when is None or (kinds and "fact" not in kinds) else when.held(self._truth, reader)
+        held = (
+            None
+            if when is None or (kinds and "fact" not in kinds)
+            else when.valid_statements(self._truth, reader)
+        )
         allowed = Filter(
             reader,
             kinds=kinds,

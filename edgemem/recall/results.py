@@ -63,18 +63,18 @@ _FACT = """
     {over}, {hidden}
   from facts s join fact_keys k on k.id = s.key_id
 """
-# What is still true of a statement is the interval of its key that holds now, if it is the one that said it.
-_NOW = """
+# The part of a statement that still holds: the present interval of its key, if this statement said it.
+_PRESENT_FACT = """
   join facts f on f.id = (
     select b.id from facts b where b.key_id = s.key_id and b.known_to is null and b.valid_from <= :now
     order by b.valid_from desc limit 1)
   where f.origin = s.id and coalesce(f.valid_to, 9e999) > :now and f.value is not null
 """
 # The same for another time, as it was known then.
-_THEN = "join facts f on f.id = ({}) where f.origin = s.id and f.value is not null"
+_FACT_OF_THEN = "join facts f on f.id = ({}) where f.origin = s.id and f.value is not null"
 # Of one that does not hold any more: the interval that is still believed of it, or all of it if none is. Corrections
 # leave few pieces, and those begin where it did, so that a key of many versions is not read through.
-_EVER = """
+_PAST_FACT = """
   join facts f on f.id = coalesce((
     select b.id from (
       select b.id, b.origin, b.valid_from from facts b
@@ -126,11 +126,11 @@ def fetch(
             if when is None:
                 latest = math.inf if include_future else now
                 moments = {"now": now, "latest": latest} if include_past else {"now": now}
-                items = _facts(truth, ids, reader, _EVER if include_past else _NOW, moments)
+                items = _facts(truth, ids, reader, _PAST_FACT if include_past else _PRESENT_FACT, moments)
             else:
                 believed, known = believed_at(when.known_at)
                 moments = {"now": now, "t": when.valid_at, **known}
-                items = _facts(truth, ids, reader, _THEN.format(believed), moments)
+                items = _facts(truth, ids, reader, _FACT_OF_THEN.format(believed), moments)
         elif kind == NOTE:
             items = _notes(notes, ids, reader)
         elif kind == BANK:
@@ -145,9 +145,13 @@ def _facts(
     truth: Database, ids: Sequence[int], reader: Reader | None, which: str, moments: dict[str, Any]
 ) -> Iterable[Recalled]:
     rule, values = reading_rule(reader, "f.")
-    hidden = "0" if reader is None or which == _NOW else _HIDDEN.format(rule=reading_rule(reader, "n.")[0])
+    hidden = (
+        "0"
+        if reader is None or which == _PRESENT_FACT
+        else _HIDDEN.format(rule=reading_rule(reader, "n.")[0])
+    )
     rows = truth.query(
-        f"{_FACT.format(over='0' if which == _NOW else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
+        f"{_FACT.format(over='0' if which == _PRESENT_FACT else _OVER, hidden=hidden)} {which} and s.id in ({placeholders(ids)}) and {rule}",
         {**bound(ids), **values, **moments},
     )
     ids = [row[12] for row in rows if row[12] is not None]
@@ -158,7 +162,7 @@ def _facts(
         if doubted in doubts:
             doubt, why = doubts[doubted].value, doubts[doubted].disbelieved
         past = bool(over) and valid_from <= moments["now"]
-        if past and ended_by_hidden and which == _EVER:
+        if past and ended_by_hidden and which == _PAST_FACT:
             continue  # that it changed is as private as what it changed to
         text, end = fact_text(key, value), valid_to
         if ended_by_hidden:
@@ -215,7 +219,7 @@ _OTHERS = {
     ),
     GOAL: ("f.", "f.id, f.title, f.data from goals f"),
 }
-"""By kind: whose level and owner count, and what is selected beside them, after the time of writing."""
+"""By kind: the row whose level and owner count, and the columns beside them, after the time of writing."""
 
 
 def _others(truth: Database, kind: int, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
@@ -289,7 +293,7 @@ def sessions_of(items: Iterable[Recalled]) -> list[RecalledSession]:
     """Return the sessions of some messages, the best first; of equals the one whose best message came first.
 
     Args:
-        items: messages, best first; what is no message is of no session.
+        items: messages, best first; items of other kinds are of no session.
     """
     messages: dict[str, list[Recalled]] = {}
     for item in items:

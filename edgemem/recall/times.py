@@ -1,7 +1,6 @@
 """Times: the moments and periods that a question is asked of, and which texts and facts are of them.
 
-A fact alone is true of a time. What was said, done, noted and summed up was so at its moment and stays so; it counts from
-when it was learnt.
+A fact alone is true of a time. A word, a deed, a note and a summary stay true; each counts from when it was learnt.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class When(NamedTuple):
         """Return a time of `known_at` as a tick of the clock."""
         return None if self.known_at is None else checked_tick(self.known_at, "known_at")
 
-    def held(self, truth: Database, reader: Reader | None) -> list[int]:
+    def valid_statements(self, truth: Database, reader: Reader | None) -> list[int]:
         """Return the statements that held then and may be read, as far as was known, by their ids in ascending order.
 
         All keys are looked at, so that no number of other versions of a fact takes the place of the one that held.
@@ -91,7 +90,7 @@ def _with_facts(span: Range, now: float) -> Range:
 _SPOKEN_WITHIN_S = 86400.0
 """Seconds within which somebody tells what they did: until the end of the next day."""
 _SPOKEN_LATER = 0.9
-"""The share that counts of what is told on the next day: what was said on the day itself comes first where nothing else
+"""The share of a text that was told on the next day: one of the day itself comes first where nothing else
 tells the two apart (chosen as `tests/lab/tuning.md` says)."""
 _FEW_DAYS_S = 3 * 86400.0
 """The longest time of which all messages are looked through: a weekend, and the hour that a clock may be set by."""

@@ -96,7 +96,7 @@ class SessionPrefetch:
         if self._newest:
             self._learn(utterance)
         arguments = self._arguments(reader)
-        taken = self._prefetch.take(self, utterance, arguments)
+        taken = self._prefetch.claim(self, utterance, arguments)
         recalled = taken.items
         if recalled is None:
             if arguments.get("deadline_s") is not None:

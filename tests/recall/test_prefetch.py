@@ -95,7 +95,7 @@ def test_what_nobody_comes_for_is_forgotten(ahead: Prefetch, hand: HandClock) ->
     hear(ahead, by, "so far")
     hand.advance(KEPT_S)
     ahead.wake()
-    until(lambda: ahead.take(by, "so far", {}).outcome == "unheard")
+    until(lambda: ahead.claim(by, "so far", {}).outcome == "unheard")
 
 
 def test_what_has_changed_is_not_lent_out(ahead: Prefetch, searches: Searches) -> None:
@@ -103,12 +103,12 @@ def test_what_has_changed_is_not_lent_out(ahead: Prefetch, searches: Searches) -
     by = Talk()
     hear(ahead, by, "so far")
     searches.stamp = 1
-    assert ahead.take(by, "so far", {}) == ("stale", None)
+    assert ahead.claim(by, "so far", {}) == ("stale", None)
     hear(ahead, by, "so far so good")
-    assert ahead.take(by, "so far so good", {"k": 5}) == ("stale", None)
+    assert ahead.claim(by, "so far so good", {"k": 5}) == ("stale", None)
     searches.late = True
     hear(ahead, by, "late")
-    assert ahead.take(by, "late", {}) == ("missed", None)
+    assert ahead.claim(by, "late", {}) == ("missed", None)
 
 
 def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
@@ -129,7 +129,7 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
     ahead.ask(by, "so far", {})
     go.set()
     until(lambda: ahead.idle)
-    taken = ahead.take(by, "so far", {})
+    taken = ahead.claim(by, "so far", {})
     assert taken.items is not None
     assert taken.items[0].text == "so far"
     ahead.close()
@@ -153,7 +153,7 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
     ahead.ask(by, "so far", {})
     assert running.wait(20)
     if way == "another sentence":
-        ahead.take(by, "so far so good", {})
+        ahead.claim(by, "so far so good", {})
     elif way == "another word":
         ahead.settle_s = 60.0
         ahead.ask(by, "so far so", {})
@@ -164,7 +164,7 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
     assert told == [False, True]
     if way == "another word":
         ahead.ask(by, "so far", {})
-    assert ahead.take(by, "so far", {}).items is None
+    assert ahead.claim(by, "so far", {}).items is None
     ahead.close()
 
 
@@ -198,5 +198,5 @@ def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
     ahead = Prefetch(lambda text, **_: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
     hear(ahead, by, "so far")
     broken.append(True)
-    assert ahead.take(by, "so far", {}) == ("stale", None)
+    assert ahead.claim(by, "so far", {}) == ("stale", None)
     ahead.close()

@@ -1,5 +1,5 @@
-"""Dates: which times a sentence speaks of, in five languages.
+"""Dates: the ranges of time that a sentence names, in five languages.
 
-Words become tokens, tokens phrases, and a phrase has one or several readings, as seen from a day. What each word may say
-stands in `edgemem/languages`; a phrase or a range is read here.
+`[dates]` of the files in `edgemem/languages` lists the words and the forms; `lexicon` makes patterns of them, `phrases` finds what a
+text names, `calendar` says which days that are. `phrases.mentions` is the door for storing of which days a text is.
 """

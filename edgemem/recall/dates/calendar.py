@@ -122,7 +122,7 @@ class Calendar(msgspec.Struct, frozen=True):
             yield self.period("day", parts.get("day", shift or 0)), 1.0
             return
         within = self._within(parts)
-        listed = self.listed(parts)
+        listed = self.occurrences(parts)
         if listed is None:
             if within is not None:
                 yield within, 1.0
@@ -131,7 +131,7 @@ class Calendar(msgspec.Struct, frozen=True):
         else:
             yield from self._pick(listed, shift, past=past)
 
-    def listed(self, parts: dict[str, Any]) -> list[Days] | None:
+    def occurrences(self, parts: dict[str, Any]) -> list[Days] | None:
         """Return all days that parts can mean, in order of time; None where nothing of them recurs."""
         within = self._within(parts)
         listed = self._around(parts, self.day if within is None else within[0])

@@ -137,7 +137,7 @@ class Sentence:
         self._lexicon, self._calendar = lexicon, calendar
         self._past = self._told_past = lexicon.speaks_of_past(text.lower(), plain)
         if self._past is None and lexicons().begins.search(plain):
-            self._past = True  # people ask a memory about what was
+            self._past = True  # people ask a memory about the past
         self._named = list(self._name_times())
         self.code = lexicon.code
 
@@ -221,7 +221,7 @@ class Sentence:
 
     def _options(self, parts: dict[str, Any]) -> list[Days]:
         """Return all days that one end of a range may be, in order of time."""
-        if parts.keys().isdisjoint(FIXED) and (listed := self._calendar.listed(parts)) is not None:
+        if parts.keys().isdisjoint(FIXED) and (listed := self._calendar.occurrences(parts)) is not None:
             return listed
         return sorted(days for days, _ in self._calendar.meanings(parts, past=self._past))
 
@@ -268,7 +268,7 @@ class Sentence:
         midnight = self._calendar.midnight(self._calendar.period("day", 1)[0])
         if kind in {"since", "after"}:
             first = named.begin if kind == "since" else named.end
-            # What is to come after a day has no end, and then the day itself is looked for.
+            # The future after a day has no end; then the day itself is meant.
             begin, end = (first, midnight) if first < min(self._now, midnight) else (named.begin, named.end)
         else:
             end = named.end if kind == "until" else named.begin

@@ -1,10 +1,10 @@
-"""Questions: which tense a question has, and whether it asks for all that was said or done in a period.
+"""Questions: which tense a question has, and whether it asks for all words or deeds of a period.
 
-A question about what is over may be answered by facts that no longer hold. It needs a word that says "not any more", or one
+A question about a former state may be answered by facts that no longer hold. It needs a word that says "not any more", or one
 that may say so ("before", "old", "antes") beside a verb in the past: "what must I do before the trip?" is about no past.
 
-"What did we do yesterday?" asks for a period: without its times, the people whom it names and the words that say no more than
-"what was there?", nothing is left of it.
+"What did we do yesterday?" asks for a period: without its times, the people whom it names and words without content
+("what", "happened"), nothing is left of it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Tense(NamedTuple):
 
 
 class PeriodQuestion(msgspec.Struct, frozen=True):
-    """A question for what was said or done in a period."""
+    """A question for the words or deeds of a period."""
 
     whose: Whose = "anyone"
     """Whose words or deeds are asked for: those of the asker, of the people that are named, of the robot."""
     words: bool = False
-    """Whether it asks for what was said, rather than for what was done."""
+    """Whether it asks for words rather than deeds."""
     reader: str | None = None
     """The person who asks, if recognised."""
     rest: frozenset[str] = frozenset()
@@ -166,10 +166,10 @@ def _request(text: str, words: Words, *, before: int) -> int:
 
 
 def _is_meant(text: str, spans: Collection[Range], language: str, now: float) -> bool:
-    """Tell whether a question asks for what was told at a time, and not for what is to be done.
+    """Tell whether a question asks for news of a time rather than for something to do.
 
-    A question about a time that is over may ask anything; one about today asks for what was, one about a time to come for
-    what is planned.
+    A question about a time that is over may ask anything; one about today must ask about the past, one about a time to come
+    about plans.
     """
     accented = lexicons().accented.get(language) if not text.isascii() else None
     lexicon = accented or lexicons().plain[language]
@@ -198,7 +198,7 @@ def _whose(text: str, words: Words, *, named: bool, reader: str | None) -> Whose
 
 
 def _content(text: str, words: Words, language: str) -> list[frozenset[str]]:
-    """Return the stems of each word of a text that says more than "what was there?"."""
+    """Return the stems of each word of a text that has content."""
     for some in (words.please, words.speech, words.done, words.little, words.asks):
         text = some.pattern.sub(" ", text)
     accented = words.accented and not text.isascii()

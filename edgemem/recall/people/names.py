@@ -63,7 +63,7 @@ _WHOLE_NAME = 0.2
 """The distance up to which a whole name is meant."""
 _LEAST_SINGLE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
 _SAME, _NEAR, _FAR = 0.035, 0.12, 0.2
-"""The distances up to which two names sound the same, a part of a name may be meant, and a long one by what is no English word."""
+"""The distances up to which two names sound the same, a part of a name may be meant, and a long part by a word that is no English."""
 _LEAST_OWN_LETTERS = 3
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
 _NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
@@ -99,7 +99,7 @@ class TermCounts(Protocol):
         """Return the number of texts up to which a term is rare."""
 
     def counts(self, terms: Iterable[str]) -> Mapping[str, int]:
-        """Return in how many texts each term stands."""
+        """Return how many texts hold each term."""
 
 
 class NameStems(NamedTuple):
@@ -125,7 +125,7 @@ class _Lists(NamedTuple):
     common: frozenset[str]
     """Words that everybody uses at home."""
     empty: frozenset[str]
-    """What only asks for what was: happen, topic, news."""
+    """Words without content: happen, topic, news."""
     english: Names
 
 
@@ -378,7 +378,7 @@ def name_stems(
     Args:
         people: everybody whose name is known.
         near: terms of the memory that sound like each stem of the name, with their distances; of one that has `LONG`
-            letters or more also those that `SimilarTerms.near` finds if it looks widely.
+            letters or more also those that `SimilarTerms.similar_to` finds if it looks widely.
     """
     others = {part for other in people.values() if other != name for part in other.stems}
     parts, distinctive = [], set[str]()

@@ -84,7 +84,7 @@ _CLASSES = str.maketrans("BPDTFVKSZXCJMNLR", "PPTTFFKSSSSSNNLR")
 SOUND_CLASSES = "PTFKSNLR"
 """What a skeleton is made of."""
 _STRICT_CLASSES = str.maketrans("BDVWZiu", "PTFFSeo")
-_LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of what is heard of one
+_LEAST_LETTERS, _LEAST_HEARD = 2, 3  # of a name, and of a word that may mean one
 _LEAST_ALIKE = 0.4  # of two spellings; José and Hosay share 0.44 of theirs
 _SAME = 0.035  # the distance up to which two readings are the same
 _ALIKE, _ALIKE_SHORT, _SHORT = 0.27, 0.22, 4  # up to which a name is meant; less of one with so few sounds
@@ -240,7 +240,7 @@ def _heard() -> dict[str, str]:
 
 @lru_cache(maxsize=8192)
 def sounds_of(word: str) -> frozenset[str]:
-    """Return the skeletons of the ways in which a name is spoken; none for what is too short, or has no Latin letter."""
+    """Return the skeletons of the ways in which a name is spoken; none for a name that is too short, or has no Latin letter."""
     letters = "".join(plain_words(word))
     if len(letters) < _LEAST_LETTERS:
         return frozenset()
@@ -308,7 +308,7 @@ def _spelled_alike(word: str, name: str) -> float:
 
 @lru_cache(maxsize=8192)
 def _readings(name: str) -> tuple[tuple[str, str], ...]:
-    """Return the readings of a name, and of what is mostly heard of it, each after its skeleton."""
+    """Return the readings of a name, and of its usual misspelling, each after its skeleton."""
     heard = _heard().get(name)
     spoken = readings(name) if heard is None else readings(name) | as_heard(heard)
     return tuple((skeleton(reading), reading) for reading in sorted(spoken))

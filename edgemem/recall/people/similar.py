@@ -36,9 +36,9 @@ class TermWeight(NamedTuple):
     """The weight of a term that is looked for."""
 
     weight: float
-    """1 for what was said, less for what it may have been."""
+    """1 for the term that was said, less for one that it may have been."""
     docs: float
-    """In how many texts what was said may stand, whatever was written."""
+    """How many texts may mean the term that was said, however it is written there."""
 
 
 class SimilarTerms:
@@ -65,7 +65,7 @@ class SimilarTerms:
         _remove(self._by_end, term[-_LEAST_TAIL:], term)
         self._cache.clear()
 
-    def near(self, term: str, *, wide: bool = False) -> tuple[SimilarTerm, ...]:
+    def similar_to(self, term: str, *, wide: bool = False) -> tuple[SimilarTerm, ...]:
         """Return the other terms that sound like a term, the nearest first, with their distances.
 
         Args:
@@ -112,11 +112,11 @@ def _remove(table: dict[str, list[str]], key: str, entry: str) -> None:
         table[key] = kept
 
 
-def parted(term: str, compounds: Iterable[str], *, known: bool) -> list[SimilarTerm]:
+def split_compound(term: str, compounds: Iterable[str], *, known: bool) -> list[SimilarTerm]:
     """Return the compounds of a term, and what it may be one of itself; the longer the part between, the farther they are.
 
     Args:
-        known: whether it stands somewhere, so that it need not be taken apart.
+        known: whether any text has it, so that it need not be taken apart.
     """
     longer = [(other, LIMIT * (1 - len(term) / len(other))) for other in compounds]
     if known or not term.isalpha():
@@ -134,8 +134,8 @@ def spread(
     """Return the terms of a question and those that they may stand for, with their weights.
 
     Args:
-        near: terms that sound like each, with their distances: `SimilarTerms.near`.
-        counts: in how many texts each of all these stands, as far as they may be read.
+        near: terms that sound like each, with their distances: `SimilarTerms.similar_to`.
+        counts: how many readable texts hold each of all these.
         unknown: those that are no English words.
     """
     asked_terms = dict.fromkeys(asked)

@@ -42,7 +42,7 @@ fact_words: the share of the idf of the question's words that the fact has.
 fact_meaning: the cosine, times `ELSEWHERE` where the question names the subject of another fact.
 named: whether the question names the subject of the fact.
 theirs: whether it is about the asker ("my"), or belongs to somebody whom the question names, and has no other subject.
-past: where the question asks for what was, how well it is that, see `_pasts`.
+past: where the question asks for a former state, how well the fact is that, see `_pasts`.
 """
 PLACES = {name: place for place, name in enumerate(FEATURES)}
 ELSEWHERE = 0.75
@@ -177,7 +177,7 @@ def _about(
 
 
 def _pasts(view: QueryView, slots: Slots, *, first: bool) -> NDArray[np.float64]:
-    """Return how well each fact is what was before: of one thing the last value that does not hold, or the first, is 1.
+    """Return how well each fact is the former state: of one thing the last value that no longer holds, or the first, is 1.
 
     The one before it is a half, then a third, and so on.
     """

@@ -62,7 +62,7 @@ class LinearModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def odds(self, features: Numbers, names: Iterable[str] = FEATURES) -> Numbers:
         """Return log odds: the bias and the weighted sums over the last axis, whose features have these names.
 
-        `einsum` stands for `@`: on one processor BLAS warned of NaN where there was none.
+        `einsum` in place of `@`: on one processor BLAS warned of NaN where there was none.
         """
         import numpy as np
 

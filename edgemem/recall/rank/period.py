@@ -1,6 +1,6 @@
-"""Candidates by time: what was said and done in the period that a question names, where it names nothing else.
+"""Candidates by time: the words and deeds of the period that a question names, where it names nothing else.
 
-Texts with more words, and rarer ones, come first, so that neither "ok" nor a daily greeting comes before what was said once.
+Texts with more words, and rarer ones, come first, so that neither "ok" nor a daily greeting comes before a sentence that was said once.
 Of texts of about the same time only the first counts in full, so that a long story in the morning leaves room for the
 evening. A question for what happened also finds texts of other times that speak of this one.
 """
@@ -43,7 +43,7 @@ _ABOUT, _ABOUT_COMING = 0.6, 0.3
 """How much of a text's time must be the question's, times how sure both are, where it was not said then; of a time to come
 nothing else can tell."""
 _LONGEST = 20
-"""Stems: what is longer is cut before it is said."""
+"""Stems: a longer text is cut before it is said."""
 _LEAST, _LEAST_REPLY = 3, 6
 """Stems: "ok" and "that's fine" tell nothing, nor does the robot where it only says that it has heard,"""
 _REPLY = 0.4
@@ -127,7 +127,7 @@ def _theirs(
 
 
 def _replies(view: QueryView, slots: Slots) -> NDArray[np.bool_]:
-    """Tell which messages are replies of the robot: nobody is their speaker, and another message of their turn stands before."""
+    """Tell which messages are replies of the robot: nobody is their speaker, and another message of their turn comes first."""
     rows = view.table.rows
     before = view.table.neighbours(slots, -1)
     same = (before >= 0) & (rows["turn"][before] == rows["turn"][slots])

@@ -103,14 +103,14 @@ class Ranking:
         self._kept_rows = np.arange(len(slots))
         """The rows that were not left out."""
         self._log_odds, self._recency_bonus = np.zeros((2, len(slots)), np.float32)
-        """The log odds of each, and what it has of them for being newer."""
+        """The log odds of each, and their part for being newer."""
         self._weigh()
         self._level = self._level_of_scores()
         self._likely = 1 / (1 + np.exp(-self._log_odds))
         self._likely[self._text] = 0.0
         self.scores = self._scores() if period is None else period[1][kept]
         self._source_row = np.arange(len(slots))
-        """The row whose reasons each has: of what joined later that of a candidate."""
+        """For each row the candidate whose features explain it."""
 
     @property
     def evidence(self) -> Evidence:
@@ -168,8 +168,8 @@ class Ranking:
     def leave_out(self, echoes: Sequence[int], copies: Sequence[int] = ()) -> None:
         """Score messages as if some rows had not been found; of these, echoes score 0, and copies are no candidates any more.
 
-        They have no say in how sure it is that one answers, and a conversation gains nothing by an echo. What was said next
-        to one keeps what it has of that: the answer to a question that is asked again.
+        They have no say in how sure it is that one answers, and a conversation gains nothing by an echo. A message next
+        to one keeps its share of that: the answer to a question that is asked again.
         """
         import numpy as np
 
@@ -214,9 +214,9 @@ class Ranking:
     def _scores(self) -> NDArray[np.float64]:
         """Return the score of each candidate that is left, by its odds.
 
-        Who orders a coffee asks for nothing, and is helped by how he likes it: a fact that is likely meant scores its likelihood
-        squared at least (chosen as `tests/lab/tuning.md` says). By words alone one rare word is enough to be likely, so
-        there only what is asked counts.
+        A statement can be helped by a fact although it asks nothing (ordering coffee: how the person likes it), so a fact scores
+        at least its likelihood squared (chosen as `tests/lab/tuning.md` says). By words alone one rare word is enough to be likely, so
+        there only a question counts.
         """
         import numpy as np
 
@@ -254,7 +254,7 @@ class Ranking:
         self._recency_bonus[self._kept_rows] = lifts
 
     def add_versions(self, refs: Sequence[int], like: Sequence[int]) -> None:
-        """Take in further things, each with the score and the reasons of a candidate: versions of the same."""
+        """Add versions of things, each with the score and the reasons of a candidate."""
         import numpy as np
 
         rows = np.array(like, np.intp)
@@ -278,11 +278,11 @@ class Ranking:
 
 
 _ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
-"""What is left of the score of a thing's versions that are not meant first: of what held then as well, of what holds now,
-which is often told, too, and of what neither holds nor held then."""
+"""The shares of its score that a version keeps which is not meant first: one that held then as well, the present one, which is
+often told, too, and one that neither holds nor held then."""
 _LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
 _AS_LONG, _FOR_LONG = 0.8, 0.2
-"""Of the time for which the one held that held longest: what is as good, and what is worth telling as well."""
+"""Shares of the longest validity: a version is equivalent from .8, worth mentioning from .2."""
 _MOST_MORE = 3
 
 

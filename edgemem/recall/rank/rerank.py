@@ -1,10 +1,10 @@
 """The second pass: a reranker reads the question together with the best candidates, and orders them again.
 
-It says which come first, and never how many: what was read gets the scores of the first pass in another order, so that
-they mean what they did, and every bound on them holds. No model is the scale of another, so both opinions, the log odds
-of the first pass and the logit of the reranker, are told in their spread over what was read, and mixed by a share; a
+It says which come first, and never how many: the items that it read get the scores of the first pass in another order, so that
+these mean the same, and every bound on them holds. No model is the scale of another, so both opinions, the log odds
+of the first pass and the logit of the reranker, are told in their spread over these items, and mixed by a share; a
 difference of less than one logit is not blown up. Messages and everything else keep to themselves, since their scores
-are made in different ways. What is not read in time keeps its place.
+are made in different ways. An item that is not read in time keeps its place.
 """
 
 from __future__ import annotations

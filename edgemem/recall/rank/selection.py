@@ -53,7 +53,7 @@ class Echoes:
     """Finds the echoes of a question, and copies, among messages.
 
     Args:
-        query: what was asked.
+        query: the question.
     """
 
     def __init__(self, query: ParsedQuery) -> None:

@@ -26,7 +26,7 @@ from edgemem.recall.people.names import (
     name_stems,
     people_of,
 )
-from edgemem.recall.people.similar import LEAST_LETTERS, MOST, parted, spread
+from edgemem.recall.people.similar import LEAST_LETTERS, MOST, split_compound, spread
 from edgemem.recall.query import parse_query
 from edgemem.recall.times import on_dates, on_days
 
@@ -243,12 +243,12 @@ class WordSearch:
         docs, words = self._size
         return Statistics(docs=docs, terms=words, counts=self.counts(asked))
 
-    def _parted(self, term: str, *, known: bool) -> Sequence[SimilarTerm]:
+    def _compounds(self, term: str, *, known: bool) -> Sequence[SimilarTerm]:
         """Return the shortest known compounds that end with a term, and the parts of the term, if it may be a compound."""
         longer = sorted(self._view.table.similar.ending_in(term), key=lambda other: (len(other), other))
         # What may not be read takes nobody's place.
         readable = (other for other in longer if self.counts([other])[other])
-        return parted(term, islice(readable, MOST), known=known)
+        return split_compound(term, islice(readable, MOST), known=known)
 
     def _find(self, question: ParsedQuery, statistics: Statistics) -> None:
         """Find the words of the question, and those that sound or end like them."""
@@ -262,12 +262,14 @@ class WordSearch:
             if question.english and not statistics.counts.get(term) and len(term) >= LEAST_LETTERS
         ]
         near: dict[str, Sequence[SimilarTerm]] = {
-            term: view.table.similar.near(term, wide=term in question.unknown_words) for term in unknown
+            term: view.table.similar.similar_to(term, wide=term in question.unknown_words) for term in unknown
         }
         sure = question.unknown_words
         language = all_words().get(question.whole.language)
         if language is not None and language.compounds:
-            near = {term: self._parted(term, known=bool(statistics.counts.get(term))) for term in informative}
+            near = {
+                term: self._compounds(term, known=bool(statistics.counts.get(term))) for term in informative
+            }
             sure = frozenset(informative)
         stems = dict.fromkeys([*informative, *(other for some in near.values() for other, _ in some)])
         postings = view.table.find(stems)
@@ -328,7 +330,7 @@ class WordSearch:
     def _ways(self, name: Name) -> NameStems:
         """Return by which stems the memory mentions somebody."""
         similar = self._view.table.similar
-        near = {stem: similar.near(stem, wide=len(stem) >= LONG) for stem in name.stems}
+        near = {stem: similar.similar_to(stem, wide=len(stem) >= LONG) for stem in name.stems}
         return name_stems(name, self._people, near, self)
 
     def _having(self, stem: str) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Analyse: what a text is matched by, and the language that it is in.
+"""Analyse: the words and terms by which a text is matched, and its language.
 
 The index, the query and text that is not indexed yet all pass through here, so that they have the same stems. A language
 is told by its little words; that may be wrong for a short text, and then little is lost: whatever the language, a text is
@@ -184,7 +184,7 @@ def words_version() -> str:
 
 
 class Analysis(NamedTuple):
-    """A text that was cut into words once: what it is found by, and its language."""
+    """A text that was cut into words once: its terms, and its language."""
 
     text: str = ""
     words: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ class Analysis(NamedTuple):
     """de, es, vi, zh, other where most letters are no Latin ones, else en."""
 
     def terms(self, without: Collection[str] = ()) -> list[str]:
-        """Return what the text is found by, in order, repeated as often as it stands there.
+        """Return the terms that find the text, in order, repeated as often as the text has them.
 
         Args:
             without: plain words that are left out, such as names.
@@ -218,7 +218,7 @@ class QueryAnalysis(NamedTuple):
 
 
 class SpokenWord(NamedTuple):
-    """A word of a text, where it stands, without an English genitive."""
+    """A word of a text with its place, without an English genitive."""
 
     word: str
     """In small letters, without accents."""
@@ -232,7 +232,7 @@ class SpokenWord(NamedTuple):
 
 
 def analyse(text: str) -> Analysis:
-    """Cut a text into words, find its language, and what it is found by."""
+    """Cut a text into words, and find its language and its terms."""
     spelled, plain = _cut(text)
     language = _language_of(text, spelled, plain)
     tokens = tuple(_tokens(spelled, plain, language))
@@ -257,7 +257,7 @@ def analyse_query(text: str, times: Mapping[str, bool]) -> QueryAnalysis:
 
 
 def spoken_words(text: str) -> list[SpokenWord]:
-    """Return the words of a text, each where it stands."""
+    """Return the words of a text, each with its place."""
     stop, words = stop_words(_language_of(text, *_cut(text))), []
     for match in _SPOKEN.finditer(text):
         parts = tuple(plain_words(_GENITIVE.sub("", match[0])))
@@ -276,7 +276,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Return what a text is found by, in order, repeated as often as it stands there.
+    """Return the terms that find a text, in order, repeated as often as the text has them.
 
     That is the stem of each word that tells anything; of German and Spanish ones the English stem as well, if that is
     another: so a question too short to tell its language finds them, and a name has one stem everywhere. Where no
@@ -303,7 +303,7 @@ def _cut(text: str) -> tuple[list[str], list[str]]:
 
 
 def _in_pieces(plain: list[str]) -> list[str]:
-    """Return words with each sign, and what stands between signs, as a word of its own."""
+    """Return words with each sign, and each run between signs, as a word of its own."""
     return [piece[:_MAX_LETTERS] for word in plain for piece in _pieces(word)]
 
 
@@ -342,7 +342,7 @@ def _script_of(text: str) -> str:
 def _spelled(text: str) -> list[str]:
     """Return the words of a text in small letters, with their accents."""
     text = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
-    # A vowel sign belongs to its letter in Indic scripts: what is no letter, digit or mark separates.
+    # A vowel sign belongs to its letter in Indic scripts: all but letters, digits and marks separate.
     text = "".join(
         letter if letter.isalnum() or unicodedata.category(letter)[0] == "M" else " " for letter in text
     )
@@ -366,12 +366,12 @@ def _without_accents(word: str) -> str:
 
 
 def _pieces(word: str) -> list[str]:
-    """Return a word, or the single signs and what stands between them where no spaces are written."""
+    """Return a word, or the single signs and the runs between them where no spaces are written."""
     return [word] if word.isascii() else _PIECE.findall(word)
 
 
 def _numbered(words: list[str], language: str) -> list[str]:
-    """Return words with digits for numbers; where the language may be a mistake, behind them what was said, too."""
+    """Return words with digits for numbers; where the language may be a mistake, the words as well, behind them."""
     digits = with_digits(words, language)
     if digits is words or language == "en":
         return digits

@@ -217,7 +217,7 @@ class _Spoken:
         return [], at
 
     def _in_date(self, words: Sequence[str], at: int) -> bool:
-        """Tell whether a month stands beside an ordinal."""
+        """Tell whether a month is beside an ordinal."""
         after = [word for word in words[at + 1 : at + 3] if word != self._of.of]
         return bool({*after[:1], *words[max(0, at - 1) : at]} & self._months)
 

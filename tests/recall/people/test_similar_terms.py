@@ -47,7 +47,7 @@ def made_of(terms: Iterable[str]) -> SimilarTerms:
 def test_terms_that_sound_alike_are_near(pair: str) -> None:
     """What a recogniser takes for one another is found, whether the memory knows the word or not."""
     term, other = pair.split("/")
-    near = dict(made_of(TERMS).near(term, wide=len(other) > 6))
+    near = dict(made_of(TERMS).similar_to(term, wide=len(other) > 6))
     assert near[other] <= LIMIT
     assert term not in near
 
@@ -58,13 +58,13 @@ def test_it_does_not_matter_when_terms_come_and_go(
 ) -> None:
     """Whatever was asked before terms came and went, the same is near as if only those had come that are there."""
     changed = made_of(terms[:cut])
-    changed.near(asked, wide=wide)
+    changed.similar_to(asked, wide=wide)
     for term in terms[cut:]:
         changed.add(term)
-    changed.near(asked, wide=wide)
+    changed.similar_to(asked, wide=wide)
     for term in terms[:gone]:
         changed.drop(term)
-    assert changed.near(asked, wide=wide) == made_of(terms[gone:]).near(asked, wide=wide)
+    assert changed.similar_to(asked, wide=wide) == made_of(terms[gone:]).similar_to(asked, wide=wide)
 
 
 @given(TERM_LISTS)
@@ -73,8 +73,8 @@ def test_of_a_term_that_went_nothing_is_left(terms: list[str]) -> None:
     similar = made_of([*terms, "xylophon"])
     assert "xylophon" in str(vars(similar))
     for asked in (*terms, "xylophone", "silofon"):
-        similar.near(asked, wide=True)
-    similar.near("xylophon")
+        similar.similar_to(asked, wide=True)
+    similar.similar_to("xylophon")
     similar.drop("xylophon")
     assert "xylophon" not in str(vars(similar))
 
@@ -84,7 +84,7 @@ def test_what_was_asked_for_is_not_kept_for_ever() -> None:
     similar = made_of(TERMS)
     sizes = []
     for n in range(3000):
-        similar.near(f"word{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}")
+        similar.similar_to(f"word{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}")
         if n % 1000 == 999:
             sizes.append(len(pickle.dumps(similar)))
     assert max(sizes) < 1.2 * sizes[0]
