@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from edgemem.context.budget import Budget
     from edgemem.llama.protocols import Embedder, Reranker, Tokenizer
-    from edgemem.memory.opened import OpenHome
+    from edgemem.memory.opened import Home
     from edgemem.records import Message
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ SPARE_MB = 200
 """Below this much free space a robot that logs and learns will soon stop doing so."""
 
 
-def check(home: OpenHome) -> list[Check]:
+def check(home: Home) -> list[Check]:
     """Look at every part of an open home."""
     return [
         _database(home),
@@ -89,7 +89,7 @@ def _warn(name: str, detail: str, advice: str) -> Check:
     return Check(name, "warn", detail, advice)
 
 
-def _database(home: OpenHome) -> Check:
+def _database(home: Home) -> Check:
     database = home.database
     try:
         database.check_files()
@@ -109,7 +109,7 @@ def _database(home: OpenHome) -> Check:
     return _ok("database", f"SQLite {version}, WAL, {size:.1f} MB on disk, no damage found")
 
 
-def _turns(home: OpenHome) -> Check:
+def _turns(home: Home) -> Check:
     journal = home.sessions.journal
     backlogs = (journal.backlog(), journal.backlog_of_others())
     backlog = max(backlogs, key=lambda backlog: (backlog.unkept, backlog.turns))
@@ -121,7 +121,7 @@ def _turns(home: OpenHome) -> Check:
     return _ok("unwritten turns", "none")
 
 
-def _backups(home: OpenHome) -> Check:
+def _backups(home: Home) -> Check:
     every_h, newest = home.profile.backup.every_h, home.backups.newest()
     idle = "Leave the robot idle for a minute; if it stays, see `upkeep`."
     try:
@@ -146,7 +146,7 @@ def _backups(home: OpenHome) -> Check:
     return _ok("backups", detail)
 
 
-def _erasing(home: OpenHome) -> Check:
+def _erasing(home: Home) -> Check:
     pending = home.eraser.pending()
     if not pending:
         return _ok("erasing", "what was forgotten is gone from every file")
@@ -161,7 +161,7 @@ def _erasing(home: OpenHome) -> Check:
     )
 
 
-def _losses(home: OpenHome) -> Check:
+def _losses(home: Home) -> Check:
     """Report losses until somebody acknowledges them, and files put aside."""
     losses, sentences = home.truth.losses(), []
     if losses:
@@ -193,7 +193,7 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _names(home: OpenHome) -> Check:
+def _names(home: Home) -> Check:
     """Tell which scopes the operator alone reads."""
     stray = stray_scopes(home.database)
     if not stray:
@@ -208,7 +208,7 @@ def _names(home: OpenHome) -> Check:
     )
 
 
-def _vectors(home: OpenHome) -> Check:
+def _vectors(home: Home) -> Check:
     version = home.index.vec_version
     if version is None:
         return _warn(
@@ -219,14 +219,14 @@ def _vectors(home: OpenHome) -> Check:
     return _ok("vectors", f"sqlite-vec {version}")
 
 
-def _index(home: OpenHome) -> Check:
+def _index(home: Home) -> Check:
     if home.index_fault and not home.database.read_only:
         detail = f"{home.index_fault.rstrip('.')}; until then it is made in memory at each start"
         return _warn("index", detail, "Move away what stands there, or mend its rights, and restart.")
     return _ok("index", home.index_fault or "in its file")
 
 
-def _embedder(home: OpenHome) -> Check:
+def _embedder(home: Home) -> Check:
     name = home.profile.llama.embedder
     advice = "Name another in edgemem.toml under [llama] embedder."
     if name and find_entry(name) is not None:
@@ -250,7 +250,7 @@ def _gone(model: Embedder | Reranker | None) -> str:
     return f"{path} is gone" if path is not None and not path.is_file() else ""
 
 
-def _reranker(home: OpenHome) -> Check:
+def _reranker(home: Home) -> Check:
     settings, last, gone = home.profile.recall, home.search.last, _gone(home.reranker)
     fault = home.reranker_fault or last.rerank_fault
     if fault or gone:
@@ -266,7 +266,7 @@ def _reranker(home: OpenHome) -> Check:
     return _ok("reranker", detail)
 
 
-def _disk(home: OpenHome) -> Check:
+def _disk(home: Home) -> Check:
     if home.database.read_only:
         detail = f"{home.database.path} is read-only: what is there can be read, nothing more is stored"
         advice = (
@@ -283,7 +283,7 @@ def _disk(home: OpenHome) -> Check:
     return _ok("disk", f"{free / 1e3:.1f} GB free at {home.path}")
 
 
-def _clock(home: OpenHome) -> Check:
+def _clock(home: Home) -> Check:
     trust = home.clock.trust()
     if trust.trusted:
         return _ok("clock", trust.reason)
@@ -294,7 +294,7 @@ def _clock(home: OpenHome) -> Check:
     )
 
 
-def _upkeep(home: OpenHome) -> Check:
+def _upkeep(home: Home) -> Check:
     failures = home.upkeep.failures()
     if failures:
         worst = failures[0]
@@ -305,7 +305,7 @@ def _upkeep(home: OpenHome) -> Check:
     return _ok("upkeep", words if waiting else "nothing left to do")
 
 
-def _bank(home: OpenHome) -> Check:
+def _bank(home: Home) -> Check:
     if faults := home.bank.faults():
         advice = "It is read all the same; shorten or delete files, or raise `limits` under [bank]."
         return _warn("bank", f"{faults[0]}{_more(faults)}", advice)
@@ -313,7 +313,7 @@ def _bank(home: OpenHome) -> Check:
     return _ok("bank", f"{len(files):,} files, {sum(file.size for file in files) / 1e3:,.1f} kB")
 
 
-def _files(home: OpenHome) -> Check:
+def _files(home: Home) -> Check:
     """Look at files changed by hand while this process runs, and at whether another process would notice."""
     reload = home.reload
     watcher, problems = reload.watcher, reload.problems
@@ -329,7 +329,7 @@ def _files(home: OpenHome) -> Check:
     return _ok("hot reload", "changes of the profile, notes and hooks are picked up while running")
 
 
-def _profile(home: OpenHome) -> Check:
+def _profile(home: Home) -> Check:
     """Tell which keys of the profile edgemem once had and has no more."""
     source = home.reload.source
     names = removed_keys(source) if source is not None and source.is_file() else ()
@@ -339,7 +339,7 @@ def _profile(home: OpenHome) -> Check:
     return _warn("profile", detail, removed_note(names))
 
 
-def _hooks(home: OpenHome) -> Check:
+def _hooks(home: Home) -> Check:
     failures = [failure for failure in home.failures.read() if failure.hook != WINDOW]
     journal = home.sessions.journal
     if not journal.backlog().turns and not journal.backlog_of_others().turns:
@@ -355,7 +355,7 @@ def _hooks(home: OpenHome) -> Check:
     )
 
 
-def _tokenizer(home: OpenHome) -> Check:
+def _tokenizer(home: Home) -> Check:
     """Tell what the chat templates in use cost: that of the memory's own tokenizer, and those of the models of its sessions."""
     own = [home.tokenizer] if home.tokenizer.exact else []
     using = [budget.tokenizer for budget in home.in_use.budgets() if budget.tokenizer.exact]
@@ -401,7 +401,7 @@ def _in_one_piece(tokenizer: Tokenizer) -> str:
     )
 
 
-def _window(home: OpenHome) -> Check:
+def _window(home: Home) -> Check:
     """Tell which window counts, and whether instructions, tools and a turn fit it."""
     context = home.profile.context
     overflows = [failure for failure in home.failures.read() if failure.hook == WINDOW]
@@ -438,7 +438,7 @@ def _too_small(budget: Budget) -> str:
     return ""
 
 
-def _state(home: OpenHome) -> Check:
+def _state(home: Home) -> Check:
     """Report the kept states of chat models, which spare a restart their evaluation."""
     name, here = "kept state", home.in_use.kept_states()
     for kept in here:
@@ -463,11 +463,11 @@ def _state(home: OpenHome) -> Check:
     return _ok(name, "; ".join(states) or "none yet; a chat model in this process writes it after a turn")
 
 
-def _compaction(home: OpenHome) -> Check:
+def _compaction(home: Home) -> Check:
     """Tell how summaries are made, what that costs, and why the model's were not used."""
     settings = home.profile.compaction
     writer, slotless = _writer(home)
-    counts = SummaryCounts.of(count_reasons(home.database))
+    counts = SummaryCounts.from_reasons(count_reasons(home.database))
     detail = "; ".join(filter(None, (writer, counts.as_text())))
     if slotless:
         return _warn("compaction", detail, 'Or set summarizer = "extractive" under [compaction].')
@@ -477,7 +477,7 @@ def _compaction(home: OpenHome) -> Check:
     return _ok("compaction", detail)
 
 
-def _writer(home: OpenHome) -> tuple[str, str]:
+def _writer(home: Home) -> tuple[str, str]:
     """Return how summaries are made, and why the chat model does not write them although the profile says so."""
     settings, chat = home.profile.compaction, home.profile.chat
     extractive, why = "summaries are made of sentences that were said", ""

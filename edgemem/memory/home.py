@@ -40,13 +40,13 @@ _ASIDE = ".aside-%Y%m%dT%H%M%SZ"
 _log = logging.getLogger(__name__)
 
 
-class Replaced(NamedTuple):
-    """What took the truth's place."""
+class Restored(NamedTuple):
+    """The truth that took the place of another."""
 
     until: float
     """When its newest record was made, in seconds since the epoch; 0: it holds none."""
     aside: list[Path]
-    """What stood there before."""
+    """The files of the one before."""
 
 
 class TruthFile:
@@ -104,7 +104,7 @@ class TruthFile:
         try:  # another process may have put it back meanwhile
             self._open(settings, thorough=True).close()
         except CorruptError as error:
-            self._replace_lost(_fault(error))
+            self._restore_or_reset(_fault(error))
         self.lock.share()
         return self._open(settings)
 
@@ -117,7 +117,7 @@ class TruthFile:
         mark = read_mark(self.folder)
         return newest_good(self.backups, mark.truth if mark is not None else 0)
 
-    def replace(self, source: Path | None, *, loss: str = "") -> Replaced:
+    def replace(self, source: Path | None, *, loss: str = "") -> Restored:
         """Put a copy of a file in the truth's place, or begin anew; in one step, while nobody has the home open.
 
         Args:
@@ -157,7 +157,7 @@ class TruthFile:
             for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
                 with suppress(OSError):
                     fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
-        return Replaced(until, aside)
+        return Restored(until, aside)
 
     def losses(self) -> tuple[Loss, ...]:
         """Return the losses that nobody has acknowledged yet."""
@@ -212,7 +212,7 @@ class TruthFile:
             raise
         return database
 
-    def _replace_lost(self, fault: str) -> None:
+    def _restore_or_reset(self, fault: str) -> None:
         good = self.newest_backup()
         if good is None and (origin := origin_of(self.path, thorough=True)) is not None:
             # Another memory, and nothing else that could stand in its place.

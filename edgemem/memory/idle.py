@@ -100,7 +100,7 @@ class IdleWorker:
         end = monotonic() + seconds
 
         def over() -> bool:
-            return monotonic() >= end or self._closed.is_set() or (yielding and self.held) or stop()
+            return monotonic() >= end or self._closed.is_set() or (yielding and self.speaking) or stop()
 
         # The worker may be at a step; a caller without time does not wait for its end.
         while not self._lock.acquire(timeout=min(max(end - monotonic(), 0.0), _LOOK_S)):
@@ -112,7 +112,7 @@ class IdleWorker:
             self._lock.release()
 
     @property
-    def held(self) -> bool:
+    def speaking(self) -> bool:
         """Tell whether somebody speaks."""
         return len(self._speaking) > 0
 
@@ -136,10 +136,10 @@ class IdleWorker:
         while not self._closed.is_set():
             self._woken.wait(self.again_s)
             self._woken.clear()
-            if self._closed.wait(self._settle_s()) or self.held:
+            if self._closed.wait(self._settle_s()) or self.speaking:
                 continue
             with self._lock:
-                self._work(lambda: self.held or self._closed.is_set())
+                self._work(lambda: self.speaking or self._closed.is_set())
 
     def _work(self, stop: Stop) -> bool:
         """Run steps, most urgent first, until none has work; a failing one is set aside for this round."""

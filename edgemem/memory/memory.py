@@ -23,7 +23,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.hooks.builtin import hooks_of
 from edgemem.hooks.loader import OwnHook
-from edgemem.memory.opened import OpenHome
+from edgemem.memory.opened import Home
 from edgemem.memory.session import budget_of, default_tools, session_log, session_parts
 from edgemem.recall.index.sources import checked_kinds
 from edgemem.recall.people.hints import SOMEBODY_HERE, find_hints
@@ -83,7 +83,7 @@ class Memory:
         watch: bool | None = None,
         restore: str | None = None,
     ) -> None:
-        self._home = OpenHome(
+        self._home = Home(
             home,
             profile=profile,
             embedder=embedder,
@@ -455,7 +455,7 @@ class Memory:
 class Diagnostics:
     """The parts of one open memory. A robot's program needs none of them, and any version may change them."""
 
-    def __init__(self, home: OpenHome) -> None:
+    def __init__(self, home: Home) -> None:
         self._home = home
         self.settings, self.clock, self.tokenizer = home.settings, home.clock, home.tokenizer
         self.truth, self.database, self.backups = home.truth, home.database, home.backups

@@ -1,4 +1,4 @@
-"""An opened home: its files and models, and what works on them beside the turns; closed in the opposite order.
+"""An opened home: its files and models, and the work on them between turns; closed in the opposite order.
 
 `Memory` holds one and shows what a program asks of it; the modules of this package are handed it instead of a `Memory`.
 """
@@ -65,7 +65,7 @@ _ERASE_AGAIN_S = 2.0
 _log = logging.getLogger(__name__)
 
 
-class InUse:
+class LiveSessions:
     """The sessions and chat models that use a memory; held weakly, so one that is dropped is gone here too."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class InUse:
         return [compaction.planner.summarizer for compaction in self.compactions()]
 
 
-class OpenHome:
+class Home:
     """Opens a home directory, wires every floor below, and closes it again."""
 
     def __init__(
@@ -128,7 +128,7 @@ class OpenHome:
         self.settings = Settings(profile_of(self.path, profile))
         self.clock = clock or Clock()
         self.tokenizer: Tokenizer = tokenizer or EstimateTokenizer()
-        self.in_use = InUse()
+        self.in_use = LiveSessions()
         with ExitStack() as opened:  # a failure closes the parts that are open already
             self._open_models(opened, embedder, reranker)
             self._open_files(opened, restore)
@@ -339,7 +339,7 @@ class OpenHome:
         for file in (self.sessions, self.index.database, self.database):
             file.close()
 
-    def checked(self) -> OpenHome:
+    def checked(self) -> Home:
         """Return this home; raise ClosedError once it is closed."""
         if self.closed:
             raise ClosedError("This memory is closed; open the home again with edgemem.open().")
@@ -356,7 +356,7 @@ def _remove_states(folder: Path, forgotten: int) -> bool:
 class Upkeep(IdleWorker):
     """The worker with the steps of one memory's upkeep."""
 
-    def __init__(self, home: OpenHome) -> None:
+    def __init__(self, home: Home) -> None:
         self._home = home
         self._thorough = False
         settings, search, index, eraser = home.settings, home.search, home.index, home.eraser

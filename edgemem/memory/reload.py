@@ -77,7 +77,7 @@ class Reload:
         self._profile: Profile | None = None
         self.watcher = Watcher(
             self._files,
-            self.take,
+            self.read_changes,
             never=home / "db",
             start_s=START_S,
             debounce_s=DEBOUNCE_S,
@@ -107,7 +107,7 @@ class Reload:
             yield self.source
         yield from self._named
 
-    def take(self, paths: frozenset[Path]) -> None:
+    def read_changes(self, paths: frozenset[Path]) -> None:
         """Read changed files; where one is wrong, its last right version stays in use."""
         for path in sorted(paths - {self._notes}):  # the notes are read again where they are used
             self.problems.pop(path, None)

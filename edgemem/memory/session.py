@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from edgemem.context.compaction.extractive import Summarizer
     from edgemem.llama.chat import LlamaChat
     from edgemem.llama.protocols import ChatModel, Tokenizer
-    from edgemem.memory.opened import OpenHome
+    from edgemem.memory.opened import Home
     from edgemem.session.tools import Tool
 
 _log = logging.getLogger(__name__)
 
-SIGHTS: tuple[frozenset[Kind], ...] = (
+TURN_KIND_GROUPS: tuple[frozenset[Kind], ...] = (
     frozenset(("fact", "preference")),
     frozenset(("note", "bank")),
     frozenset(("episode", "turn")),
@@ -51,14 +51,14 @@ SIGHTS: tuple[frozenset[Kind], ...] = (
 """What a turn recalls apart: turns and notes are many and long, and would leave no place for the few facts. A summary is
 too long for a block, and says what turns say."""
 
-LOOKED_UP: tuple[frozenset[Kind], ...] = (*SIGHTS, frozenset(("summary", "goal")))
+TOOL_KIND_GROUPS: tuple[frozenset[Kind], ...] = (*TURN_KIND_GROUPS, frozenset(("summary", "goal")))
 """What a model looks through when it asks."""
 
-BEHIND = 0.05
+TOOL_SCORE_SHARE = 0.05
 """The share of the least score down to which a search lists results, once one reaches that score: a few of each kind."""
 
 
-def session_log(home: OpenHome, session_id: str) -> SessionLog:
+def session_log(home: Home, session_id: str) -> SessionLog:
     """Return the log of a session that begins; one that is stored is taken up at its first turn."""
     prompt_log = PromptLog(session_id, settings=home.settings, prompt=home.bank.prompt())
     prompt_log.epoch = Epoch(session_id, 0, reason="begin", started_at=home.clock.now())
@@ -66,7 +66,7 @@ def session_log(home: OpenHome, session_id: str) -> SessionLog:
 
 
 def session_parts(
-    home: OpenHome, log: SessionLog, *, agent: str, budget: Budget, model: ChatModel | None
+    home: Home, log: SessionLog, *, agent: str, budget: Budget, model: ChatModel | None
 ) -> Parts:
     """Return the parts of one session.
 
@@ -136,7 +136,7 @@ def session_parts(
     )
 
 
-def budget_of(home: OpenHome, *, tokenizer: Tokenizer | None, model: ChatModel | None = None) -> Budget:
+def budget_of(home: Home, *, tokenizer: Tokenizer | None, model: ChatModel | None = None) -> Budget:
     """Return how the window of a chat model is divided; `check` tells of the model for as long as this is held.
 
     Args:
@@ -158,7 +158,7 @@ def _in_process(model: ChatModel | None) -> LlamaChat | None:
     return model if isinstance(model, LlamaChat) else None
 
 
-def state_keeping(home: OpenHome, model: ChatModel | None) -> StateKeeping | None:
+def state_keeping(home: Home, model: ChatModel | None) -> StateKeeping | None:
     """Let a model begin with the state from before a restart, and return the part that keeps it.
 
     A model has one state, however many sessions talk with it. There is none without a model, for one in another process,
@@ -192,7 +192,7 @@ def state_keeping(home: OpenHome, model: ChatModel | None) -> StateKeeping | Non
     return StateKeeping(kept)
 
 
-def _summarizer(home: OpenHome, budget: Budget, model: ChatModel | None) -> Summarizer:
+def _summarizer(home: Home, budget: Budget, model: ChatModel | None) -> Summarizer:
     """Return what makes the summaries in idle time."""
     extractive = ExtractiveSummarizer(home.embedder, budget.tokenizer)
     compaction = home.profile.compaction
@@ -223,7 +223,7 @@ def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> dict[
         "asked": False,
         # A turn that only asks is left out behind this, and must not have taken the place of one that tells.
         "k": 2 * profile.recall.k,
-        "apart": SIGHTS,
+        "apart": TURN_KIND_GROUPS,
         "min_score": floors.lowest,
         "deadline_s": profile.recall.deadline_ms / 1e3,
         "exclude": committed.visible.others,
@@ -234,7 +234,7 @@ def searching(profile: Profile, log: SessionLog, reader: Reader | None) -> dict[
     }
 
 
-def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
+def default_tools(home: Home, *, include: Collection[str] | None, speaker: str | None) -> list[Tool]:
     """Return the memory's tools for a model; what they forget is left to idle time, because somebody waits for the answer."""
     # Imported here: a robot whose model calls no tools need not load them.
     from edgemem.loop.memory_tools import MAX_ITEMS, NAMES, memory_tools
@@ -249,8 +249,8 @@ def default_tools(home: OpenHome, *, include: Collection[str] | None, speaker: s
             query,
             reader=reader,
             k=MAX_ITEMS,
-            apart=LOOKED_UP,
-            min_score=BEHIND * least,
+            apart=TOOL_KIND_GROUPS,
+            min_score=TOOL_SCORE_SHARE * least,
             deadline_s=profile.recall.deadline_ms / 1e3,
             called=profile.called(),
         )

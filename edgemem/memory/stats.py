@@ -19,7 +19,7 @@ from edgemem.session.registry import HookFailure
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from edgemem.memory.opened import OpenHome
+    from edgemem.memory.opened import Home
 
 DAY = 86400.0
 WEEK = 7 * DAY
@@ -66,7 +66,7 @@ class Stats(msgspec.Struct, frozen=True):
     last_turn: TurnFigures | None = None
 
 
-def gather(home: OpenHome) -> Stats:
+def gather(home: Home) -> Stats:
     """Look at everything; nothing is written."""
     now = home.clock.now()
     counts = {name: home.database.query(sql)[0][0] for name, sql in COUNTS.items()}
@@ -87,7 +87,7 @@ def gather(home: OpenHome) -> Stats:
     )
 
 
-def _per_day(home: OpenHome, now: float, truth_bytes: int) -> dict[str, float]:
+def _per_day(home: Home, now: float, truth_bytes: int) -> dict[str, float]:
     """Return the growth in rows, and in bytes as these rows' share of the file."""
     query = home.database.query
     since = now - WEEK
@@ -102,7 +102,7 @@ def _per_day(home: OpenHome, now: float, truth_bytes: int) -> dict[str, float]:
     return {name: round(value, 2) for name, value in per_day.items()}
 
 
-def _lag(home: OpenHome, now: float) -> float:
+def _lag(home: Home, now: float) -> float:
     """Return for how many seconds the oldest row that is not indexed has waited."""
     state = home.index.state()
     oldest: list[int | None] = []

@@ -88,7 +88,7 @@ def test_no_step_begins_once_somebody_speaks() -> None:
         return False
 
     worker = IdleWorker(
-        [Step("first", first), Step("second", second)], on_hold=lambda: told.append(worker.held)
+        [Step("first", first), Step("second", second)], on_hold=lambda: told.append(worker.speaking)
     )
     assert not worker.run(10.0, yielding=True)
     assert begun == ["first"]
@@ -109,7 +109,7 @@ class Spy:
         self.seen: dict[str, bool] = {}
 
     def __call__(self, point: str, ctx: Any, payload: Any) -> None:
-        self.seen[point] = self.worker.held
+        self.seen[point] = self.worker.speaking
 
 
 @pytest.mark.parametrize("heard", [False, True])
@@ -127,7 +127,7 @@ def test_idle_work_is_held_until_the_turn_is_written(heard: bool) -> None:
     for spy in spies:
         assert set(spy.seen) == (spy.points if heard else spy.points - {ON_SPEECH_START, ON_PARTIAL})
         assert all(spy.seen.values())
-    assert not worker.held
+    assert not worker.speaking
 
 
 class Embedding(HashEmbedder):

@@ -60,7 +60,7 @@ class SummaryCounts(NamedTuple):
     """Summaries of the model's that were not used, by kind of fault; each is an extractive one."""
 
     @classmethod
-    def of(cls, reasons: Mapping[str, int]) -> SummaryCounts:
+    def from_reasons(cls, reasons: Mapping[str, int]) -> SummaryCounts:
         """Count epochs by the reasons that are stored with them."""
         counts: Counter[str] = Counter()
         refused: Counter[str] = Counter()

@@ -132,12 +132,12 @@ class EpochPlanner:
         if not turns:
             return None
 
-        def about(message: Message) -> int:
+        def estimated(message: Message) -> int:
             calls = message.get("tool_calls")
             return 8 + estimate(text_of(message)) + (12 + estimate(str(calls)) if calls else 0)
 
-        ratio = tokens / max(1, sum(map(about, messages)))
-        costs = [int(ratio * (sum(map(about, turn.messages)) + estimate(turn.block))) for turn in turns]
+        ratio = tokens / max(1, sum(map(estimated, messages)))
+        costs = [int(ratio * (sum(map(estimated, turn.messages)) + estimate(turn.block))) for turn in turns]
         summaries = self.summary_tokens - int(ratio * estimate(head_of(self.log.epoch)))
         return self._first(costs, max(0, tokens - sum(costs)) + summaries)
 
