@@ -41,15 +41,14 @@ class Robot:
         """Switch it on for a turn with each of the instructions; return why its epochs began so far."""
         clock = Clock(wall=lambda: self.now, monotonic=lambda: self.now)
         with edgemem.open(self.home, worker=False, clock=clock) as memory:
-            hooks = memory.hooks(session_id="k")
-            loop = AgentLoop(self, hooks=hooks, tools=tools, speaker="alice")
             for text in instructions:
-                loop.instructions = text
+                hooks = memory.hooks(session_id="k")
+                loop = AgentLoop(self, hooks=hooks, tools=tools, speaker="alice", instructions=text)
                 if aborted:
                     loop.prepare("hel")
                     loop.abort()
                 loop.run("hello")
-            assert loop.hooks.failures() == []
+                assert loop.hooks.failures() == []
             memory.diagnostics.database.flush()
             reasons = [
                 reason
