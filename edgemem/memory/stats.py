@@ -15,6 +15,7 @@ import msgspec
 from edgemem.recall.index.sources import SOURCES
 from edgemem.session.figures import TurnFigures
 from edgemem.session.registry import HookFailure
+from edgemem.store.kinds import KINDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,16 +26,9 @@ DAY = 86400.0
 WEEK = 7 * DAY
 
 COUNTS = {
-    "facts": "select count(*) from fact_keys",
-    "fact_versions": "select count(*) from facts where id = origin and value is not null",
-    "preferences": "select count(*) from preferences",
-    "episodes": "select count(*) from episodes",
-    "procedures": "select count(*) from procedures",
-    "sessions": "select count(*) from sessions",
-    "turns": "select count(*) from turns",
-    "messages": "select count(*) from messages",
-    "epochs": "select count(*) from epochs",
-    "goals": "select count(*) from goals",
+    kind.counted: f"select count(*) from {kind.table} r where {kind.texts or '1'}"  # noqa: S608 - our own constants
+    for kind in KINDS
+    if kind.counted
 }
 """Counts of the truth; a count alone reads no text."""
 

@@ -15,17 +15,13 @@ from datetime import datetime, timezone
 from math import expm1, log1p, sqrt
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from edgemem.recall.index.sources import (
     BANK,
     EPISODE,
     FACT,
-    GOAL,
     KINDS,
     NOTE,
     PREFERENCE,
-    PROCEDURE,
     SUMMARY,
     TURN,
     fact_text,
@@ -38,8 +34,7 @@ from edgemem.store.db.binding import bound, placeholders
 from edgemem.store.episodes import stored_text
 from edgemem.store.epochs import SUMMARIES
 from edgemem.store.fact_queries import believed_at, read_doubts
-from edgemem.store.goals import goal_text
-from edgemem.store.kinds import PROCEDURES
+from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
 from edgemem.store.texts import text_of
 
@@ -50,6 +45,7 @@ if TYPE_CHECKING:
     from edgemem.recall.times import When
     from edgemem.records import Reader, Recalled
     from edgemem.store.db.database import Database
+    from edgemem.store.declaration import Kind
     from edgemem.store.notes import NotesFile
 
 
@@ -200,7 +196,6 @@ _OTHERS = {
         from episodes f
         """,
     ),
-    PROCEDURE: ("f.", "f.id, f.trigger, f.title, f.description, f.tags, f.name, f.speaker from procedures f"),
     TURN: (
         "t.",
         """
@@ -217,9 +212,24 @@ _OTHERS = {
         join sessions s on s.id = f.session_id
         """,  # noqa: S608 - our own constant
     ),
-    GOAL: ("f.", "f.id, f.title, f.data from goals f"),
 }
 """By kind: the row whose level and owner count, and the columns beside them, after the time of writing."""
+
+
+def _select(kind: Kind) -> str:
+    """Return the columns of a kind whose rows are docs by themselves: time of writing, name, speaker and texts."""
+    columns = [f"f.{kind.newest}", "f.name" if kind.unique == ("name",) else "null"]
+    columns += [
+        "f.speaker" if "speaker" in kind.names else "null",
+        *(f"f.{column}" for column in kind.found_by),
+    ]
+    return f"{', '.join(columns)} from {kind.table} f"
+
+
+_KIND_OF = {number: kind for number, doc in KINDS.items() for kind in STORED if kind.doc == doc}
+_OTHERS |= {
+    number: ("f.", _select(kind)) for number, kind in _KIND_OF.items() if number not in (FACT, *_OTHERS)
+}
 
 
 def _others(truth: Database, kind: int, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
@@ -242,16 +252,15 @@ def _fields(kind: int, columns: Sequence[Any]) -> dict[str, Any]:
         return {"text": fact_text(key, value), "scope": scope, "key": key, "value": value}
     if kind == SUMMARY:
         return dict(zip(("text", "session"), columns, strict=True))
-    if kind == GOAL:
-        return {"text": f"goal: {goal_text(columns[0], msgspec.json.decode(columns[1]))}"}
     if kind == EPISODE:
         *stored, agent, speaker, event_time, session, turn = columns
         fields = {"text": stored_text(*stored), "source": agent, "speaker": speaker, "event_time": event_time}
         # What a tool did is told beside its turn: its words there may have been cut.
         return fields if stored[3] is None else {**fields, "session": session, "turn": turn}
-    if kind == PROCEDURE:
-        *words, name, speaker = columns
-        return {"text": text_of(PROCEDURES, words), "key": name, "speaker": speaker}
+    if kind != TURN:
+        name, speaker, *words = columns
+        fields = {"text": text_of(_KIND_OF[kind], words), "speaker": speaker}
+        return fields if name is None else {**fields, "key": name}
     role, content, extra, session, turn, speaker, event_time = columns
     return {
         "text": content, "source": role, "speaker": speaker_of(role, speaker, extra), "event_time": event_time,

@@ -15,7 +15,7 @@ from edgemem.errors import EdgememError, InvalidInputError, ModelError, StoreErr
 from edgemem.fence import storable
 from edgemem.llama.protocols import Embedder
 from edgemem.recall.index.index import Index
-from edgemem.recall.index.sources import FACT, FACTS
+from edgemem.recall.index.sources import FACT, FACT_SOURCE
 from edgemem.recall.recall import Recall
 from edgemem.store import fact_queries
 from edgemem.store.db.binding import bound, in_batches, placeholders
@@ -260,7 +260,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
             stop: asked between steps; once it is true, the rest is left for later.
         """
         # Only facts are searched here: whatever else the truth holds is left to its own index.
-        while self.index.catch_up(sources=FACTS, stop=stop):
+        while self.index.catch_up(sources=FACT_SOURCE, stop=stop):
             pass
         self.index.erase()
         return self.index.embed_pending(limit, stop=stop)

@@ -104,6 +104,8 @@ class Kind(NamedTuple):
 
     A column of JSON keeps its objects; each loses the values below the key that is given for it.
     """
+    counted: str = ""
+    """The name under which statistics count its rows; empty: they do not."""
     lead: str = ""
     """The expression of the text before its words where people see them; empty: none."""
 

@@ -58,6 +58,7 @@ FACT_KEYS = Kind(
     by="(select speaker from facts where key_id = r.id and id = origin order by recorded desc limit 1)",
     newest="",
     goes="fact",
+    counted="facts",
 )
 
 FACTS = Kind(
@@ -124,6 +125,7 @@ FACTS = Kind(
     lead="(select key || ': ' from fact_keys where id = r.key_id)",
     line="fact",
     later=("known_to", "node"),
+    counted="fact_versions",
 )
 
 DOUBTS = Kind(
@@ -184,6 +186,7 @@ PREFERENCES = Kind(
     line="preference",
     unique=("scope", "key"),
     order=("scope", "key"),
+    counted="preferences",
 )
 
 EPISODES = Kind(
@@ -222,6 +225,7 @@ EPISODES = Kind(
     found_by=("kind", "payload", "outcome", "summary", "details"),
     line="episode",
     unique=("name",),
+    counted="episodes",
 )
 
 PROCEDURES = Kind(
@@ -259,6 +263,7 @@ PROCEDURES = Kind(
     ),
     line="procedure",
     unique=("name",),
+    counted="procedures",
 )
 
 SESSIONS = Kind(
@@ -274,6 +279,7 @@ SESSIONS = Kind(
     newest="recorded",
     goes="conversation",
     line="session",
+    counted="sessions",
 )
 
 TURNS = Kind(
@@ -306,6 +312,7 @@ TURNS = Kind(
     newest="",
     goes="conversation",
     line="turn",
+    counted="turns",
 )
 
 MESSAGES = Kind(
@@ -339,6 +346,7 @@ MESSAGES = Kind(
     doc="turn",
     found_by=("content",),
     goes="conversation",
+    counted="messages",
 )
 
 EPOCHS = Kind(
@@ -363,6 +371,7 @@ EPOCHS = Kind(
     found_by=("summary",),
     goes="conversation",
     line="epoch",
+    counted="epochs",
 )
 
 TOOL_OUTPUTS = Kind(
@@ -423,6 +432,7 @@ GOALS = Kind(
     found_by=("title", "data"),
     line="goal",
     unique=("owner", "name"),
+    counted="goals",
 )
 
 PHASES = Kind(

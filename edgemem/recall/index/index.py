@@ -263,7 +263,7 @@ class Index:
         """Return how far the index has come."""
         self._check_file()
         try:
-            return msgspec.convert(dict(self.database.query("select key, value from meta")), State)
+            return State.read(dict(self.database.query("select key, value from meta")))
         except msgspec.ValidationError as error:
             raise CorruptError(f"{self.path} is damaged ({error}); it is made again by itself.") from error
 

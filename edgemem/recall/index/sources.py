@@ -20,10 +20,10 @@ from edgemem.errors import InvalidInputError
 from edgemem.recall.index.state import sound
 from edgemem.recall.text.analyse import terms
 from edgemem.store.db.binding import bound, in_batches, placeholders
-from edgemem.store.episodes import spell_out, stored_text
+from edgemem.store.episodes import spell_out
 from edgemem.store.epochs import SUMMARIES
-from edgemem.store.goals import goal_text
-from edgemem.store.kinds import PROCEDURES
+from edgemem.store.kinds import EPOCHS, FACTS, MESSAGES, PREFERENCES
+from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.notes import read_sections
 from edgemem.store.rights import LEVELS
 from edgemem.store.texts import text_of
@@ -36,20 +36,22 @@ if TYPE_CHECKING:
     from edgemem.store.bank.bank import MemoryBank
     from edgemem.store.bank.rules import BankFile
     from edgemem.store.db.database import Database
+    from edgemem.store.declaration import Kind as StoredKind
     from edgemem.store.notes import NotesFile
 
     T = TypeVar("T")
 
 Stamp = tuple[int, int]
 
-FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, PROCEDURE, GOAL, BANK = range(9)
-KINDS: dict[int, Kind] = {
-    FACT: "fact", PREFERENCE: "preference", EPISODE: "episode", TURN: "turn", NOTE: "note", SUMMARY: "summary",
-    PROCEDURE: "procedure", GOAL: "goal", BANK: "bank",
-}  # fmt: skip
-"""The kinds by their numbers in the index."""
+_NUMBERED = ("fact", "preference", "episode", "turn", "note", "summary", "procedure", "goal", "bank")
+FACT, PREFERENCE, EPISODE, TURN, NOTE, SUMMARY, _, GOAL, BANK = range(len(_NUMBERED))
+KINDS: dict[int, Kind] = dict(
+    enumerate(dict.fromkeys((*_NUMBERED, *(kind.doc for kind in STORED if kind.doc))))  # type: ignore[arg-type]
+)
+"""The kinds of docs by their numbers in the index; further ones of the truth follow those that have a number."""
 
 MAX_CHARS = 8000
+_KIND_OF = {kind.table: kind for kind in STORED}
 
 
 def checked_kinds(kinds: Collection[Kind] | None) -> Collection[Kind] | None:
@@ -81,27 +83,22 @@ _FACTS = f"""
 _PREFERENCES = """
   select f.id, f.scope, f.key, f.value, f.level, f.owner, f.recorded from preferences f where
 """
-_EPISODES = """
-  select f.id, f.kind, f.payload, f.outcome, f.summary, f.details, f.level, f.owner, f.speaker, f.event_time
-  from episodes f where
-"""
 _MESSAGES = """
   select f.id, f.session_id, f.turn, f.role, f.content, f.extra, t.level, t.owner, t.speaker, t.event_time
   from messages f join turns t on t.session_id = f.session_id and t.n = f.turn
   where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and
 """
 _SUMMARIES = f"""
-  select f.id, f.summary, f.level, f.owner from {SUMMARIES} f where
+  select f.id, f.summary, f.level, f.owner, null, null from {SUMMARIES} f where
 """  # noqa: S608 - our own constant
-_SESSION_SUMMARIES = """
-  select f.id, f.summary, f.level, f.owner from session_summaries f where
-"""
-_GOALS = """
-  select f.id, f.title, f.data, f.level, f.owner from goals f where
-"""
-_PROCEDURES = """
-  select f.id, f.trigger, f.title, f.description, f.tags, f.level, f.owner, f.speaker from procedures f where
-"""
+
+
+def _select(kind: StoredKind) -> str:
+    """Return the select of a kind whose rows are docs by themselves: id, text columns, level, owner, person and time."""
+    person = "f.speaker" if "speaker" in kind.names else "f.owner" if kind.doc != "summary" else "null"
+    time = "f.event_time" if "event_time" in kind.names else "null"
+    words = ", ".join(f"f.{column}" for column in kind.found_by)
+    return f"select f.id, {words}, f.level, f.owner, {person}, {time} from {kind.table} f where"  # noqa: S608 - ours
 
 
 class Doc(NamedTuple):
@@ -134,18 +131,22 @@ class Source(NamedTuple):
     select: str
 
 
-SOURCES = (
-    Source(FACT, "facts", _FACTS),
-    Source(PREFERENCE, "preferences", _PREFERENCES),
-    Source(EPISODE, "episodes", _EPISODES),
-    Source(TURN, "messages", _MESSAGES),
-    Source(SUMMARY, "epochs", _SUMMARIES),
-    Source(SUMMARY, "session_summaries", _SESSION_SUMMARIES),
-    Source(GOAL, "goals", _GOALS),
-    Source(PROCEDURE, "procedures", _PROCEDURES),
+_READ = {
+    FACTS.table: _FACTS,
+    PREFERENCES.table: _PREFERENCES,
+    MESSAGES.table: _MESSAGES,
+    EPOCHS.table: _SUMMARIES,
+}
+"""Tables whose rows are docs with those beside them."""
+_NUMBER_OF = {doc: number for number, doc in KINDS.items()}
+SOURCES = tuple(
+    Source(_NUMBER_OF[kind.doc], kind.table, _READ.get(kind.table) or _select(kind))  # type: ignore[index]
+    for kind in STORED
+    if kind.doc
 )
+"""The tables that are recalled."""
 
-FACTS = SOURCES[:1]
+FACT_SOURCE = SOURCES[:1]
 
 
 def newest_id(truth: Database, source: Source) -> int:
@@ -157,14 +158,14 @@ def read_between(truth: Database, source: Source, after: int, last: int, limit: 
     """Return the docs of rows after one id and up to another, the oldest first."""
     sql = f"{source.select} f.id > :after and f.id <= :last order by f.id limit :limit"
     rows = truth.query(sql, {"after": after, "last": last, "limit": limit, "now": now})
-    return [_doc(source.kind, row) for row in rows]
+    return [_doc(source, row) for row in rows]
 
 
 def read_newest(truth: Database, source: Source, after: int, limit: int, now: float) -> list[Doc]:
     """Return the docs of the newest rows after an id, the oldest first."""
     sql = f"{source.select} f.id > :after order by f.id desc limit :limit"
     rows = truth.query(sql, {"after": after, "limit": limit, "now": now})
-    return [_doc(source.kind, row) for row in reversed(rows)]
+    return [_doc(source, row) for row in reversed(rows)]
 
 
 def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) -> dict[int, Doc]:
@@ -172,7 +173,7 @@ def read_docs(truth: Database, source: Source, refs: Iterable[int], now: float) 
     docs: dict[int, Doc] = {}
     for some in in_batches(sorted(refs)):
         rows = truth.query(f"{source.select} f.id in ({placeholders(some)})", {**bound(some), "now": now})
-        docs.update((row[0], _doc(source.kind, row)) for row in rows)
+        docs.update((row[0], _doc(source, row)) for row in rows)
     return docs
 
 
@@ -203,7 +204,8 @@ def speaker_of(role: str, speaker: str | None, extra: str | None) -> str | None:
     return speaker if role == "user" else None
 
 
-def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
+def _doc(source: Source, row: tuple[Any, ...]) -> Doc:
+    kind = source.kind
     if kind in (FACT, PREFERENCE):
         if kind == FACT:
             ref, scope, key, value, level, owner, speaker, at, past = row
@@ -216,24 +218,14 @@ def _doc(kind: int, row: tuple[Any, ...]) -> Doc:
         return Doc(
             kind, ref, text, level, owner, who, at=at or ref / 1e6, past=bool(past), subject=subject, relation=relation
         )  # fmt: skip
-    if kind == EPISODE:
-        ref, *parts, level, owner, speaker, at = row
-        text = stored_text(*parts)
-        return Doc(kind, ref, text[:MAX_CHARS], level, owner, speaker, at=at or ref / 1e6)
-    if kind == GOAL:
-        ref, title, data, level, owner = row
-        text = f"goal: {goal_text(title, msgspec.json.decode(data))}"
-        return Doc(kind, ref, text[:MAX_CHARS], level, owner, owner, at=ref / 1e6)
-    if kind == PROCEDURE:
-        ref, *parts, level, owner, speaker = row
-        return Doc(kind, ref, text_of(PROCEDURES, parts)[:MAX_CHARS], level, owner, speaker, at=ref / 1e6)
-    if kind == SUMMARY:
-        # Of no session: the turns of its session have its words already, and they would count twice.
-        ref, text, level, owner = row
-        return Doc(kind, ref, text[:MAX_CHARS], level, owner, None, at=ref / 1e6)
-    ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
-    who = speaker_of(role, speaker, extra)
-    return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)
+    if kind == TURN:
+        ref, session_id, turn, role, content, extra, level, owner, speaker, at = row
+        who = speaker_of(role, speaker, extra)
+        return Doc(kind, ref, content[:MAX_CHARS], level, owner, who, session_id, turn, at or ref / 1e6)
+    # A summary is of no session: the turns of its session have its words already, and they would count twice.
+    ref, *words, level, owner, who, at = row
+    text = text_of(_KIND_OF[source.table], words)
+    return Doc(kind, ref, text[:MAX_CHARS], level, owner, who, at=at or ref / 1e6)
 
 
 def notes_stamp(notes: NotesFile) -> Stamp:

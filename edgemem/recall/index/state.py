@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from edgemem.errors import CorruptError
+from edgemem.store.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,16 +43,10 @@ def sound(value: Any, type_: type[T], what: str) -> T:
 
 
 class State(msgspec.Struct, frozen=True):
-    """How far the index has come; the names of the sources' tables hold the highest id taken from them."""
+    """How far the index has come."""
 
-    facts: int = 0
-    preferences: int = 0
-    episodes: int = 0
-    messages: int = 0
-    epochs: int = 0
-    session_summaries: int = 0
-    goals: int = 0
-    procedures: int = 0
+    tables: dict[str, int] = {}
+    """The highest id taken from the table of each source."""
     queue: int = 0
     erased: int = 0
     """The newest forgetting of which no byte is left in the file and its log."""
@@ -69,7 +64,13 @@ class State(msgspec.Struct, frozen=True):
 
     def reached(self, table: str) -> int:
         """Return the highest id taken from the table of a source."""
-        return int(msgspec.structs.asdict(self)[table])
+        return self.tables.get(table, 0)
+
+    @classmethod
+    def read(cls, meta: dict[str, Any]) -> State:
+        """Return the state by the numbers and texts that the index remembers; raise ValidationError for another type."""
+        tables = {kind.table: meta[kind.table] for kind in KINDS if kind.table in meta}
+        return msgspec.convert({**meta, "tables": tables}, cls)
 
     def stamp(self, texts: str) -> str:
         """Return how texts that are no rows were when they were taken in."""

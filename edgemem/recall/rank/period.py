@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES
-from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, NOTE, PREFERENCE, PROCEDURE, SUMMARY, TURN
+from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, KINDS, NOTE, PREFERENCE, SUMMARY, TURN
 from edgemem.recall.index.table import NOBODY
 from edgemem.recall.times import spoken_of
 
@@ -31,10 +31,10 @@ _LOOKED_AT = 4096
 """The number of texts whose words are weighed, the longest of the period: 4 ms on x86."""
 _SCORES = {
     TURN: (0.5, 0.9), EPISODE: (0.3, 0.5), FACT: (0.2, 0.45), PREFERENCE: (0.2, 0.45), NOTE: (0.2, 0.35), SUMMARY: (0.2, 0.25),
-    PROCEDURE: (0.0, 0.0), GOAL: (0.2, 0.45), BANK: (0.2, 0.35),
+    GOAL: (0.2, 0.45), BANK: (0.2, 0.35),
 }  # fmt: skip
 """By kind, the lowest and the highest score. None is below the floor of the profile, since the question wants an answer; notes
-score least, since they stand in the prompt anyway, and a procedure is of no time."""
+score least, since they stand in the prompt anyway. A kind that is not here is of no time."""
 _SILENT = 0.04
 """The score of a fact that repeats a message: below the floor."""
 _LIKELY = 0.5
@@ -167,7 +167,7 @@ def _scores(view: QueryView, slots: Slots, informative: NDArray[np.float64]) -> 
     spread = np.empty(len(slots))
     spread[order] = informative[order] / (1 + np.arange(len(slots)) - firsts)
     share = spread / (spread.max() or 1.0)
-    lowest, highest = np.array([_SCORES[number] for number in range(len(_SCORES))])[kind].T
+    lowest, highest = np.array([_SCORES.get(number, (0.0, 0.0)) for number in KINDS])[kind].T
     scores: NDArray[np.float64] = np.where(informative > 0, lowest + (highest - lowest) * share, 0.0)
     covered = _covered_by_a_message(at, kind, informative)
     return np.where(covered, _SILENT, scores)

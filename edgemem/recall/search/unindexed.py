@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from edgemem.recall.index.docs import read_row
 from edgemem.recall.index.sources import SOURCES, TURN, Doc, Written, read_newest
 from edgemem.recall.index.state import State
@@ -50,8 +48,7 @@ class UnindexedDocs:
     def refresh(self, state: State | None) -> None:
         """Read the rows written since the last question; without an index, the newest of every table."""
         known, state = state is not None, state or State()
-        taken = msgspec.structs.asdict(state)
-        reached = {source.table: taken[source.table] for source in SOURCES}
+        reached = {source.table: state.reached(source.table) for source in SOURCES}
         of = (reached, state.last_message, state.last_other, state.notes, state.bank)
         # One look tells which tables have anything new: mostly none, or one.
         queue, *highest = self._truth.query(_HIGHEST)[0]

@@ -158,7 +158,8 @@ class Codec:
         nested: bool = False,
     ) -> None:
         above = kind.parent
-        without = [*without, above.column if above else "", *_HEARD]
+        self._heard = _HEARD if set(_HEARD).issubset(kind.names) else ()
+        without = [*without, above.column if above else "", *self._heard]
         self.kind = kind
         self._fields = [
             _Field.of_column(column)
@@ -166,7 +167,6 @@ class Codec:
             if column.role != "local" and column.name not in without
         ]
         self._above = () if above is None or nested else above.fields
-        self._heard = _HEARD if "speaker" in kind.names else ()
         self.columns = [field.column.name for field in self._fields] + [*self._heard]
         """The columns of the table that it reads and writes."""
         self.ticks = [field.name for field in self._fields if field.column.role == "tick"]

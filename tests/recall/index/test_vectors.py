@@ -15,7 +15,7 @@ from edgemem.llama.embedder import LlamaEmbedder
 from edgemem.recall.index import embedding
 from edgemem.recall.index.docs import replace_doc
 from edgemem.recall.index.index import Index
-from edgemem.recall.index.sources import FACTS, read_docs
+from edgemem.recall.index.sources import FACT_SOURCE, read_docs
 from edgemem.recall.recall import Recall
 from edgemem.records import Reader
 from edgemem.store import turns
@@ -334,7 +334,9 @@ def test_what_does_not_hold_any_more_keeps_its_vector(store, opened, hand):
         assert [len(index.vectors().nearest(query, 9, past=past)) for past in (False, True)] == [1, 1]
         check(index)
         (doc,) = [
-            doc for doc in read_docs(index.truth, FACTS[0], _refs(index), hand.wall).values() if doc.past
+            doc
+            for doc in read_docs(index.truth, FACT_SOURCE[0], _refs(index), hand.wall).values()
+            if doc.past
         ]
         for past in (False, True, True, False, True):
             index.database.write(lambda tx, past=past: replace_doc(tx, doc._replace(past=past)))
