@@ -277,6 +277,10 @@ TurnState = Literal["open", "complete", "interrupted", "unfinished"]
 """`open`: accepted, and still running; `unfinished`: its loop left it open, or the robot lost power or crashed in it."""
 
 
+AGENT = "agent"
+"""The role under which the truth keeps a user message that an agent wrote: nobody said it."""
+
+
 class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """A message as the truth keeps it: the spoken text apart from the text that the model was shown or generated."""
 
@@ -292,7 +296,8 @@ class StoredMessage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def as_message(self) -> Message:
         """Return the chat message that a loop and a template understand."""
-        return {"role": self.role, "content": self.content, **self.extra}
+        role = "user" if self.role == AGENT else self.role
+        return {"role": role, "content": self.content, **self.extra}
 
 
 About = tuple[str, str, str]

@@ -138,6 +138,7 @@ class AsyncConversation(Face[Conversation]):
         self._conversation = conversation
 
     interrupt = asynchronous(Conversation.interrupt)
+    result = asynchronous(Conversation.result)
     partial = asynchronous(Conversation.partial)
     speech_start = asynchronous(Conversation.speech_start)
     close = asynchronous(Conversation.close)

@@ -13,8 +13,9 @@ from msgspec import structs
 from edgemem.context.bargein import Timed, heard_part, keep_heard
 from edgemem.errors import InvalidInputError
 from edgemem.records import Heard, Message, Reader, text_of
-from edgemem.session.log import STATE_KEY, Moment, SessionLog
+from edgemem.session.log import STATE_KEY, LateResult, Moment, SessionLog
 from edgemem.session.points import (
+    AFTER_TOOL,
     ON_IDLE,
     ON_INTERRUPT,
     ON_PARTIAL,
@@ -243,6 +244,32 @@ class Conversation:
             messages[start:] = part
             if turn is not None:
                 turn.note_interrupted()
+
+    def result(self, call_id: str, text: str) -> None:
+        """Take the result of a tool that answers later: it is stored with its call, and read once.
+
+        The model reads it behind the utterance of the open turn, or of the next one whose listeners may all read the turn of the call.
+
+        Raises:
+            InvalidInputError: an argument is no text, or no call of this conversation has the id.
+        """
+        call_id, text = checked_text(call_id, "call_id"), checked_text(text, "text")
+        log, agent = self._log, self._agent
+        with log.lock:
+            found, running = log.find_call(call_id), log.prompt_log.running
+            if found is None:
+                raise InvalidInputError(f"No call of this conversation has the id {call_id!r:.40}.")
+            turn, call = found
+            late = LateResult(call, text, turn)
+            answered = [message.get("tool_call_id") for message in turn.messages]
+            if turn is running and call_id not in answered and self.open_turn is not None:
+                self.open_turn.add(late.messages[-1])
+                return
+            log.late_results.append(late)
+            if self.open_turn is not None:
+                self.open_turn.take_results()
+        if turn is not running:
+            agent.steps.run(agent.steps.late, AFTER_TOOL, Moment(log, agent.ctx, late))
 
     def partial(self, text: str, *, speaker: Speaker = msgspec.UNSET, audience: Iterable[str] = ()) -> None:
         """Tell what has been heard of the sentence so far, so that memory is ready at its end.

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from edgemem.context.level import values_in
+from edgemem.context.messages import call_arguments, call_name
 from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import TurnContext, short_text
@@ -102,6 +103,24 @@ class ToolEpisodes:
         elif level != "private":
             # Such a store shows an episode to the whole household.
             self.store.add_episode(TOOL_CALL, record, outcome, agent=agent)
+
+    def keep_result(self, moment: Moment) -> None:
+        """Keep the outcome of a call that answered after its turn."""
+        late = moment.payload
+        name, arguments = call_name(late.call), call_arguments(late.call)
+        if name in MEMORY_TOOLS or (late.turn.level == "private" and late.turn.owner is None):
+            return
+        record: dict[str, Any] = {"name": name[:NAME_CHARS], "result": short_text(late.text, RESULT_CHARS)}
+        record["args"] = _short_arguments(arguments) if isinstance(arguments, dict) else {}
+        agent = self.agent_name or as_ours(moment.ctx, TurnContext).agent_name or ""
+        if isinstance(self.store, TableMemoryStore):
+            whose: dict[str, Any] = {
+                "heard": late.turn.heard,
+                "level": late.turn.level,
+                "owner": late.turn.owner,
+            }
+            self._later.write(lambda: self.store.add_episode(TOOL_CALL, record, "ok", agent=agent, **whose))
+            self._later.settle(moment.log.commit_wait_s)
 
 
 class _Call(msgspec.Struct, frozen=True):

@@ -15,11 +15,12 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
 from edgemem.context.level import Closing
-from edgemem.context.messages import speeches_of, tool_calls
+from edgemem.context.messages import call_name, speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.errors import InvalidInputError
 from edgemem.records import (
+    AGENT,
     Epoch,
     Heard,
     Message,
@@ -50,8 +51,30 @@ if TYPE_CHECKING:
 STATE_KEY = "__edgemem"
 """Where a session's state keeps the conversation; names that begin with two underscores are never stored."""
 
+BY_AGENT = {"by": AGENT}
+"""The metadata of a user message that an agent wrote."""
+
 Also = list[Callable[[Any], Any]]
 """Writes that belong into a transaction of the journal."""
+
+
+class LateResult(msgspec.Struct, frozen=True):
+    """The result of a tool that answered after the turn of its call."""
+
+    call: dict[str, Any]
+    """The call, as an entry of a message."""
+    text: str
+    turn: PromptTurn
+    """The turn of the call; who may read that may be told the result."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """Return the call and its result, as a model reads them behind an utterance."""
+        result = {"role": "tool", "tool_call_id": self.call.get("id"), "name": call_name(self.call)}
+        return [
+            {"role": "assistant", "content": None, "tool_calls": [self.call]},
+            {**result, "content": self.text},
+        ]
 
 
 class Endable(Protocol):
@@ -72,6 +95,8 @@ class SessionLog:
         """Held while a turn is changed; tools and the model run without it."""
         self.open_turn: Endable | None = None
         """The turn that the door has open."""
+        self.late_results: list[LateResult] = []
+        """Results that no model has read yet."""
         self.is_resumed = False
         """Whether the stored session was taken up."""
         self.is_detached = False
@@ -176,6 +201,16 @@ class SessionLog:
         for turn in turns:
             self._write(self.record_of(turn, "unfinished"), turn, wait_s=0.0)
 
+    def find_call(self, call_id: str) -> tuple[PromptTurn, dict[str, Any]] | None:
+        """Return the newest turn in which a tool was called under an id, and the call."""
+        running = [] if self.prompt_log.running is None else [self.prompt_log.running]
+        for turn in (*running, *reversed(self.prompt_log.turns)):
+            for message in reversed(turn.messages):
+                for call in tool_calls(message):
+                    if call.get("id") == call_id:
+                        return turn, call
+        return None
+
     # -- how it ends ---------------------------------------------------------------------------------
 
     def finish(self, state: TurnState, *, wait_s: float | None = None) -> bool:
@@ -237,6 +272,9 @@ class SessionLog:
             stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
             for message in turn.messages
         ]
+        for n, message in enumerate(turn.messages):
+            if message.get("metadata") == BY_AGENT:
+                messages[n] = msgspec.structs.replace(messages[n], role=AGENT, extra={})
         for n in turn.uncut:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
         # Only of the turn in which it was forgotten: what is said of it later is said on purpose.

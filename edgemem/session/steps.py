@@ -162,6 +162,11 @@ class Steps:
             (p.results, ToolResults.shorten),
             (p.episodes, ToolEpisodes.note),
         )
+        # A tool answers after the turn of its call.
+        self.late = _steps(
+            (p.session, StoredSession.keep_result),
+            (p.episodes, ToolEpisodes.keep_result),
+        )
         # The turn ends, or is thrown away.
         self.end = _steps(
             (p.figures, TurnLog.ending),

@@ -21,6 +21,7 @@ from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
 from edgemem.store.spool import Later
 from edgemem.store.turn_steps import BeginEpoch, KeepState
+from edgemem.store.turns import add_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,6 +169,14 @@ class StoredSession:
         elif changed is not None:
             log.amend(changed)
         return heard, changed is not None
+
+    def keep_result(self, moment: Moment) -> None:
+        """Keep a result that came after the turn of its call with that turn."""
+        log, late = moment.log, moment.payload
+        if log.journal is not None:
+            log.journal.settle(wait_s=log.commit_wait_s)
+            result = stored_message(late.messages[-1])
+            log.journal.database.write(lambda tx: add_result(tx, self.session_id, late.turn.n, result))
 
     def idle(self, moment: Moment) -> None:
         """Make the files of a store whole; one of rows has nothing to do."""

@@ -20,7 +20,7 @@ from edgemem.context.messages import (
 )
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
 from edgemem.records import BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
-from edgemem.session.log import STATE_KEY, Moment, SessionLog
+from edgemem.session.log import BY_AGENT, STATE_KEY, Moment, SessionLog
 from edgemem.session.points import (
     AFTER_LLM,
     AFTER_TOOL,
@@ -38,6 +38,7 @@ from edgemem.session.points import (
 from edgemem.session.steps import Step, Steps
 from edgemem.session.tools import Tool, ToolTurn, never
 from edgemem.store.messages import without_thoughts
+from edgemem.store.rights import readable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -135,6 +136,7 @@ class OpenTurn:
         message = self._fitted({"role": "user", "content": content})
         self._utterance = text_of(message)
         self._append(message)
+        self.take_results()
         steps.run(steps.open, ON_RUN_START, moment)
 
     def _fitted(self, message: Message) -> Message:
@@ -208,6 +210,8 @@ class OpenTurn:
                 message = self._answered(message, ids)
             elif message["role"] == "tool":
                 message = self._returned(message)
+            elif message["role"] == "user":
+                message = {**message, "metadata": BY_AGENT}
             self._append(message, ids)
             return message
 
@@ -374,6 +378,19 @@ class OpenTurn:
         with self.log.lock:
             self._check_open()
             self._append({"role": "tool", "tool_call_id": call_id, "name": tool, "content": text})
+
+    def take_results(self) -> None:
+        """Add results that came after the turns of their calls, and that all who listen may read: each is read once."""
+        log = self.log
+        for late in list(log.late_results):
+            level, owner = late.turn.level, late.turn.owner
+            if readable(self.reader, level, owner):
+                log.late_results.remove(late)
+                for message in late.messages:
+                    self._append(message)
+                log.prompt_log.put(
+                    f"late {late.call.get('id')}", [BlockLine(f"late:{late.turn.n}", "", level, owner)]
+                )
 
     # -- turns of agents within its tools ------------------------------------------------------------
 

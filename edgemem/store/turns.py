@@ -105,6 +105,22 @@ def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> boo
     return True
 
 
+def add_result(tx: Transaction, session: str, n: int, result: StoredMessage) -> bool:
+    """Keep the result of a tool that answered after its turn, as the turn's last message; return whether there is such a turn."""
+    rows = tx.execute(
+        "select session_id from turns where session_id = (select id from sessions where name = ?) and n = ?",
+        (session, n),
+    )
+    if not rows:
+        return False
+    numbers = messages.insert(tx, rows[0][0], n, [messages.row_of(result)])
+    tx.execute(
+        "update turns set last_message = ? where session_id = ? and n = ?", (numbers[-1], rows[0][0], n)
+    )
+    tx.announce("message", numbers)
+    return True
+
+
 def discard_turn(tx: Transaction, session: str, n: int) -> bool:
     """Erase an open turn without a trace; return whether there was one."""
     rows = tx.execute(

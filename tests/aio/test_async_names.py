@@ -35,7 +35,7 @@ PARTS = {
     SQLiteMemoryStore: {"close"},  # with its home
     SQLiteSessionStore: {"close"},
     Memory: {"hooks"},  # for loops that keep their own list
-    OpenTurn: {"abort", "begin", "end", "closing", "note_inner", "note_interrupted"},
+    OpenTurn: {"abort", "begin", "take_results", "end", "closing", "note_inner", "note_interrupted"},
     Procedures: {"fitting", "exist"},
     MemoryBank: {"at", "limits", "memory_files", "prompt", "store", "stamp", "texts", "retain", "faults"},
 }

@@ -347,6 +347,75 @@ def test_an_agent_of_the_same_conversation_within_its_tool_is_kept_nowhere(memor
     assert [role for role, _ in told(turns_of(memory)[0])] == ["user", "assistant", "tool", "assistant"]
 
 
+def test_a_result_that_comes_later_joins_its_call_and_is_read_once(memory: Memory) -> None:
+    """It stands behind the next utterance whose listeners may read the call, and stays there after a restart."""
+    kitchen = memory.session("kitchen", tools=[LOOK])
+    with kitchen.turn("Look, in private.", speaker="alice", private=True) as turn:
+        assert turn.messages
+        turn.add(ASK)
+        turn.reply("I am looking.")
+    kitchen.result("c1", "There is a cake for Bob.")
+    with kitchen.turn("And?", speaker="bob") as turn:
+        assert "cake" not in str(turn.messages)
+        turn.reply("Nothing.")
+    with kitchen.turn("And?", speaker="alice") as turn:
+        before = turn.messages
+        assert texts(before)[-3:] == [
+            ("user", "And?"),
+            ("assistant", ""),
+            ("tool", "There is a cake for Bob."),
+        ]
+        turn.reply("A cake.")
+    assert str(kitchen.turn("Well?", speaker="alice").messages).count("cake for Bob") == 1
+    first = turns_of(memory)[0]
+    assert told(first)[-1] == ("tool", "There is a cake for Bob.")
+    assert [turn.level for turn in turns_of(memory)][:3] == ["private", "household", "private"]
+    assert "cake" in memory.store.recent_episodes(1, kind="tool_call")[0].payload["result"]
+    kitchen.close()
+    with opened(memory.home.parent / "copy") as copy:
+        copy.import_lines(line.encode() for line in memory.export())
+        again = copy.session("kitchen", tools=[LOOK]).turn("Well?", speaker="alice").messages
+        assert again[: len(before)] == before
+    with pytest.raises(InvalidInputError, match="No call"):
+        kitchen.result("c9", "x")
+
+
+def test_a_result_of_the_open_turn_is_an_answer_to_its_call(memory: Memory) -> None:
+    """While the turn is open, what answers late is simply the tool's result; a second one stands behind it."""
+    kitchen = memory.session("kitchen", tools=[LOOK], speaker="alice")
+    with kitchen.turn("Look.") as turn:
+        assert turn.messages
+        turn.add(ASK)
+        kitchen.result("c1", "started")
+        assert texts(turn.messages)[-1] == ("tool", "started")
+        kitchen.result("c1", "a cake")
+        assert texts(turn.messages)[-1] == ("tool", "a cake")
+        turn.reply("A cake.")
+    assert [role for role, _ in told(turns_of(memory)[0])] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+
+
+def test_a_user_message_that_is_added_is_nobodys_words(memory: Memory) -> None:
+    """The model reads it as a user's; nobody is told later that the speaker said it."""
+    kitchen = memory.session("kitchen", speaker="alice")
+    with kitchen.turn("Plan the dinner.") as turn:
+        turn.add({"role": "user", "content": "Step 2: buy zucchini."})
+        assert texts(turn.messages)[-1] == ("user", "Step 2: buy zucchini.")
+        turn.reply("Done.")
+    memory.idle(5)
+    assert not any("zucchini" in item.text for item in memory.recall("zucchini"))
+    assert told(turns_of(memory)[0])[1] == ("agent", "Step 2: buy zucchini.")
+    stored = memory.sessions.load("kitchen")
+    assert stored is not None
+    assert [m["role"] for m in stored.messages] == ["user", "user", "assistant"]
+
+
 def test_thinking_is_neither_read_again_nor_kept(memory: Memory) -> None:
     """In a field, in tags or as a part: the reply stays."""
     kitchen = memory.session("kitchen", speaker="alice")

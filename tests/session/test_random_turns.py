@@ -94,7 +94,9 @@ class Loop:
         turn, naive = self._open()
         messages = turn.messages
         size = len(naive["messages"])
-        assert [m["role"] for m in messages[-size:]] == [role for role, _ in naive["messages"]]
+        assert [m["role"] for m in messages[-size:]] == [
+            "user" if role == "agent" else role for role, _ in naive["messages"]
+        ]
         assert text_of(messages[-size]).endswith(naive["messages"][0][1])
         assert messages[0]["content"].startswith("You are ")
         if not naive["cut"]:
@@ -118,7 +120,7 @@ class Loop:
         role = self.dice.choice(["system", "user", "developer"])
         text = self.word(role)
         turn.add({"role": role, "content": text})
-        naive["messages"].append((role, text))
+        naive["messages"].append(("agent" if role == "user" else role, text))
 
     def reply(self) -> None:
         """Say something."""
