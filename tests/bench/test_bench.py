@@ -51,7 +51,7 @@ def test_session_reports_bytes_and_growth(request: pytest.FixtureRequest) -> Non
     """The session bench has each turn accepted and tells where the bytes went."""
     # Temporary files are in memory on some systems (Debian 13); the checkout is on a disk.
     figures = session.run(turns=6, home=request.config.cache.mkdir("bench"))
-    assert bars_of(figures, "session") == {"written_mb", "accepted", "commit_growth"}
+    assert bars_of(figures, "session") == {"written_mb", "index_kb_a_message", "accepted", "commit_growth"}
     assert figures["accepted"] == 1.0
     assert figures["written_mb"] > figures["text_mb"] > 0
     assert {"memory.db", "index.db"} <= set(figures["files_mb"])

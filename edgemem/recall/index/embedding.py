@@ -6,7 +6,8 @@ has made meanwhile is left as it is, and where another begins with another model
 
 A text that is longer than the model's window is cut in halves until each piece fits, between sentences if possible, so that
 no piece is of a few words alone, which is near to anything that has them. A text that fits is embedded as a whole, and each
-of its sentences that says something by itself.
+of its sentences that says something by itself, but of an episode none: merging short sentences instead costs messages of LoCoMo
+.011 of their recall among the first five.
 
 The vector of a fact is the mean of two, that of all of it and that of what it says of its subject ("shoe size"): the name of a
 subject is most of what a short sentence means to an embedder, so all facts about one are alike.
@@ -24,7 +25,7 @@ import msgspec
 from edgemem.errors import ModelError
 from edgemem.languages.words import comes_up_with
 from edgemem.preload import Pattern
-from edgemem.recall.index.sources import FACT, KINDS, PREFERENCE, digest_of
+from edgemem.recall.index.sources import EPISODE, FACT, KINDS, PREFERENCE, digest_of
 from edgemem.recall.index.state import sound
 from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name
 from edgemem.recall.text.analyse import terms
@@ -268,11 +269,13 @@ class Embedding:
     def _pieces(self, doc: Doc) -> list[_Piece]:
         """Return what each vector of a doc is the mean of: what the model reads at once of it, and what it says of its subject.
 
-        A fact that concerns somebody's safety also has vectors of phrases that people say when it matters.
+        The record of a call or an event is embedded as a whole. A fact that concerns somebody's safety also has vectors of phrases that people say when it matters.
         """
         safety_keys = self._settings.now.recall.safety_keys
         relation = (doc.relation[:_RELATION_CHARS],) if doc.relation else ()
         split = window_of(self.embedder).split(doc.text, PIECES)
+        if doc.kind == EPISODE and split[0] == doc.text:
+            split = split[:1]
         pieces: list[_Piece] = [(piece, *relation) for piece in split]
         if doc.kind in (FACT, PREFERENCE):
             key, _, _ = doc.text.partition(":")

@@ -73,13 +73,13 @@ _TABLES = (
     # that the many versions of one thing crowd out nothing. codes: a signed byte for each dimension of each vector of the doc.
     """
     create table vectors (
-      seq integer primary key,
-      doc integer not null,
+      doc integer primary key,
+      seq integer not null,
       past integer not null,
       codes blob not null
     )
     """,
-    "create unique index vectors_by_doc on vectors (doc)",
+    "create unique index vectors_by_seq on vectors (seq)",
     "create index past_vectors on vectors (past) where past <> 0",
     # The docs that wait for a vector; the highest number of `urgent` goes first.
     """

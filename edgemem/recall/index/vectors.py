@@ -245,11 +245,19 @@ def encoded(vectors: Sequence[Vector]) -> bytes:
     return codes
 
 
+def _doc(row: tuple[int, bool, Sequence[Vector]]) -> int:
+    return row[0]
+
+
 def add_vectors(tx: Transaction, rows: Iterable[tuple[int, bool, Sequence[Vector]]]) -> None:
     """Store the vectors of docs that have none: numbers, whether each does not hold any more, and one vector a piece."""
     tx.executemany(
-        "insert into vectors (seq, doc, past, codes) values (?, ?, ?, ?)",
-        [(tx.tick(), doc, int(past), encoded(pieces)) for doc, past, pieces in rows if len(pieces)],
+        "insert into vectors (doc, seq, past, codes) values (?, ?, ?, ?)",
+        [
+            (doc, tx.tick(), int(past), encoded(pieces))
+            for doc, past, pieces in sorted(rows, key=_doc)
+            if len(pieces)
+        ],
     )
 
 
