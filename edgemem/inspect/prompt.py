@@ -21,41 +21,20 @@ from edgemem.context.messages import split_turns
 from edgemem.context.prompt.log import PromptLog
 from edgemem.errors import ContextOverflowError, InvalidInputError, TemplateError
 from edgemem.fence import BULLET, fence, is_alone, storable
-from edgemem.hooks.builtin import (
-    ContextCompactionHook,
-    MemoryInjectionHook,
-    NotesInjectorHook,
-    ProposalHook,
-    TokenBudgetHook,
-    ToolOutputTruncatorHook,
-    TurnLogHook,
-)
-from edgemem.hooks.persist import PersistSessionHook, PromptLogHook
-from edgemem.hooks.shared import log_of
+from edgemem.hooks.builtin import Door, door_of
 from edgemem.recall.search.search import RecallStats
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import About, BlockLine, Message, Recalled, Session, text_of
 from edgemem.session.memory_block import MemoryBlock
-from edgemem.session.points import BEFORE_LLM, ON_RUN_START, Hook, TurnContext
-from edgemem.session.registry import HookRegistry, hook_name
+from edgemem.session.points import BEFORE_LLM, Hook, TurnContext
+from edgemem.session.registry import HookRegistry, hook_name, traits_of
+from edgemem.session.steps import Parts, Steps
+from edgemem.session.turn import Agent, OpenTurn
 from edgemem.store.rights import readable
 from edgemem.store.sessions import SQLiteSessionStore
 
 Look = Callable[..., Sequence[Recalled]]
 """Finds for the utterance, with `speaker=…` as that person, else as the operator; nothing is held back for its score."""
-
-ASKED = (
-    PromptLogHook,
-    MemoryInjectionHook,
-    NotesInjectorHook,
-    ContextCompactionHook,
-    ProposalHook,
-    TokenBudgetHook,
-)
-"""Hooks that lay out a prompt and write nothing."""
-
-BESIDE = (PersistSessionHook, TurnLogHook, ToolOutputTruncatorHook)
-"""Hooks that keep or watch a turn, and put nothing before the model."""
 
 PLAN = ("instructions", "tools", "summary", "history", "memory", "notes", "utterance", "opening")
 """The parts of a prompt."""
@@ -177,10 +156,26 @@ def inspect_prompt(
     """
     if not utterance.strip():
         raise InvalidInputError("Nothing was said: give the utterance that the prompt is for.")
-    injection = next(hook.part for hook in hooks if isinstance(hook, MemoryInjectionHook))
-    (budget,) = _budgets(hooks)
-    registry = HookRegistry(hook for hook in hooks if isinstance(hook, ASKED))
-    prompt_log, payload = _laid_out(registry, hooks, utterance, speaker, instructions, tools)
+    door, registry = door_of(hooks), HookRegistry()
+    kept = door.parts
+    injection, window = kept.memory, kept.budget
+    if injection is None or window is None or window.budget is None:
+        raise InvalidInputError("Give the hooks of a memory's session, as `memory.hooks()` returns them.")
+    budget = window.budget
+    # The parts that lay out a prompt and write nothing.
+    parts_asked = Parts(
+        head=kept.head,
+        memory=injection,
+        notes=kept.notes,
+        proposals=kept.proposals,
+        compaction=kept.compaction,
+        budget=window,
+    )
+    system: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
+    ctx = TurnContext(Session(), speaker=speaker)
+    turn = _begun(door, utterance, speaker, Agent(Steps(parts_asked, registry), ctx, system, {}, list(tools)))
+    payload: dict[str, Any] = {"messages": turn.messages, "tools": turn.tools, "now": turn.now}
+    prompt_log = door.log.prompt_log
     stats = recalled()
     # As the speaker first: the meaning of "my" is part of a score. Then as the operator, with items closed to the speaker.
     others: dict[str, Recalled] = {}
@@ -228,38 +223,24 @@ def inspect_prompt(
         budget.window_tokens,
         budget.context.reply_tokens,
         injection.block_tokens,
-        list(_notes(hooks, registry, prompt_log, stats, parts)),
+        list(_notes(hooks, kept, registry, prompt_log, stats, parts)),
         payload["messages"],
     )
 
 
-def _laid_out(
-    registry: HookRegistry,
-    hooks: Sequence[Hook],
-    utterance: str,
-    speaker: str | None,
-    instructions: str,
-    tools: Sequence[dict[str, Any]],
-) -> tuple[PromptLog, dict[str, Any]]:
-    """Have the hooks lay out a turn that never ends; return the prompt log, and what the model would be handed."""
-    ctx = TurnContext(Session(), speaker=speaker)
-    registry.fire(ON_RUN_START, ctx, {"task": utterance, "speaker": speaker})
-    prompt_log = log_of(ctx).prompt_log
-    for hook in hooks:
-        if isinstance(hook, PersistSessionHook) and isinstance(hook.part.store, SQLiteSessionStore):
-            # The stored session is taken up without marking what a crash left open.
-            journal = hook.part.store.journal
-            epoch = journal.latest_epoch(hook.part.session_id)
-            turns = journal.read_turns(hook.part.session_id, from_n=epoch.first_turn if epoch else 0)
-            prompt_log.resume(turns, epoch)
-            ctx.session.messages.extend(prompt_log.messages)
-    ctx.session.messages.append({"role": "user", "content": utterance})
-    system = [{"role": "system", "content": instructions}] if instructions else []
-    asked = {"messages": [*system, *ctx.session.messages], "hop": 0, "tools": list(tools)}
-    fired = registry.fire(BEFORE_LLM, ctx, asked)
-    if fired.is_end:
-        raise InvalidInputError(f"The prompt cannot be made: {registry.failures()[0].message}.")
-    return prompt_log, fired.payload
+def _begun(door: Door, utterance: str, speaker: str | None, agent: Agent) -> OpenTurn:
+    """Return a turn that never ends, in the session as it is stored."""
+    log, store = door.log, door.parts.session.store
+    log.is_resumed = True
+    if isinstance(store, SQLiteSessionStore):
+        # The stored session is taken up without marking turns that a crash left open.
+        journal, session = store.journal, door.parts.session.session_id
+        epoch = journal.latest_epoch(session)
+        log.prompt_log.resume(journal.read_turns(session, from_n=epoch.first_turn if epoch else 0), epoch)
+        agent.ctx.session.messages.extend(log.prompt_log.messages)
+    turn = OpenTurn(agent, log)
+    turn.begin(utterance, {"task": utterance, "speaker": speaker}, is_reader_given=True)
+    return turn
 
 
 def _too_small(budget: Budget) -> Iterator[str]:
@@ -269,13 +250,9 @@ def _too_small(budget: Budget) -> Iterator[str]:
         yield str(error)
 
 
-def _budgets(hooks: Iterable[Hook]) -> list[Budget]:
-    planned = [hook.part.budget for hook in hooks if isinstance(hook, TokenBudgetHook)]
-    return [budget for budget in planned if budget is not None]
-
-
 def _notes(
     hooks: Iterable[Hook],
+    kept: Parts,
     registry: HookRegistry,
     prompt_log: PromptLog,
     stats: RecallStats,
@@ -283,13 +260,14 @@ def _notes(
 ) -> Iterator[str]:
     for failure in registry.failures():
         yield f"{failure.hook} failed, so its part is missing: {failure.message}"
-    for budget in _budgets(hooks):
-        yield from _too_small(budget)
+    if kept.budget is not None and kept.budget.budget is not None:
+        yield from _too_small(kept.budget.budget)
     for hook in hooks:
-        if BEFORE_LLM in hook.points and not isinstance(hook, (*ASKED, *BESIDE)):
+        if BEFORE_LLM in hook.points and not traits_of(hook).is_builtin:
             yield f"{hook_name(hook)} was not asked, because it may store something."
-        if isinstance(hook, (TokenBudgetHook, NotesInjectorHook)) and hook.part.note:
-            yield hook.part.note
+    for part in (kept.budget, kept.notes):
+        if part is not None and part.note:
+            yield part.note
     closed = len(prompt_log.epoch_turns()) - len(prompt_log.committed().turns)
     if closed:
         turns = (
