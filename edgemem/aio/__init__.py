@@ -1,7 +1,6 @@
 """The async face of edgemem: `async with edgemem.aio.open(home) as memory`, and every method is awaited.
 
-Nothing is done on the event loop's thread. `worker` has the threads, and how a method of a synchronous object becomes a
-coroutine; `memory` lists the methods, one line each; `conversation` is the door of a turn. A new method of `Memory` or of its
+Nothing is done on the event loop's thread. `worker` has the threads, and makes coroutines of synchronous methods; `memory` lists the methods, one line each; `conversation` is the door of a turn. A new method of `Memory` or of its
 stores gets its line in `memory`; what it does belongs below.
 """
 

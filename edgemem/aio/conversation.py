@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -19,18 +19,27 @@ from edgemem.session.conversation import Conversation
 from edgemem.session.points import TurnContext
 from edgemem.session.registry import HookFailure, HookRegistry
 from edgemem.session.tools import Tool
-from edgemem.session.turn import OpenTurn
+from edgemem.session.turn import TOOL_TURN, OpenTurn
 from edgemem.session.upkeep import Upkeep
 
 P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _threaded(
+    method: Callable[Concatenate[OpenTurn, P], R],
+) -> Callable[Concatenate[AsyncTurn, P], Coroutine[Any, Any, R]]:
+    """Return a method of a turn that runs on a thread of its own: tools take long, and may wait for the loop."""
+
+    @wraps(method)
+    async def call(self: AsyncTurn, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self._opened(), *args, **kwargs)
+
+    return call
 
 
 class AsyncTurn(Face[OpenTurn]):
-    """One turn; it begins when it is awaited or entered.
-
-    A task that is cancelled before `messages` was read throws its turn away; later the turn is kept unfinished, unless `abort` was
-    called.
-    """
+    """One turn; it begins when it is awaited or entered. A task cancelled before it has `messages` throws it away."""
 
     def __init__(self, worker: Worker, begin: Callable[[], OpenTurn]) -> None:
         super().__init__(worker, self._opened)
@@ -40,7 +49,7 @@ class AsyncTurn(Face[OpenTurn]):
 
     add = asynchronous(OpenTurn.add)
     reply = asynchronous(OpenTurn.reply)
-    call = asynchronous(OpenTurn.call)
+    call = _threaded(OpenTurn.call)
     commit = asynchronous(OpenTurn.commit)
 
     @property
@@ -73,11 +82,7 @@ class AsyncTurn(Face[OpenTurn]):
         return asyncio.wrap_future(self._worker.submit("turn", self._abort, though_closed=True))
 
     async def _read(self) -> list[Message]:
-        def give_up(_: bool) -> None:
-            if not self._is_read:
-                self._drop()
-
-        messages = await self._worker.run("turn", lambda: self._opened().messages, given_up=give_up)
+        messages = await self._worker.run("turn", lambda: self._opened().messages, given_up=self._drop)
         self._is_read = True
         return messages
 
@@ -91,8 +96,9 @@ class AsyncTurn(Face[OpenTurn]):
             self._turn.abort()
 
     def _drop(self, _: bool = True) -> None:
-        with suppress(ClosedError):
-            self._worker.submit("turn", self._abort, though_closed=True)
+        if not self._is_read:
+            with suppress(ClosedError):
+                self._worker.submit("turn", self._abort, though_closed=True)
 
     async def _began(self) -> AsyncTurn:
         def begin() -> None:
@@ -111,11 +117,10 @@ class AsyncTurn(Face[OpenTurn]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        turn = self._opened()
         if isinstance(error, asyncio.CancelledError) and not self._is_read:
             self._drop()
             return
-        leave = partial(turn.__exit__, kind, error, trace)
+        leave = partial(self._opened().__exit__, kind, error, trace)
         # What has begun to be kept is kept, whoever gives up waiting for it.
         await asyncio.shield(asyncio.wrap_future(self._worker.submit("turn", leave)))
 
@@ -125,7 +130,10 @@ def _beginning(
 ) -> Callable[Concatenate[AsyncConversation, P], AsyncTurn]:
     @wraps(method)
     def turn(self: AsyncConversation, /, *args: P.args, **kwargs: P.kwargs) -> AsyncTurn:
-        return AsyncTurn(self._worker, lambda: method(self._conversation, *args, **kwargs))
+        # The tool in which this task runs is known here, and not on the thread of the turns.
+        outer = kwargs.get("within") or TOOL_TURN.get()
+        inner: Any = {**kwargs, "within": outer._opened() if isinstance(outer, AsyncTurn) else outer}
+        return AsyncTurn(self._worker, lambda: method(self._conversation, *args, **inner))
 
     return turn
 

@@ -65,8 +65,6 @@ class AsyncSessions(Face[SQLiteSessionStore]):
     save = asynchronous(SQLiteSessionStore.save, lane="store")
     load = asynchronous(SQLiteSessionStore.load, lane="store")
     delete = asynchronous(SQLiteSessionStore.delete, lane="store")
-    erase = asynchronous(SQLiteSessionStore.erase, lane="store")
-    erase_said = asynchronous(SQLiteSessionStore.erase_said, lane="store")
     list_ids = asynchronous(SQLiteSessionStore.list_ids, lane="store")
 
 
@@ -124,14 +122,11 @@ class AsyncBank(Face[MemoryBank]):
 
 
 class AsyncMemory(Face[Memory]):
-    """The memory of one robot, for programs that run on an event loop.
+    """The memory of one robot on an event loop: every method is that of `Memory`, and is awaited.
 
-    Every method is that of `Memory`, with the same arguments, and is awaited. Nothing is read, written or computed on the
-    loop's thread: hooks, tools and recall have one thread, the stores one, `export`, `import_lines`, `check` and `forget`
-    a third, and `idle` one of its own. Tasks of several loops may use one memory. Python's switch interval is 1 ms from then on.
-
-    To cancel an `await` is to give up waiting. What had not begun does not begin, what had begun happens whole or not at all:
-    a write commits; `idle` stops where it is, and `import_lines` takes nothing in. `AsyncTurn` tells of turns.
+    Turns, tools of the memory and recall have one thread, the stores one, `export`, `import_lines`, `check` and `forget` a third,
+    `idle` one of its own. To cancel an `await` is to give up waiting: a job that has begun happens whole or not at all.
+    Python's switch interval is 1 ms from then on.
     """
 
     def __init__(self, make: Callable[[], Memory]) -> None:

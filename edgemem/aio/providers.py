@@ -55,11 +55,7 @@ _INDEX_ROWS = 200
 
 
 class FileMemory:
-    """A file that belongs to no home, and what an agent may ask of it.
-
-    Args:
-        path: None: a temporary one.
-    """
+    """A file that belongs to no home, with its stores; without a path a temporary one."""
 
     def __init__(self, path: str | Path | None) -> None:
         self._path = path
@@ -163,12 +159,14 @@ class EpisodeFile:
 
     def recall_recent(self, n: int = 10) -> list[Episode]:
         """Return the newest episodes, by when they happened, newest first."""
-        stored = find_episodes(self._file.opened().database, n=n, kind=_KIND)
-        return [_episode(as_seed_fields(episode)) for episode in stored]
+        return self._newest(n)
 
     def recall_by_tag(self, tag: str) -> list[Episode]:
         """Return all episodes with a tag, newest first."""
-        stored = find_episodes(self._file.opened().database, tag=tag, n=self.count(), kind=_KIND)
+        return self._newest(self.count(), tag)
+
+    def _newest(self, n: int, tag: str | None = None) -> list[Episode]:
+        stored = find_episodes(self._file.opened().database, tag=tag, n=n, kind=_KIND)
         return [_episode(as_seed_fields(episode)) for episode in stored]
 
     def count(self) -> int:
@@ -210,10 +208,6 @@ class BankProvider(Provider[ScopedBank]):
     list_files = asynchronous(ScopedBank.list, lane="store")
     delete_file = asynchronous(ScopedBank.delete, lane="store")
 
-    def tools(self) -> list[Tool]:
-        """Return the five tools over it, whose `run` is a coroutine."""
-        return async_tools(self._worker, bank_tools.create_memory_bank_tools(self._of))
-
 
 class FilesystemMemoryBankProvider(BankProvider):
     """A bank in a folder of `config.root_path`, within the limits of `config`."""
@@ -227,12 +221,7 @@ class FilesystemMemoryBankProvider(BankProvider):
 
 
 class DatabaseMemoryBankProvider(BankProvider):
-    """A bank in a database of ours.
-
-    Args:
-        session_factory: an open database, or the path of one.
-        config: its limits.
-    """
+    """A bank in an open database of ours, or one at a path, within the limits of `config`."""
 
     def __init__(
         self,
@@ -258,4 +247,4 @@ InMemoryProceduralMemory = SqliteProceduralMemory
 
 def create_memory_bank_tools(provider: BankProvider) -> list[Tool]:
     """Return the five tools of a bank, for an async loop."""
-    return provider.tools()
+    return async_tools(provider._worker, bank_tools.create_memory_bank_tools(provider._of))

@@ -23,12 +23,7 @@ _MOST_TOKENS = 2000
 
 
 class TemplateSummaryGenerator:
-    """Lists the newest messages, one a line.
-
-    Args:
-        max_messages: how many.
-        max_message_chars: of each message; a longer one ends with `...`.
-    """
+    """Lists the newest `max_messages`, one a line; one of more than `max_message_chars` ends with `...`."""
 
     def __init__(self, max_messages: int = 20, max_message_chars: int = 200) -> None:
         self._most, self._chars = max_messages, max_message_chars

@@ -35,12 +35,7 @@ _FIELDS = ("name", "tool_calls", "metadata", "content_blocks")
 
 
 class UserMemory:
-    """The records of users in one database.
-
-    Args:
-        eraser: takes deleted records out of every file.
-        level: tells who may read messages.
-    """
+    """The records of users in one database; `level` tells who may read messages."""
 
     def __init__(
         self, store: SQLiteMemoryStore, eraser: Eraser, *, level: Callable[[], Level] = lambda: "household"
@@ -145,15 +140,10 @@ class UserMemory:
         delegation_summary: str | None = None,
     ) -> None:
         """Store the state of a topic in place of the one before."""
-        state = {
-            "role_id": role_id,
-            "active_skill_ids": list(active_skill_ids),
-            "prompt_hash": prompt_hash,
-            "delegated_from": delegated_from,
-            "delegation_turn_count": delegation_turn_count,
-            "pending_delegation": pending_delegation,
-            "delegation_summary": delegation_summary,
-        }
+        skills = list(active_skill_ids)
+        state: dict[str, Any] = {"role_id": role_id, "active_skill_ids": skills, "prompt_hash": prompt_hash}
+        state |= {"delegated_from": delegated_from, "delegation_turn_count": delegation_turn_count}
+        state |= {"pending_delegation": pending_delegation, "delegation_summary": delegation_summary}
         self._database.write(lambda tx: topics.put_state(tx, topic_id, user_id, state))
 
     def get_session_state(self, user_id: str, topic_id: str) -> dict[str, Any] | None:

@@ -33,7 +33,7 @@ FACES = {
 }
 PARTS = {
     SQLiteMemoryStore: {"close"},  # with its home
-    SQLiteSessionStore: {"close"},
+    SQLiteSessionStore: {"close", "erase", "erase_said"},
     Memory: {"hooks"},  # for loops that keep their own list
     OpenTurn: {"abort", "begin", "take_results", "end", "closing", "note_inner", "note_interrupted"},
     Procedures: {"fitting", "exist"},

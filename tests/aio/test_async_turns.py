@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Awaitable
 from contextlib import suppress
 from pathlib import Path
@@ -69,7 +70,7 @@ async def test_a_turn_that_is_cancelled_before_the_model_is_aborted(tmp_path: Pa
         # Asked at once, while the task that was cancelled has not even noticed.
         await loop.turn("my tea is black")
         assert gone.cancelled()
-        assert not memory.diagnostics.upkeep.held
+        assert not memory.diagnostics.upkeep.speaking
     kept = ["my tea is black", "You said my tea is black."]
     assert [message["content"] for message in loop.messages] == kept
     assert [message["content"] for message in stored(tmp_path)] == kept
@@ -121,6 +122,38 @@ async def test_a_turn_without_a_block_is_awaited(tmp_path: Path) -> None:
         await door.idle(0.0)
         assert not gone.is_open
     assert [message["content"] for message in stored(tmp_path)] == ["my tea is black", "I kn"]
+
+
+@on_loop
+async def test_a_tool_holds_up_nothing_and_may_ask_the_loop(tmp_path: Path) -> None:
+    """While it runs, the robot is cut off and recall answers; an agent within it is nobody's words."""
+    begun, ended = threading.Event(), threading.Event()
+
+    async def ask_cook() -> str:
+        async with cook.turn("is it hot?") as inner:
+            await inner.messages
+            return await inner.reply("It is hot.")
+
+    def taste() -> str:
+        begun.set()
+        assert ended.wait(60)
+        return asyncio.run_coroutine_threadsafe(ask_cook(), loop).result(60)
+
+    loop = asyncio.get_running_loop()
+    async with opened(tmp_path) as memory:
+        cook = await memory.session("cook", speaker="Ann")
+        door = await memory.session("talk", speaker="Ann", tools=[Tool("taste", "", {}, taste)])
+        async with door.turn("taste the soup") as turn:
+            await turn.messages
+            tasting = asyncio.create_task(turn.call({"name": "taste", "arguments": {}}))
+            await until(begun)
+            assert await memory.recall("soup") == []
+            ended.set()
+            assert (await tasting).result == "It is hot."
+            await turn.reply("Hot.")
+    with edgemem.open(tmp_path, profile=BY_WORDS, worker=False) as plain:
+        (inner,) = plain.sessions.journal.read_turns("cook")
+    assert inner.heard is None or inner.heard.speaker is None
 
 
 @on_loop
