@@ -377,8 +377,13 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """The entries of its lines."""
     recorded_at: float = 0.0
     level: Level = "household"
+    """Who may read the utterance."""
     owner: str | None = None
     heard: Heard | None = None
+    answer: Level | None = None
+    """Who may read all else, never more people than the utterance; None: the same."""
+    utterance: int | None = None
+    """Which message was said to the robot; None: the newest of the user's."""
 
 
 class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -396,6 +401,8 @@ class Epoch(msgspec.Struct, frozen=True, omit_defaults=True):
     """A hash of the instructions and tools before it; empty where nobody noted it."""
     carried: tuple[str, ...] = ()
     """The entries of values that memory had told in the turns before it and that stand in its head."""
+    level: Level = "household"
+    """Who may read summary and carried values; never private."""
 
 
 class Recalled(msgspec.Struct, frozen=True, omit_defaults=True):

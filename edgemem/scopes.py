@@ -17,6 +17,9 @@ from edgemem.fence import check_key, look_alike, storable
 Level = Literal["shared", "household", "private"]
 """Who may read a record: anyone, recognised speakers, or its owner alone (law 7 of the design)."""
 
+RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
+"""How closed a level is."""
+
 PERSON, PLACE = "user:", "env:"
 """What the scope of a person, and that of a place, begins with."""
 
@@ -39,6 +42,11 @@ def name_key(name: str) -> str:
         return name.lower()
     folded = unicodedata.normalize("NFD", name).casefold()
     return unicodedata.normalize("NFC", folded)
+
+
+def most_private(*levels: Level) -> Level:
+    """Return the most closed of some levels; shared of none."""
+    return max(levels, key=RANK.__getitem__, default="shared")
 
 
 def scope_of(name: str) -> str:

@@ -132,3 +132,5 @@ def _heard(turn: Turn) -> Iterator[str]:
         yield from filter(None, (heard.room, heard.device))
     if turn.level != "household":
         yield turn.level
+    if turn.answer != turn.level:
+        yield f"answer {turn.answer}"

@@ -190,7 +190,8 @@ class PersistSessionHook(SharedHook):
 
     def _commit(self, log: SessionLog, ctx: Any, payload: Any) -> None:
         prompt_log = log.prompt_log
-        if prompt_log.running is None and self._session is not None and not self._is_new(log, ctx):
+        begun = self._session is not None or bool(prompt_log.turns)
+        if prompt_log.running is None and begun and not self._is_new(log, ctx):
             return  # ended twice, or nothing was said
         prompt_log.take(ctx.session.messages)
         reply = as_ours(payload, AgentResult).reply or log.answered

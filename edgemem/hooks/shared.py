@@ -74,7 +74,7 @@ def log_of(ctx: Any, given: SessionLog | None = None) -> SessionLog:
     if isinstance(kept, SessionLog):
         return kept
     log = state[STATE_KEY] = SessionLog()
-    log.is_detached = given is not None
+    log.outer, log.is_detached = given, given is not None
     return log
 
 

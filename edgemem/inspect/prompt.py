@@ -358,12 +358,12 @@ class Judge:
         recalled = injection.last
         utterance = analyse(prompt_log.utterance)
         self._utterance = Uttered.of(utterance)
-        worth = worth_saying(recalled, injection.floors, utterance=utterance, closing=prompt_log.closing)
+        worth = worth_saying(recalled, injection.floors, utterance=utterance, answer=prompt_log.answer)
         # What passed each step of the selection.
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
         )
-        self._least = least_scores(recalled, injection.floors, closing=prompt_log.closing)
+        self._least = least_scores(recalled, injection.floors, answer=prompt_log.answer)
 
     def text(self, item: Recalled) -> str | None:
         """Return what may be told of a candidate; None where it is not worth a look.
@@ -384,7 +384,7 @@ class Judge:
     def _is_near(self, item: Recalled) -> bool:
         """Tell whether an item scores enough to be shown, if the speaker might read it."""
         least = least_scores(
-            (*self._injection.last, item), self._injection.floors, closing=self._prompt_log.closing
+            (*self._injection.last, item), self._injection.floors, answer=self._prompt_log.answer
         )
         return item.score >= least.of(item)
 
@@ -414,9 +414,7 @@ class Judge:
             if math.isinf(self._least.best):
                 return f"nothing reaches {floors.any:.2f} ([injection] min_score)"
             if self._least.of(item) == floors.any and self._least.closes(item):
-                return (
-                    f"would make the turn {item.level}, and is under {floors.any:.2f} ([injection] min_score)"
-                )
+                return f"would make the answer {item.level}, and is under {floors.any:.2f} ([injection] min_score)"
             return f"under {self._least.of(item):.2f}, {self._least.share(item):.0%} of the best one"
         if name not in self._recalled:
             return f"behind the best {self._k} ([recall] k)"

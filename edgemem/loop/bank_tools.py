@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import EdgememError, MemoryBankViolation
 from edgemem.loop.toolbox import as_texts
-from edgemem.records import BANK_TOOLS, BlockLine
+from edgemem.records import BANK_TOOLS
 from edgemem.scopes import name_key
 from edgemem.session.tools import Tool, asked_in
 from edgemem.store.bank.rules import HOUSEHOLD, SHARED
@@ -104,11 +104,11 @@ def _list(bank: MemoryBank, turn: ToolTurn, prefix: str) -> list[str]:
     """Return the paths of all that the speaker may use; the turn becomes as closed as what it is told."""
     paths = []
     for head in ("", f"{HOUSEHOLD}/", f"{SHARED}/"):
-        part, level, owner = _of(bank, turn, head)
+        part, level, _ = _of(bank, turn, head)
         inside = [] if part is None else [f"{head}{path}" for path in part.list()]
         if listed := [path for path in inside if path.startswith(prefix)]:
             paths += listed
-            _close(turn, head, level, owner)
+            turn.close(level)
     return paths
 
 
@@ -121,14 +121,16 @@ def _open(bank: MemoryBank, turn: ToolTurn, path: str, content: str | None) -> t
     Raises:
         MemoryBankViolation: the speaker may not use it.
     """
-    part, level, owner = _of(bank, turn, path)
+    part, level, _ = _of(bank, turn, path)
     if part is None:
         raise MemoryBankViolation(_OVERHEARD if turn.reader.known else _STRANGER, path=path)
-    if content is not None and level != "private":
-        log, name = turn.prompt_log, path.removesuffix(".md")
-        if turn.private or (log is not None and log.level_as((level, None), name, content)[0] != level):
-            raise MemoryBankViolation(_CLOSER, path=path)
-    _close(turn, path, level, owner)
+    name = path.removesuffix(".md")
+    if (content is not None and level != "private") and (
+        turn.is_private or turn.level_of_write(level, name, content) != level
+    ):
+        raise MemoryBankViolation(_CLOSER, path=path)
+    # What is written into a file of their own is kept for the speaker alone.
+    turn.close(level, utterance=content is not None and level == "private")
     return part, path if level == "private" else path.partition("/")[2]
 
 
@@ -143,7 +145,3 @@ def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[Bank | None, Level
         return bank.at(level, ""), level, owner
     topic = turn.log.prompt_log.session if turn.log is not None else ""
     return bank.of(owner, topic or "default"), level, owner
-
-
-def _close(turn: ToolTurn, path: str, level: Level, owner: str | None) -> None:
-    turn.note_shown([BlockLine(f"file {level}:{path}", "", level, owner)])

@@ -18,7 +18,6 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.block.delta import lines_for, value_as_recalled
 from edgemem.context.block.render import VisibleLines, day_of
-from edgemem.context.level import is_closer
 from edgemem.errors import EdgememError, InvalidInputError
 from edgemem.fence import check_key, clean, storable
 from edgemem.languages.words import says_no, says_not_to_forget, says_yes
@@ -63,6 +62,12 @@ NAMES = (*DEFAULT, LIST_FACTS, SEARCH_MEMORY)
 
 SOURCE = "llm"
 """The source of what a model stored; who said it to the model stands beside."""
+
+_CLOSER: dict[Level, str] = {
+    "household": "It was kept for the people known here, since it is not only what was said.",
+    "private": "It was kept for the speaker alone, since it is not only what was said.",
+}
+"""What is told of a fact that is kept at the answer's level, where the model asked for a more open one."""
 
 FORGOTTEN = "Forgotten; erased from this device within moments."
 """What a tool answers when a forgetting is committed: nobody recalls it from then on."""
@@ -241,7 +246,11 @@ class _MemoryTools:
             raise InvalidInputError(
                 f"The value has {len(value):,} characters; at most {self._max_chars} are kept, so shorten it."
             )
-        scope = self._as_closed(self._to_write(scope, turn), turn, key, value)
+        scope = self._to_write(scope, turn)
+        asked = level_of_scope(scope)[0]
+        level = turn.level_of_write(asked, key.removeprefix("user."), value)
+        if level != asked:
+            scope = _to_read(SCOPES[level], turn)
         before = self._facts(turn, scope, key)
         key = before[0].key if before else key
         _check_owner(self._versions(key, scope), turn)
@@ -251,7 +260,8 @@ class _MemoryTools:
         heard = turn.heard or (Heard(speaker=speaker) if apart else None)
         more = {"heard": heard} if self._levelled else {}
         line = clean(f"{key}: {value}", max_chars=self._max_chars)
-        self._close(turn, *level_of_scope(scope))
+        # What is kept for the speaker alone was said for nobody else; what the prompt held makes no utterance private.
+        turn.close(level, utterance=asked == "private")
         wait_s = self._settings.now.tools.write_wait_s
         written = self._later.write(
             lambda: self._store.add_fact(key, value, scope=scope, source=SOURCE, **more)
@@ -270,9 +280,11 @@ class _MemoryTools:
                 why = "somebody whom the robot trusts more said otherwise. Kept as a doubt"
             kept = clean(f"{key}: {holds}", max_chars=self._max_chars)
             return f"Not believed: {why}: {line}.{f' {kept} still holds.' if after else ''}"
+        closer = "" if level == asked else f" {_CLOSER[level]}"
         if before and before[0].value != value:
-            return f"Remembered: {line}. Before, it was: {clean(before[0].value, max_chars=self._max_chars)}."
-        return f"Remembered: {line}."
+            older = clean(before[0].value, max_chars=self._max_chars)
+            return f"Remembered: {line}. Before, it was: {older}.{closer}"
+        return f"Remembered: {line}.{closer}"
 
     def recall_fact(self, turn: ToolTurn, *, key: str, scope: str | None = None) -> str:
         """Look a fact up by its name."""
@@ -362,26 +374,13 @@ class _MemoryTools:
 
     def _to_write(self, scope: str | None, turn: ToolTurn) -> str:
         """Return where a fact goes; what is said in private stays there, whatever the model asks for."""
-        if turn.private:
+        if turn.is_private:
             scope = MYSELF
         elif scope is None:
             scope = "global" if self._is_bare else SCOPES[self._settings.now.memory.default_level]
             # What a stranger says is shared.
             scope = scope if turn.reader.key or level_of_scope(scope)[0] == "shared" else "global"
         return _to_read(scope, turn)
-
-    def _as_closed(self, scope: str, turn: ToolTurn, key: str, value: str) -> str:
-        """Return a scope, or the more closed one of the text in the prompt that a new fact repeats."""
-        if turn.prompt_log is None:
-            return scope
-        level, _ = turn.prompt_log.level_as(level_of_scope(scope), key, value)
-        return scope if level == level_of_scope(scope)[0] else _to_read(SCOPES[level], turn)
-
-    def _close(self, turn: ToolTurn, level: Level, owner: str | None) -> None:
-        """Make the turn as closed as what stands in it now, even where its reader may not read that."""
-        running = turn.prompt_log.running if turn.prompt_log is not None else None
-        if running is not None and is_closer((level, owner), (running.level, running.owner)):
-            turn.note_shown([BlockLine(f"closed:{level}:{owner or ''}", "", level, owner)])
 
     # Reading
 
@@ -416,7 +415,7 @@ class _MemoryTools:
         near += difflib.get_close_matches(folded[:_NAME_CHARS], names, n=_LIKE)
         offered = [names[name] for name in dict.fromkeys(near[:_LIKE])]
         for fact in offered:
-            self._close(turn, *closed_to(fact))
+            turn.close(closed_to(fact)[0])
         like = ", ".join(clean(fact.key, max_chars=_NAME_CHARS) for fact in offered)
         quoted = clean(key, max_chars=_NAME_CHARS)
         if not quoted:

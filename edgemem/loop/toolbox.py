@@ -100,8 +100,7 @@ def notes_tool(notes: NotesFile, *, clock: Clock, settings: Settings, speaker: s
             return _STRANGER
         if action == "read":
             return _read_notes(notes, turn)
-        prompt_log, closing = turn.prompt_log, (notes.level, None)
-        if turn.private or (prompt_log is not None and prompt_log.level_as(closing, text)[0] != notes.level):
+        if turn.is_private or turn.level_of_write(notes.level, text) != notes.level:
             return _PRIVATE
         name = turn.reader.speaker
         who = f"said by {clean(name, max_chars=_NAME_CHARS)}, " if name else ""

@@ -37,6 +37,7 @@ from edgemem.store.fact_queries import believed_at, read_doubts
 from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.rights import LEVELS, readable, reading_rule
 from edgemem.store.texts import text_of
+from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -198,8 +199,8 @@ _OTHERS = {
     ),
     TURN: (
         "t.",
-        """
-        f.id, f.role, f.content, f.extra, s.name, f.turn, t.speaker, t.event_time
+        f"""
+        f.id, f.role, f.content, f.extra, s.name, f.turn, {SPEAKER.format(m="f")}, t.event_time
         from messages f join turns t on t.session_id = f.session_id and t.n = f.turn join sessions s on s.id = f.session_id
           and f.dropped is null and trim(f.content) <> ''
         """,  # nothing was heard of an empty one
@@ -234,9 +235,10 @@ _OTHERS |= {
 
 def _others(truth: Database, kind: int, ids: Sequence[int], reader: Reader | None) -> Iterable[Recalled]:
     who, rest = _OTHERS[kind]
-    rule, values = reading_rule(reader, who)
+    level_of = MESSAGE_LEVEL.format(m="f") if kind == TURN else f"{who}level"
+    rule, values = reading_rule(reader, who, level=level_of)
     rows: list[tuple[Any, ...]] = truth.query(
-        f"select f.id, {who}level, {who}owner, {rest} where f.id in ({placeholders(ids)}) and {rule}",
+        f"select f.id, {level_of}, {who}owner, {rest} where f.id in ({placeholders(ids)}) and {rule}",
         {**bound(ids), **values},
     )
     for ref, level, owner, recorded, *columns in rows:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from edgemem.context.level import values_in
 from edgemem.context.messages import call_arguments, call_name
 from edgemem.records import MEMORY_TOOLS, as_ours
 from edgemem.session.log import Moment, SessionLog
@@ -31,10 +30,9 @@ NAME_CHARS = 64
 class ToolEpisodes:
     """Logs the outcome of every tool call; in the turn's own transaction where the session is kept in SQLite.
 
-    There, a turn with several calls has one episode more that tells of all of them.
-
-    A store that writes later is told to write when the turn ends. A store that cannot be written now keeps no turn
-    waiting: its episodes are written as soon as that is possible.
+    Where the session is kept in the same SQLite file they are written in the turn's own transaction, and a turn with several
+    calls has one episode more that tells of all of them. Any other store that cannot be written now keeps no turn waiting:
+    its episodes are written as soon as that is possible.
     """
 
     name = "episodes"
@@ -60,9 +58,28 @@ class ToolEpisodes:
         """Have all written that the store has not written yet."""
         if moment.log.is_kept_in(self._database):
             self._begun.clear()  # not at the end of an agent within a tool, whose conversation nobody keeps
-        else:
-            self._later.retry()
-            self._later.settle(moment.log.commit_wait_s)
+            return
+        ended, moment.log.ended = moment.log.ended, []
+        self._later.retry()
+        for step in ended:
+            self._keep(step)
+        self._later.settle(moment.log.commit_wait_s)
+
+    def _keep(self, step: AddEpisode) -> None:
+        """Write an episode into a store that does not keep the session."""
+        level, owner = step.level, step.owner
+        if level == "private" and not owner:
+            return  # an unknown voice in private: no store keeps what nobody could ever be told
+        store, of = self.store, (step.kind, step.payload, step.outcome)
+        if isinstance(store, TableMemoryStore):
+            whose: dict[str, Any] = {"heard": step.heard, "level": level, "owner": owner}
+            # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
+            self._later.write(
+                lambda: store.add_episode(*of, agent=step.agent, latency_ms=step.latency_ms, **whose)
+            )
+        elif level != "private":
+            # Such a store shows an episode to the whole household.
+            store.add_episode(*of, agent=step.agent)
 
     def note(self, moment: Moment) -> None:
         """Keep the outcome of one call."""
@@ -79,36 +96,33 @@ class ToolEpisodes:
         else:
             record["error"] = short_text(payload.error, RESULT_CHARS)
         turn = log.prompt_log.running
-        given = values_in(payload.arguments)
-        level, owner = log.prompt_log.level_of(turn, *given) if turn is not None else ("household", None)
-        if level == "private" and owner is None:
-            return  # an unknown voice in private: no store keeps what nobody could ever be told
-        whose: dict[str, Any] = {
-            "heard": turn.heard if turn is not None else None,
-            "level": level,
-            "owner": owner,
-            "latency_ms": latency_ms,
-        }
-        if log.is_kept_in(self._database):
-            keep = abilities_of(self.store).max_episodes
-            whose |= {"keep": 500 if keep is None else keep, "session": log.prompt_log.session}
-            with self._lock:
-                log.turn_writes.append(AddEpisode(TOOL_CALL, record, outcome, agent=agent, **whose))
-                _retell(log, whose["session"], agent, whose["keep"])
-        elif isinstance(self.store, TableMemoryStore):
-            # Nobody waits for a disk here; what is waited for at the end of the turn has a bound.
-            self._later.write(
-                lambda: self.store.add_episode(TOOL_CALL, record, outcome, agent=agent, **whose)
-            )
-        elif level != "private":
-            # Such a store shows an episode to the whole household.
-            self.store.add_episode(TOOL_CALL, record, outcome, agent=agent)
+        heard = turn.heard if turn is not None else None
+        most = abilities_of(self.store).max_episodes
+        step = AddEpisode(
+            TOOL_CALL,
+            record,
+            outcome,
+            agent=agent,
+            heard=heard,
+            keep=500 if most is None else most,
+            session=log.prompt_log.session,
+            latency_ms=latency_ms,
+        )
+        if turn is None:
+            self._keep(msgspec.structs.replace(step, level="household"))
+            return
+        with self._lock:
+            if log.is_kept_in(self._database):
+                log.turn_writes.append(step)
+                _retell(log, step)
+            else:
+                log.done.append(step)
 
     def keep_result(self, moment: Moment) -> None:
         """Keep the outcome of a call that answered after its turn."""
         late = moment.payload
         name, arguments = call_name(late.call), call_arguments(late.call)
-        if name in MEMORY_TOOLS or (late.turn.level == "private" and late.turn.owner is None):
+        if name in MEMORY_TOOLS or (late.turn.answer == "private" and late.turn.owner is None):
             return
         record: dict[str, Any] = {"name": name[:NAME_CHARS], "result": short_text(late.text, RESULT_CHARS)}
         record["args"] = _short_arguments(arguments) if isinstance(arguments, dict) else {}
@@ -116,7 +130,7 @@ class ToolEpisodes:
         if isinstance(self.store, TableMemoryStore):
             whose: dict[str, Any] = {
                 "heard": late.turn.heard,
-                "level": late.turn.level,
+                "level": late.turn.answer,
                 "owner": late.turn.owner,
             }
             self._later.write(lambda: self.store.add_episode(TOOL_CALL, record, "ok", agent=agent, **whose))
@@ -132,13 +146,13 @@ def _call(payload: Any) -> str:
     return as_ours(payload, _Call).id or str(threading.get_ident())
 
 
-def _retell(log: SessionLog, session: str, agent: str, keep: int) -> None:
+def _retell(log: SessionLog, of: AddEpisode) -> None:
     """Have the turn retold by one episode, once it has a second call."""
     calls = [step for step in log.turn_writes if isinstance(step, AddEpisode) and step.kind == TOOL_CALL]
     if len(calls) > 1:
         log.turn_writes[:] = [step for step in log.turn_writes if not isinstance(step, RetellTurn)]
         runs = [(step.payload["name"], step.outcome == "ok") for step in calls]
-        log.turn_writes.append(RetellTurn(session, runs, agent, keep))
+        log.turn_writes.append(RetellTurn(of.session, runs, of.agent, of.keep))
 
 
 def _short_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

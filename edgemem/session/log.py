@@ -14,7 +14,6 @@ import msgspec
 
 from edgemem.config import Settings
 from edgemem.context.bargein import heard_part, heard_speeches, tells_of_earlier
-from edgemem.context.level import Closing
 from edgemem.context.messages import call_name, speeches_of, tool_calls
 from edgemem.context.prompt.log import PromptLog
 from edgemem.context.prompt.turn import PromptTurn
@@ -42,7 +41,7 @@ from edgemem.store.erase.copies import (
 from edgemem.store.journal import TurnJournal
 from edgemem.store.messages import stored_message
 from edgemem.store.pending_erasures import last_forgotten
-from edgemem.store.turn_steps import DropErased
+from edgemem.store.turn_steps import AddEpisode, DropErased
 from edgemem.store.turns import keep_heard
 
 if TYPE_CHECKING:
@@ -116,6 +115,10 @@ class SessionLog:
         """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
         self.caller: Session | None = None
         """The loop's session while one of its tools runs."""
+        self.ended: list[AddEpisode] = []
+        """What tools did in turns that have ended, for a store that does not keep the session."""
+        self.outer: SessionLog | None = None
+        """Of the agent whose tool runs this one's."""
         self._accepting = threading.Lock()
         """Held while a turn is accepted: some frameworks run several tools at once, each in a thread."""
         self._committed: tuple[PromptTurn, Future[int]] | None = None
@@ -134,6 +137,8 @@ class SessionLog:
         """Forget what the running turn has collected."""
         self.turn_writes: Also = []
         """Writes that belong into the turn's transaction."""
+        self.done: list[AddEpisode] = []
+        """The same of the running turn, as private as that will be at its end."""
         self.generated: list[tuple[int, ...]] = []
         """The ids that the model generated, one entry for each of its messages."""
         self.answered: str | None = None
@@ -167,21 +172,21 @@ class SessionLog:
         *,
         session: Session,
         level: Level | None = None,
-        owner: str | None = None,
+        outer: SessionLog | None = None,
     ) -> PromptTurn:
         """Open a turn, where none is open.
 
         Args:
             session: the record whose state its tools may change.
             level: the level of its utterance; None: the usual one.
-            owner: whose it is where nobody said it, as the utterance of an agent within a tool.
+            outer: that of the agent whose tool begins the turn; None: the one of this log, if any.
         """
         self.reset()
         self._renumber()
         self.turn_session, self._noted = session, _noted(session)
-        turn = self.prompt_log.begin(reader, heard, level=level)
-        turn.owner = turn.owner if owner is None else owner
-        return turn
+        outer = outer or self.outer
+        around = None if outer is None else outer.prompt_log
+        return self.prompt_log.begin(reader, heard, level=level, outer=around)
 
     def append(self, message: Message, tokens: Sequence[int] = ()) -> None:
         """Add a message to the open turn.
@@ -227,12 +232,20 @@ class SessionLog:
             self.prompt_log.discard()
             self.reset()
             return False
-        closing = self.prompt_log.level_of(running)
+        self.prompt_log.close(self.prompt_log.answer)
+        reader = self.prompt_log.reader
+        known = reader is None or bool(
+            reader.key
+        )  # to an unknown voice no tool of ours tells anything private
+        if state == "unfinished" and known and self._has_call(running.messages):
+            running.close("private", utterance=True)
         try:
-            record = self.record_of(running, state, closing)
+            record = self.record_of(running, state)
         finally:
             # Also where it cannot be kept it is over, and was said by whom it was said.
-            self.prompt_log.commit(closing, unfinished=state == "unfinished")
+            self.prompt_log.commit(unfinished=state == "unfinished")
+            whose = {"level": running.answer, "owner": running.owner}
+            self.ended += [msgspec.structs.replace(step, **whose) for step in self.done]
         try:
             self._write(record, running, wait_s=self.commit_wait_s if wait_s is None else wait_s)
         finally:
@@ -261,12 +274,11 @@ class SessionLog:
         self._forgotten = self.newest_forgetting()
         self.value_exists = value_exists
 
-    def record_of(self, turn: PromptTurn, state: TurnState, closing: Closing | None = None) -> Turn:
-        """Return the record of a prompt turn.
+    def _has_call(self, messages: Sequence[Message]) -> bool:
+        return self.called_tools or any(message.get("tool_calls") for message in messages)
 
-        Args:
-            closing: who may read it; None: what is said in it tells.
-        """
+    def record_of(self, turn: PromptTurn, state: TurnState) -> Turn:
+        """Return the record of a prompt turn."""
         replies = iter(self.generated)
         messages: list[StoredMessage] = [
             stored_message(message, next(replies, ()) if message.get("role") == "assistant" else ())
@@ -280,7 +292,6 @@ class SessionLog:
         # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
         if self._erased_now:
             messages = without_copies(messages, self._erased_now)
-        level, owner = closing or self.prompt_log.level_of(turn)
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
         # is only told anew what still holds. An open one is recorded at each step, and taken up after a crash alone.
         keep = state != "open" and bool(turn.block or turn.shown)
@@ -296,9 +307,11 @@ class SessionLog:
             state,
             turn.block if keep else "",
             shown if keep else (),
-            level=level,
-            owner=owner,
+            level=turn.level,
+            owner=turn.owner,
             heard=turn.heard,
+            answer=turn.answer,
+            utterance=turn.utterance,
         )
 
     def accept(self) -> None:
@@ -311,11 +324,10 @@ class SessionLog:
         if running is None or not running.messages or self.journal is None:
             return
         messages = [*running.messages, {"role": "assistant", "content": reply}] if reply else running.messages
-        closing: Closing | None = None
-        if self.called_tools or any(message.get("tool_calls") for message in messages):
-            # How private it is depends on what its tools tell; if nobody lives to know, it stays the speaker's.
-            closing = "private", self.prompt_log.level_shown(running)[1]
-        turn = self.record_of(msgspec.structs.replace(running, messages=messages), "open", closing)
+        opened = msgspec.structs.replace(running, messages=messages, answer=self.prompt_log.answer)
+        if self._has_call(messages):  # if nobody lives to know what its tools told, it stays the speaker's
+            opened.close("private", utterance=True)
+        turn = self.record_of(opened, "open")
         with self._accepting:
             before = self.accepted
             if turn == self._accepted_as:

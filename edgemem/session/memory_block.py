@@ -137,18 +137,18 @@ class MemoryBlock:
 
     def _lines(self, log: SessionLog) -> FittingLines:
         prompt_log = log.prompt_log
-        committed, closing = prompt_log.committed(), prompt_log.closing
+        committed, answer = prompt_log.committed(), prompt_log.answer
         visible, cut_off, utterance = committed.visible, committed.cut_off, prompt_log.utterance
         lines = []
-        # The line quotes the turn that was cut off, so it is shown to nobody else, and is as private as that turn.
+        # The line quotes an answer that was cut off, and is as private.
         if cut_off is not None:
             heard = clean((cut_off.heard_until or "")[-120:], max_chars=120)
             text = f"- you were interrupted after: {heard}" if heard else "- you were interrupted"
-            lines.append(BlockLine(interruption(cut_off), text, cut_off.level, cut_off.owner))
+            lines.append(BlockLine(interruption(cut_off), text, cut_off.answer, cut_off.owner))
         lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
-        worth = worth_saying(self.last, self.floors, utterance=question, closing=closing)
+        worth = worth_saying(self.last, self.floors, utterance=question, answer=answer)
         considered = self.considered(worth)
         now = None if self._now is None else self._now()
         header = f"{self.header}\n" if self.header else ""
@@ -214,10 +214,10 @@ class MemoryBlock:
         if read is not None and pairs:
             # A store of the user's own may tell no more than whether it may be read, and the value.
             return {pair: Held(*held) for pair, held in read(pairs, reader=reader).items()}
-        closings = {scope: level_of_scope(scope) for scope, _ in pairs}
+        readers = {scope: level_of_scope(scope) for scope, _ in pairs}
         return {
             (scope, key): Held(
-                readable(reader, *closings[scope]), self.store.get_fact(key, scope=scope), *closings[scope]
+                readable(reader, *readers[scope]), self.store.get_fact(key, scope=scope), *readers[scope]
             )
             for scope, key in pairs
         }

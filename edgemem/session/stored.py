@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.config import Settings
-from edgemem.context.level import joined
 from edgemem.context.messages import split_turns
 from edgemem.errors import StoreError
 from edgemem.records import Message, Session, Turn, as_ours
-from edgemem.scopes import Level
+from edgemem.scopes import Level, most_private, name_key
 from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import AgentResult
 from edgemem.store.messages import stored_message
@@ -192,8 +191,8 @@ class StoredSession:
 
 TURNS_KEY = "edgemem_turns"
 
-_Turns = list[tuple[int, Level, str | None]]
-"""Of each turn: how many messages it has, its level, and its owner."""
+_Turns = list[tuple[int, Level, Level, str | None, int | None]]
+"""Of each turn: how many messages it has, the levels of utterance and answer, its owner, and which message is the utterance."""
 
 
 def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
@@ -202,8 +201,10 @@ def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
     Names that begin with two underscores belong to the running process.
     """
     kept = {name: value for name, value in state.items() if not str(name).startswith("__")}
-    turns: _Turns = [(len(turn.messages), turn.level, turn.owner) for turn in prompt_log.turns]
-    if all(level == prompt_log.default_level for _, level, _ in turns):
+    turns: _Turns = [
+        (len(turn.messages), turn.level, turn.answer, turn.owner, turn.utterance) for turn in prompt_log.turns
+    ]
+    if all(level == answer == prompt_log.default_level for _, level, answer, _, _ in turns):
         return kept
     return {**kept, TURNS_KEY: turns}
 
@@ -220,18 +221,28 @@ def turns_of(session: str, messages: Sequence[Message], state: dict[str, Any], d
     except msgspec.ValidationError:
         kept = []
     cut: list[Sequence[Message]] = []
-    if kept and sum(size for size, _, _ in kept) == len(messages):
+    if kept and sum(turn[0] for turn in kept) == len(messages):
         at = 0
-        for size, _, _ in kept:
+        for size, *_ in kept:
             cut.append(messages[at : at + size])
             at += size
     else:
-        # Somebody has changed the messages: all of them are as closed as the most private of them was.
+        # Somebody has changed the messages: all of them are as private as the most private of them was.
         cut = list(split_turns(messages)[1])
-        closing = joined([(default, None), *(turn[1:] for turn in kept)])
-        kept = [(0, *closing)] * len(cut)
+        level = most_private(default, *(answer for _, _, answer, _, _ in kept))
+        owners = {name_key(owner or ""): owner for _, _, answer, owner, _ in kept if answer == "private"}
+        owner = next(iter(owners.values())) if len(owners) == 1 else None
+        kept = [(0, level, level, owner, None)] * len(cut)
     return [
-        Turn(session, n, tuple(stored_message(message) for message in part), level=level, owner=owner)
-        for n, (part, (_, level, owner)) in enumerate(zip(cut, kept, strict=True))
+        Turn(
+            session,
+            n,
+            tuple(stored_message(message) for message in part),
+            level=level,
+            owner=owner,
+            answer=answer,
+            utterance=utterance,
+        )
+        for n, (part, (_, level, answer, owner, utterance)) in enumerate(zip(cut, kept, strict=True))
         if part
     ]

@@ -9,6 +9,7 @@ import msgspec
 
 from edgemem.context.prompt.log import PromptLog
 from edgemem.records import BlockLine, Heard, Reader, Session
+from edgemem.scopes import Level
 from edgemem.session.log import STATE_KEY, SessionLog
 from edgemem.store.erase.copies import Erased
 
@@ -44,6 +45,26 @@ class ToolTurn(msgspec.Struct, frozen=True):
         """The prompt log of the prompt that this turn runs in, if the memory's hooks lay it out."""
         prompt_log = self.log.prompt_log if self.log is not None else None
         return prompt_log if prompt_log is not None and prompt_log.running is not None else None
+
+    @property
+    def is_private(self) -> bool:
+        """Tell whether only the speaker may read what was said: so it began, or a tool has kept it for them alone."""
+        log = self.prompt_log
+        running = None if log is None else log.running
+        return self.private or (running is not None and running.level == "private")
+
+    def close(self, level: Level, *, utterance: bool = False) -> None:
+        """Let no more people read the answer than a level says.
+
+        Args:
+            utterance: what was said, too.
+        """
+        if self.prompt_log is not None:
+            self.prompt_log.close(level, utterance=utterance)
+
+    def level_of_write(self, level: Level, *texts: str) -> Level:
+        """Return the level at which a tool may write texts, the value last: the one that it was asked to, or a closer one."""
+        return level if self.prompt_log is None else self.prompt_log.level_of_write(level, *texts)
 
     def forget(self, erased: Erased) -> None:
         """Keep what is erased out of what the conversation is still to write."""

@@ -120,16 +120,14 @@ class OpenTurn:
         heard = task.get("heard")
         if not isinstance(heard, Heard):
             heard = Heard(speaker=self.reader.speaker) if self.reader.speaker else None
-        level: Level | None = "private" if self._private else None
-        owner: str | None = None
-        if outer is not None:  # nobody said it: an agent did, and its words are as closed as what it knew
-            heard, (level, owner) = None, outer.closing()
-        self._heard = heard
+        self._heard = None if outer is not None else heard  # an agent's words are nobody's
         ctx = agent.ctx
-        ctx.speaker, ctx.heard = self.reader.speaker, heard
+        ctx.speaker, ctx.heard = self.reader.speaker, self._heard
         ctx.audience, ctx.private = tuple(task.get("audience") or ()), self._private
         record = ctx.session.messages
-        log.open(self.reader, heard, session=ctx.session, level=level, owner=owner)
+        level: Level | None = "private" if self._private else None
+        around = None if outer is None else outer.log
+        log.open(self.reader, self._heard, session=ctx.session, level=level, outer=around)
         if record and not log.prompt_log.turns:
             self._take(steps.adopt, ON_RUN_START)
         self._start = len(record)
@@ -383,7 +381,7 @@ class OpenTurn:
         """Add results that came after the turns of their calls, and that all who listen may read: each is read once."""
         log = self.log
         for late in list(log.late_results):
-            level, owner = late.turn.level, late.turn.owner
+            level, owner = late.turn.answer, late.turn.owner
             if readable(self.reader, level, owner):
                 log.late_results.remove(late)
                 for message in late.messages:
@@ -391,23 +389,6 @@ class OpenTurn:
                 log.prompt_log.put(
                     f"late {late.call.get('id')}", [BlockLine(f"late:{late.turn.n}", "", level, owner)]
                 )
-
-    # -- turns of agents within its tools ------------------------------------------------------------
-
-    def closing(self) -> tuple[Level, str | None]:
-        """Return the level of its answer until now, and whose it is."""
-        with self.log.lock:
-            running = self.log.prompt_log.running
-            if running is None or self._ended:
-                raise TurnEndedError(_ENDED)
-            return self.log.prompt_log.level_of(running)
-
-    def note_inner(self, level: Level, owner: str | None) -> None:
-        """Take the level of an agent's turn that ran within one of its tools: its result may tell all that it held."""
-        with self.log.lock:
-            if not self._ended and self.log.prompt_log.running is not None:
-                line = BlockLine(f"agent:{level}:{owner or ''}", "", level, owner)
-                self.log.prompt_log.put(f"inner {line.id}", [line])
 
     # -- how it ends ---------------------------------------------------------------------------------
 
@@ -431,8 +412,6 @@ class OpenTurn:
             committed = log.prompt_log.turns[-1] if log.prompt_log.turns else None
             if committed is not None and committed.heard_until is not None:  # the reply was cut at the end
                 agent.ctx.session.messages[self._start :] = committed.messages
-        if self._outer is not None and committed is not None:
-            self._outer.note_inner(committed.level, committed.owner)
         ended: AgentResult = moment.payload
         return ended
 

@@ -392,14 +392,14 @@ def call_record(tool: str, args: Any, answer: Any) -> tuple[dict[str, Any], str]
 
 
 def retell_turn(tx: Transaction, session: str, runs: Sequence[Run], *, agent: str, keep: int) -> None:
-    """Store one episode that tells what was asked in a session's newest turn and how its tools did, as private as that turn.
+    """Store one episode that tells what was asked in a session's newest turn and how its tools did, as private as its answer.
 
     Args:
         agent: whose episode it is.
         keep: as for `append_episode`.
     """
     rows = tx.execute(
-        f"select n, level, owner, first_message, last_message, session_id, {HEARD} from turns"  # noqa: S608 - our own
+        f"select n, answer, owner, first_message, last_message, session_id, {HEARD} from turns"  # noqa: S608 - our own
         " where session_id = (select id from sessions where name = ?) order by n desc limit 1",
         (session,),
     )

@@ -1,9 +1,7 @@
-"""Epochs: where a session's prompt began anew, and the summary that stands for what came before, and who may read that.
+"""Epochs: where a session's prompt began anew, and the summary of what came before, with the level of who may read it.
 
-The newest summary of a session stands for all before it, since it was made from them. It is as open as the turns that it
-stands for, but never more than the household: with private talk among them it is read by whoever owns all of that, and
-where that is several people, by nobody. A planner leaves private turns out of what it has summarised, but a record does
-not say who wrote it, so it is closed by what it may hold.
+The newest summary of a session replaces all before it, since it was made from them. A planner makes it of what the household
+reads, so it is private to nobody.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import msgspec
 
 from edgemem.fence import storable
 from edgemem.records import Epoch
+from edgemem.store.rights import LEVELS
 from edgemem.store.turns import ensure_session
 from edgemem.store.validation import as_text
 
@@ -22,15 +21,11 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
 
-_PRIVATE = "from turns t indexed by turns_private where t.session_id = e.session_id and t.n < e.first_turn and t.level = 2"
-
-SUMMARIES = f"""
-  (select e.id, e.session_id, e.first_turn, e.summary, e.reason,
-    case when exists (select 1 {_PRIVATE}) then 2 else 1 end as level,
-    (select case when count(distinct t.owner) = 1 and count(*) = count(t.owner) then max(t.owner) end {_PRIVATE}) as owner
+SUMMARIES = """
+  (select e.id, e.session_id, e.first_turn, e.summary, e.reason, e.level, null as owner
   from epochs e where e.summary <> '' and not exists (
     select 1 from epochs n where n.session_id = e.session_id and n.id > e.id and n.summary <> ''))
-"""  # noqa: S608 - our own constants
+"""
 """The newest summary of each session as rows with level and owner, to be read like a table."""
 
 
@@ -39,8 +34,8 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
     session_id = ensure_session(tx, epoch.session)
     stored = msgspec.structs.replace(epoch, id=tx.tick(), summary=storable(epoch.summary))
     tx.execute(
-        "insert into epochs (id, session_id, first_turn, summary, reason, started_at, head, carried)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?)",
+        "insert into epochs (id, session_id, first_turn, summary, reason, started_at, head, carried, level)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             stored.id,
             session_id,
@@ -50,6 +45,7 @@ def append_epoch(tx: Transaction, epoch: Epoch) -> Epoch:
             stored.started_at,
             stored.head or None,
             as_text(list(stored.carried)) if stored.carried else None,
+            LEVELS.index(stored.level),
         ),
     )
     if stored.summary:
@@ -92,13 +88,13 @@ def keep_head(tx: Transaction, session: str, head: str) -> None:
 def latest_epoch(db: Database, session: str) -> Epoch | None:
     """Return the epoch that a session is in, or None if its prompt never began anew."""
     rows = db.query(
-        "select id, first_turn, summary, reason, started_at, head, carried from epochs"
+        "select id, first_turn, summary, reason, started_at, head, carried, level from epochs"
         " where session_id = (select id from sessions where name = ?) order by id desc limit 1",
         (session,),
     )
     if not rows:
         return None
-    number, first_turn, summary, reason, started_at, head, carried = rows[0]
+    number, first_turn, summary, reason, started_at, head, carried, level = rows[0]
     return Epoch(
         session,
         first_turn,
@@ -108,6 +104,7 @@ def latest_epoch(db: Database, session: str) -> Epoch | None:
         number,
         head or "",
         tuple(msgspec.json.decode(carried, type=list[str])) if carried else (),
+        LEVELS[level],
     )
 
 

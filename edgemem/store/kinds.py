@@ -297,15 +297,17 @@ TURNS = Kind(
         Column("state", "integer not null", shape=TurnState),
         Column("block", "text", "text"),
         Column("shown", "text", "json", shape=tuple[str, ...]),
+        # Of the message that was said to the robot, and of all else in the turn, never lower.
         _LEVEL,
+        Column("answer", "integer not null", "level"),
+        # The id of the message that was said to the robot; null: nobody said one.
+        Column("utterance", "integer", "tick"),
         _OWNER,
         Column("recorded", "integer not null", "tick"),
         *_HEARD,
     ),
     ("primary key (session_id, n)",),
     rowid=False,
-    # Who may read a summary hangs on the private turns before it: few, in sessions of many thousand turns.
-    extras=("create index turns_private on turns (session_id, n, owner) where level = 2",),
     primary=("session_id", "n"),
     parent=_SESSION,
     place="p.name || ' ' || r.n",
@@ -363,6 +365,7 @@ EPOCHS = Kind(
         Column("started_at", "real not null", "time"),
         Column("head", "text", "local"),
         Column("carried", "text", "json", shape=tuple[str, ...]),
+        _LEVEL,
     ),
     extras=("create index epochs_by_session on epochs (session_id, id)",),
     parent=_SESSION,

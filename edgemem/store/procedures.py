@@ -24,6 +24,7 @@ from edgemem.store.rights import (
     reading_rule,
     spell_both,
 )
+from edgemem.store.turns import answer_of
 from edgemem.store.validation import (
     HEARD,
     as_text,
@@ -190,7 +191,11 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
     tags = checked_texts(procedure.tags, "the tags of a procedure")
     metadata = checked_payload(procedure.metadata).decode() if procedure.metadata else None
     heard = checked_heard(procedure.heard)
-    level, owner = level_and_owner("", level_of_episode(procedure.level, heard), procedure.owner, heard)
+    level, owner = procedure.level, procedure.owner
+    if level is None and procedure.turn is not None:  # made of a turn, it is as private as its answer
+        level, whose = answer_of(tx, procedure.session, procedure.turn) or (level, None)
+        owner = whose if level == "private" else owner
+    number, owner = level_and_owner("", level_of_episode(level, heard), owner, heard)
     owner, heard = spell_both(tx, owner, heard)
     successes = item_count(procedure.success_count, "success_count")
     failures = item_count(procedure.failure_count, "failure_count")
@@ -199,9 +204,9 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
         "delete from procedures where name = ? returning id, owner, speaker, successes, failures",
         (procedure.id,),
     )
-    for number, *people, worked, failed in older:
+    for older_id, *people, worked, failed in older:
         successes, failures = max(successes, worked), max(failures, failed)
-        tx.announce("procedures", [number])
+        tx.announce("procedures", [older_id])
         drop_unused(tx, people)
     row = (
         procedure.id,
@@ -216,7 +221,7 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
     row_id = tx.tick()
     tx.execute(
         f"insert into procedures ({_COLUMNS}, id) values ({', '.join('?' * 20)})",  # noqa: S608 - our own constant
-        (*row, metadata, level, owner, session, procedure.turn, *heard_columns(heard), row_id),
+        (*row, metadata, number, owner, session, procedure.turn, *heard_columns(heard), row_id),
     )
     return row_id
 

@@ -33,7 +33,7 @@ SPELLED = "(select name from names where key = {key})"
 _SPEAKER = SPELLED.format(key=":speaker_key")
 
 
-def reading_rule(reader: Reader | None, prefix: str = "") -> tuple[str, dict[str, Any]]:
+def reading_rule(reader: Reader | None, prefix: str = "", *, level: str = "") -> tuple[str, dict[str, Any]]:
     """Return the condition under which `reader` may read a row, and its named values.
 
     It is true or false, and never null, so that it may be negated.
@@ -41,12 +41,14 @@ def reading_rule(reader: Reader | None, prefix: str = "") -> tuple[str, dict[str
     Args:
         reader: None is the operator, who reads everything.
         prefix: of the columns `level` and `owner`, such as `f.`.
+        level: what stands for the level in place of that column.
     """
     if reader is None:
         return "1", {}
+    level = level or f"{prefix}level"
     clause = (
-        f"({prefix}level = 0 or ({prefix}level = 1 and :known)"
-        f" or ({prefix}level = 2 and :alone and ifnull({prefix}owner = {_SPEAKER}, 0)))"
+        f"({level} = 0 or ({level} = 1 and :known)"
+        f" or ({level} = 2 and :alone and ifnull({prefix}owner = {_SPEAKER}, 0)))"
     )
     values = {"known": int(reader.known), "alone": int(reader.alone)}
     return clause, {**values, "speaker_key": reader.key}

@@ -23,14 +23,12 @@ from edgemem.store.journal import TurnJournal
 from edgemem.store.pending_erasures import erase_in_truth
 from edgemem.store.rights import LEVELS
 from edgemem.store.schema import open_truth
-from edgemem.store.turns import LIVE, STATES, ensure_session
+from edgemem.store.turns import LIVE, STATES, ensure_session, utterance_in
 from edgemem.store.validation import check_session, checked_tick
 
 _log = logging.getLogger(__name__)
 
-_PASSED_ON = (
-    "level, owner, block, shown, speaker, speaker_confidence, asr_confidence, device, room, event_time"
-)
+_PASSED_ON = "level, answer, owner, block, shown, speaker, speaker_confidence, asr_confidence, device, room, event_time"
 
 _Inherited = tuple[Any, ...]
 _PRIVATE = LEVELS.index("private")
@@ -69,6 +67,11 @@ class _Part(msgspec.Struct):
     n: int
     messages: list[StoredMessage] = []
     block: str | None = None
+
+    def utterance(self, ids: Sequence[int]) -> int | None:
+        """Return which of the ids of its messages is that of what was said to the robot."""
+        said = utterance_in([message.role for message in self.messages])
+        return None if said is None else ids[said]
 
 
 class SQLiteSessionStore(Closing):
@@ -215,9 +218,9 @@ class SQLiteSessionStore(Closing):
             ids = messages.insert(tx, session_id, part.n, rows)
             if part.n == last:
                 tx.execute(
-                    "update turns set last_message = ?, state = ?, block = coalesce(?, block)"
-                    " where session_id = ? and n = ?",
-                    (ids[-1], _COMPLETE, part.block, session_id, part.n),
+                    "update turns set last_message = ?, state = ?, block = coalesce(?, block),"
+                    " utterance = coalesce(utterance, ?) where session_id = ? and n = ?",
+                    (ids[-1], _COMPLETE, part.block, part.utterance(ids), session_id, part.n),
                 )
             else:
                 revision.insert_turn(tx, session_id, part, ids)
@@ -302,7 +305,7 @@ class _Revision:
         """
         self._turns: dict[int, _Inherited] = {}
         self._turn_by_text: dict[tuple[str, str | None], int] = {}
-        self._new: _Inherited = (level, *[None] * 9)
+        self._new: _Inherited = (level, level, *[None] * 9)
 
     def drop(
         self,
@@ -323,8 +326,9 @@ class _Revision:
             (session_id, stored[0][1]),
         ):
             self._turns[n] = tuple(inherited)
-            # What stands for private turns, such as a summary, is private too.
-            self._new = (*_closing(self._new, self._turns[n]), *self._new[2:])
+            # What stands for turns, such as a summary, is as private as all that was in them.
+            answer, owner = _more_private(self._new[1:3], self._turns[n][1:3])
+            self._new = (answer, answer, owner, *self._new[3:])
         for _, turn, message in stored:
             bare, _ = _split_block(messages.stored_message(message), blocks)
             self._turn_by_text.setdefault((bare.role, bare.content), turn)
@@ -345,12 +349,13 @@ class _Revision:
         """Write the row of a turn; one that was said before keeps its level, owner, block and speaker."""
         keys = [(message.role, message.content) for message in part.messages]
         old = next((self._turn_by_text[key] for key in keys if key in self._turn_by_text), None)
-        level, owner, block, *rest = self._new if old is None else self._turns[old]
+        level, answer, owner, block, *rest = self._new if old is None else self._turns[old]
         if keys[0] not in self._turn_by_text:  # a summary before what was kept
-            level, owner = _closing((level, owner), self._new)
+            answer, owner = _more_private((answer, owner), self._new[1:3])
+            level = max(level, self._new[0])
         tx.execute(
-            "insert into turns (session_id, n, first_message, last_message, state, recorded,"  # noqa: S608 - our own
-            f" {_PASSED_ON}) values ({', '.join('?' * 16)})",
+            "insert into turns (session_id, n, first_message, last_message, state, recorded, utterance,"  # noqa: S608 - our own
+            f" {_PASSED_ON}) values ({', '.join('?' * 18)})",
             (
                 session_id,
                 part.n,
@@ -358,7 +363,9 @@ class _Revision:
                 ids[-1],
                 _COMPLETE,
                 tx.recorded,
+                part.utterance(ids),
                 level,
+                answer,
                 owner,
                 part.block or block,
                 *rest,
@@ -366,11 +373,11 @@ class _Revision:
         )
 
 
-def _closing(turn: _Inherited, other: _Inherited) -> _Inherited:
-    """Return level and owner of what two turns say; what two people keep to themselves is nobody's."""
+def _more_private(turn: _Inherited, other: _Inherited) -> _Inherited:
+    """Return level and owner of what stands for two turns; what two people keep to themselves is nobody's."""
     if turn[0] == other[0] == _PRIVATE and name_key(turn[1] or "") != name_key(other[1] or ""):
         return _PRIVATE, None
-    return (turn if turn[0] >= other[0] else other)[:2]
+    return turn if turn[0] >= other[0] else other
 
 
 def _split_block(message: StoredMessage, blocks: Collection[str]) -> tuple[StoredMessage, str | None]:

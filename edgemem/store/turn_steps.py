@@ -165,14 +165,20 @@ class AddEpisode(msgspec.Struct, frozen=True, tag="episode"):
     owner: str | None = None
     keep: int = 500
     session: str = ""
-    """Of whose newest turn it is."""
+    """Of whose newest turn it is, and as private as its answer; empty: `level` and `owner` tell."""
     latency_ms: float | None = None
 
     def __call__(self, tx: Transaction) -> None:
         """Write the episode."""
         fields = msgspec.structs.asdict(self) | {"level": level_of_episode(self.level, self.heard)}
-        keep = fields.pop("keep")
-        turn = turns.last_number(tx, self.session) if self.session else None
+        keep, turn = fields.pop("keep"), None
+        if self.session:
+            turn = turns.last_number(tx, self.session)
+            closed = turns.answer_of(tx, self.session)
+            if closed is not None:
+                fields["level"], fields["owner"] = closed
+        if fields["level"] == "private" and not fields["owner"]:
+            return  # an unknown voice in private: nobody could ever be told
         append_episode(tx, Episode(**fields, turn=turn), keep=keep)
 
 

@@ -14,8 +14,9 @@ import msgspec
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
+from edgemem.scopes import Level, most_private
 from edgemem.store import messages
-from edgemem.store.rights import LEVELS, drop_unused, reading_rule, spell_both, spell_owner
+from edgemem.store.rights import LEVELS, drop_unused, reading_rule, spell_both
 from edgemem.store.rows import drop_session
 
 if TYPE_CHECKING:
@@ -31,11 +32,21 @@ STATES: tuple[TurnState, ...] = get_args(TurnState)
 
 _OPEN, _UNFINISHED = STATES.index("open"), STATES.index("unfinished")
 _HEARD = ("speaker", "speaker_confidence", "asr_confidence", "device", "room", "event_time")
-_TURN = f"t.n, t.state, t.block, t.shown, t.recorded, t.level, t.owner, t.{', t.'.join(_HEARD)}"
+_TURN = f"t.n, t.state, t.block, t.shown, t.recorded, t.level, t.answer, t.utterance, t.owner, t.{', t.'.join(_HEARD)}"
+_COLUMNS = 15
 LIVE = (
     "m.id between t.first_message and t.last_message and m.session_id = t.session_id and m.turn = t.n"
     " and m.dropped is null"
 )
+
+
+ANSWER_LEVEL = "case t.state when 0 then 2 else t.answer end"
+"""Who may read a turn but for its utterance: one that is open is its speaker's alone."""
+MESSAGE_LEVEL = "case when t.state = 0 then 2 when {m}.id = t.utterance then t.level else t.answer end"
+"""Who may read a message of the table `m`."""
+
+SPEAKER = "case when {m}.id = t.utterance then t.speaker end"
+"""Who said a message of the table `m`; null: an agent."""
 
 
 def begin_turn(tx: Transaction, session: str, n: int, turn: Turn, *, recorded: int | None = None) -> None:
@@ -149,17 +160,24 @@ def mark_unfinished(tx: Transaction, session: str | None = None) -> int:
     """Mark the open turns of a session (None: of all) as cut off by a crash; return how many there were."""
     rows = tx.execute(*_open_turns(session))
     for session_id, n in rows:
-        tx.execute("update turns set state = ? where session_id = ? and n = ?", (_UNFINISHED, session_id, n))
+        _leave_unfinished(tx, session_id, n)
     return len(rows)
 
 
+def _leave_unfinished(tx: Transaction, session_id: int, n: int) -> None:
+    """Mark an open turn as unfinished, and have the index look at it, which has passed it over."""
+    tx.execute("update turns set state = ? where session_id = ? and n = ?", (_UNFINISHED, session_id, n))
+    tx.announce("messages", [message.id for message in _messages_of(tx, session_id, n)])
+
+
 def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
-    """Return a session's turns from a number on, oldest first, as far as a reader may read them."""
-    rule, values = reading_rule(reader, "t.")
+    """Return a session's turns from a number on, oldest first, of each what a reader may read."""
+    rule, values = reading_rule(reader, "t.", level=MESSAGE_LEVEL.format(m="m"))
+    answer, _ = reading_rule(reader, "t.", level=ANSWER_LEVEL)
     # A cross join keeps the order of the loops: from the turns to their few messages.
     rows = db.query(
         f"select {_TURN},"  # noqa: S608 - our own constants
-        f" {messages.COLUMNS} from turns t cross join messages m on {LIVE}"
+        f" {answer}, {messages.COLUMNS} from turns t cross join messages m on {LIVE}"
         " where t.session_id = (select id from sessions where name = :session) and t.n >= :from_n"
         f" and {rule} order by t.n, m.id",
         {"session": session, "from_n": from_n, **values},
@@ -167,7 +185,7 @@ def read_turns(db: Database, session: str, *, from_n: int = 0, reader: Reader | 
     turns: list[Turn] = []
     stored: list[StoredMessage] = []
     for number, row in enumerate(rows):
-        stored.append(messages.message_of(row[13:]))
+        stored.append(messages.message_of(row[_COLUMNS + 1 :]))
         if number + 1 == len(rows) or rows[number + 1][0] != row[0]:
             turns.append(_turn_of(session, row, stored))
             stored = []
@@ -194,9 +212,10 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
     ids = kept + messages.insert(tx, session_id, turn.n, rows[len(kept) :])
     owner, heard = spell_both(tx, turn.owner, turn.heard)
     heard = heard or Heard()
+    said = utterance_in([message.role for message in turn.messages], turn.utterance)
     tx.execute(
-        f"insert or replace into turns (session_id, n, first_message, last_message, state, block, shown, level,"  # noqa: S608 - our own
-        f" owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 16)})",
+        f"insert or replace into turns (session_id, n, first_message, last_message, state, block, shown, level, answer,"  # noqa: S608 - our own
+        f" utterance, owner, recorded, {', '.join(_HEARD)}) values ({', '.join('?' * 18)})",
         (
             session_id,
             turn.n,
@@ -206,6 +225,8 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
             storable(turn.block) or None,
             messages.to_json(turn.shown, what="what a turn showed") if turn.shown else None,
             LEVELS.index(turn.level),
+            LEVELS.index(most_private(turn.level, turn.answer or turn.level)),
+            None if said is None else ids[said],
             owner,
             tx.recorded if recorded is None else recorded,
             *(storable(part) if isinstance(part, str) else part for part in msgspec.structs.astuple(heard)),
@@ -213,22 +234,42 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
     )
 
 
-def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages.Row]) -> list[int]:
-    """Keep what the open turn of this number has already stored, and erase what became different.
+def utterance_in(roles: Sequence[str], utterance: int | None = None) -> int | None:
+    """Return which message of a turn was said to the robot; where nobody knows, the newest of the user's."""
+    if utterance is not None:
+        return utterance
+    return next((n for n in reversed(range(len(roles))) if roles[n] == "user"), None)
 
-    Returns the ids that go on standing for the first of `rows`.
+
+def answer_of(tx: Tables, session: str, n: int | None = None) -> tuple[Level, str | None] | None:
+    """Return who may read a turn but for its utterance, and whose it is.
+
+    Args:
+        n: its number; None: the newest of the session.
+    """
+    rows = tx.query(
+        "select answer, owner from turns where session_id = (select id from sessions where name = :session)"
+        " and (:n is null or n = :n) order by n desc limit 1",
+        {"session": session, "n": n},
+    )
+    return (LEVELS[rows[0][0]], rows[0][1]) if rows else None
+
+
+def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages.Row]) -> list[int]:
+    """Keep what the open turn of this number has already stored, and erase what became different; all of it where the turn ends.
+
+    The index passes an open turn over, so that of one that ends is written anew, under ids that it has not reached.
+    Returns the ids that the first of `rows` keep.
     """
     newest = tx.execute(
-        "select n, state, level, owner from turns where session_id = ? order by n desc limit 1", (session_id,)
+        "select n, state from turns where session_id = ? order by n desc limit 1", (session_id,)
     )
     if not newest:
         return []
-    number, state, level, owner = newest[0]
+    number, state = newest[0]
     if number < turn.n:
         if state == _OPEN:  # nobody will end it any more
-            tx.execute(
-                "update turns set state = ? where session_id = ? and n = ?", (_UNFINISHED, session_id, number)
-            )
+            _leave_unfinished(tx, session_id, number)
         return []
     if number > turn.n or state != _OPEN:
         raise InvalidInputError(
@@ -236,13 +277,11 @@ def _take_over(tx: Transaction, session_id: int, turn: Turn, rows: list[messages
         )
     stored = _messages_of(tx, session_id, turn.n)
     same = 0
-    while same < min(len(stored), len(rows)) and messages.row_of(stored[same]) == rows[same]:
+    most = min(len(stored), len(rows)) if turn.state == "open" else 0
+    while same < most and messages.row_of(stored[same]) == rows[same]:
         same += 1
     _erase_messages(tx, [message.id for message in stored[same:]])
-    kept = [message.id for message in stored[:same]]
-    if (level, owner) != (LEVELS.index(turn.level), spell_owner(tx, turn.owner)):
-        tx.announce("messages", kept)  # the index may have them under the old level
-    return kept
+    return [message.id for message in stored[:same]]
 
 
 def _open_turns(session: str | None) -> tuple[str, tuple[Any, ...]]:
@@ -270,18 +309,21 @@ def _erase_messages(tx: Transaction, ids: list[int]) -> None:
 
 
 def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) -> Turn:
-    n, state, block, shown, recorded, level, owner, *heard = row[:13]
+    n, state, block, shown, recorded, level, answer, utterance, owner, *heard = row[:_COLUMNS]
+    whole = row[_COLUMNS]
     return Turn(
         session,
         n,
         tuple(stored),
         STATES[state],
-        block or "",
-        tuple(msgspec.json.decode(shown)) if shown else (),
+        (block or "") if whole else "",
+        tuple(msgspec.json.decode(shown)) if shown and whole else (),
         recorded / 1e6,
         LEVELS[level],
         owner,
         Heard(*heard) if any(value is not None for value in heard) else None,
+        LEVELS[answer],
+        next((n for n, message in enumerate(stored) if message.id == utterance), None),
     )
 
 
@@ -366,9 +408,9 @@ def read_output(
     db: Database, pointer: str, *, length: int, reader: Reader | None = None
 ) -> ToolOutput | None:
     """Return a kept text, cut to a length in characters; None where there is none that the reader may read."""
-    rule, values = reading_rule(reader, "t.")
+    rule, values = reading_rule(reader, "t.", level=ANSWER_LEVEL)
     rows = db.query(
-        "select substr(o.content, 1, :length), length(o.content), t.level, t.owner, s.name, t.n"  # noqa: S608 - our own
+        "select substr(o.content, 1, :length), length(o.content), t.answer, t.owner, s.name, t.n"  # noqa: S608 - our own
         " from tool_outputs o join turns t on t.session_id = o.session_id and t.n = o.turn"
         " join sessions s on s.id = t.session_id"
         f" where o.pointer = :pointer and {rule} order by o.id desc limit 1",

@@ -34,7 +34,7 @@ def answer(memory: Memory, tool: str, call: dict[str, str], *, session: str = "s
     """Return what a tool answers in a turn: why not, which files, or else its status."""
     model = Model(Reply("", (ToolCall(tool, call),)))
     loop = AgentLoop(model, hooks=memory.hooks(session_id=session), tools=memory.tools())
-    loop.run("Look at the files.", **how)
+    loop.run(f"Look at the files: {' '.join(call.values())}.", **how)
     assert loop.hooks.failures() == []
     answered = json.loads([m["content"] for m in loop.session.messages if m["role"] == "tool"][-1])
     return next(answered[key] for key in ("message", "files", "status") if key in answered)

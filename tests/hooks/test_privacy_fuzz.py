@@ -15,7 +15,7 @@ import pytest
 import edgemem
 from edgemem import AgentLoop, Memory, Recalled
 from edgemem.records import Heard, Message, Procedure, ProcedureStep, Reader, Reply, ToolCall
-from edgemem.session.tools import Tool
+from edgemem.session.tools import Tool, ToolTurn
 from support.selection import cases
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -67,20 +67,88 @@ def may_hear(closing: Closing, speaker: str | None, audience: Iterable[str]) -> 
     return closing.owner == speaker.lower() and {name.lower() for name in audience} <= {closing.owner}
 
 
+def most_private(closings: Iterable[Closing]) -> Closing:
+    """Return the closing of what was made of several texts."""
+    return max(closings, key=lambda closing: RANK[closing.level])
+
+
 class BrokenModelError(Exception):
     """What the model raises now and then."""
 
 
 class Oracle:
-    """Knows of each secret who may hear it."""
+    """Knows of each secret who may hear it.
 
-    def __init__(self) -> None:
+    A secret that the model or a tool makes up belongs to the answer: it is as private as the most private text that the
+    prompts and tools of its turn told.
+    """
+
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
         self.closings: dict[str, Closing] = {}
+        self.utterance = Closing("household")
+        """Of the utterance."""
+        self.told: set[str] = set()
+        """The secrets that prompts and tools of the running turn hold."""
+        self.born: list[str] = []
+        """Those that the running turn made up."""
+        self.calls: list[ToolCall] = []
+        """The calls of the running turn."""
         self.current: frozenset[str] = frozenset()
         """What the running utterance says: its speaker hears that in any case."""
         self.speaker: str | None = None
         self.audience: frozenset[str] = frozenset()
         self.private = False
+
+    def fresh(self) -> str:
+        """Return a word or number that nobody has ever said."""
+        dice = self.dice
+        while True:
+            word = (
+                "".join(dice.choice(CONSONANTS) + dice.choice(VOWELS) for _ in range(4))
+                if dice.random() < 0.7
+                else str(dice.randrange(10**8, 10**9))
+            )
+            if word not in self.closings:
+                return word
+
+    def begin(self) -> None:
+        """Begin an answer."""
+        self.told, self.born, self.calls = set(), [], []
+
+    def answer(self) -> Closing:
+        """Return who may hear what the running turn makes up, so far."""
+        closings = [self.closings[secret] for secret in self.told]
+        closing = most_private([self.utterance, *closings])
+        return Closing("private", self.owner) if closing.level == "private" else closing
+
+    @property
+    def owner(self) -> str | None:
+        """Whose the running turn is."""
+        return self.speaker.lower() if self.speaker else None
+
+    def bear(self) -> str:
+        """Return a secret that the running turn makes up; until that ends, it is its speaker's."""
+        secret = self.fresh()
+        self.closings[secret] = Closing("private", self.owner)
+        self.born.append(secret)
+        return secret
+
+    def end(self, *, failed: bool = False) -> None:
+        """End an answer: all of it is as private as its most private part, and one that failed within a call is its speaker's."""
+        closing = self.answer()
+        for secret in self.born if not (failed and self.calls) else ():
+            self.say(secret, closing)
+        self.begin()
+
+    def write(self, texts: str, asked: Closing) -> None:
+        """Have a tool write somewhere: what only the answer says no more openly than that, what was said as openly as asked."""
+        closing = most_private([self.answer(), asked])
+        for secret in set(self.secrets_in(texts)) & {*self.born}:
+            self.say(secret, closing)
+        # What its speaker says may be written where the model pleases, unless it was said in private.
+        for secret in set(self.secrets_in(texts)) & self.current if not self.private else ():
+            self.say(secret, asked)
 
     def say(self, secret: str, closing: Closing) -> None:
         """Somebody has said a secret aloud, to whom it may concern."""
@@ -106,7 +174,8 @@ class Oracle:
     def check_prompt(self, messages: Sequence[Message]) -> None:
         """Fail where a prompt of the running turn holds what its listeners may not hear."""
         text = "\n".join(f"{message.get('content')} {message.get('tool_calls', '')}" for message in messages)
-        for secret in set(self.secrets_in(text)) - self.current:
+        self.told |= {*self.secrets_in(text)} - self.current - {*self.born}
+        for secret in set(self.secrets_in(text)) - self.current - {*self.born}:
             closing = self.closings[secret]
             assert may_hear(closing, self.speaker, self.audience), (
                 f"prompt: {self.speaker!r} (with {sorted(self.audience)}) is told {secret}, {closing}: {text[-3000:]}"
@@ -129,6 +198,8 @@ class Parrot:
     def __init__(self, oracle: Oracle, dice: random.Random) -> None:
         self.oracle, self.dice = oracle, dice
         self.prompts = 0
+        self.newest = ""
+        """The newest reply."""
 
     def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
         self.prompts += 1
@@ -145,10 +216,20 @@ class Parrot:
             return Reply("", (self._call(chosen, secrets),))
         if chosen and dice.random() < 0.2:
             chosen = [" ".join(chosen[0]), *chosen[1:]] if dice.random() < 0.5 else ["-".join(chosen[0])]
-        return Reply(f"Well, {' and '.join(chosen)} or so.")
+        if dice.random() < 0.3:
+            chosen = [self.oracle.bear(), *chosen]
+        self.newest = f"Well, {' and '.join(chosen)} or so."
+        return Reply(self.newest)
 
     def _call(self, chosen: list[str], secrets: list[str]) -> ToolCall:
-        dice = self.dice
+        if self.dice.random() < 0.2:
+            chosen = [self.oracle.bear(), *chosen]
+        call = self._made_of(chosen, secrets)
+        self.oracle.calls.append(call)
+        return call
+
+    def _made_of(self, chosen: list[str], secrets: list[str]) -> ToolCall:
+        dice, oracle = self.dice, self.oracle
         name = dice.choice(
             [
                 "remember_fact",
@@ -159,6 +240,8 @@ class Parrot:
                 "forget_fact",
                 "notes",
                 "note",
+                "safe",
+                "ask",
                 *("memory_write", "memory_append", "memory_read", "memory_list", "memory_delete"),
             ]
         )
@@ -167,31 +250,38 @@ class Parrot:
         given: dict[str, Any] = {"key": key, "scope": scope}
         if name == "remember_fact":
             given["value"] = " ".join(chosen) or "nothing"
-            # What its speaker says may be written where the model pleases, unless it was said in private.
-            if scope == "global" and not self.oracle.private:
-                for secret in self.oracle.current & {*chosen, key}:
-                    self.oracle.say(secret, Closing("shared"))
+            level = {"global": "shared", "me": "private"}.get(str(scope), "household")
+            level = "shared" if scope is None and not oracle.speaker else level
+            oracle.write(f"{key} {given['value']}", Closing(level, oracle.owner))
         elif name == "search_memory":
             given = {"query": " ".join(chosen) or "roses"}
         elif name == "list_facts":
             given.pop("key")
         elif name == "notes":
             given = {"action": dice.choice(["read", "write"]), "text": " ".join(chosen)}
-        elif name == "note":
-            given = {"text": " ".join(chosen)}
-        elif name == "memory_list":
+            oracle.write(given["text"], Closing("household"))
+        elif name in ("note", "ask"):
+            given = {"text": " ".join(chosen) or "roses"}
+        elif name in ("memory_list", "safe"):
             given = {}
         elif name.startswith("memory_"):
             given = {"path": dice.choice([*BANK_PATHS, *(f"household/{secret}.md" for secret in chosen[:1])])}
             if name in ("memory_write", "memory_append"):
                 given["content"] = " ".join(chosen)
-                if given["path"].startswith("shared/") and not self.oracle.private:
-                    for secret in self.oracle.current & {*chosen}:
-                        self.oracle.say(secret, Closing("shared"))
+                head = given["path"].partition("/")[0]
+                level = head if head in ("shared", "household") else "private"
+                oracle.write(f"{given['path']} {given['content']}", Closing(level, oracle.owner))
         return ToolCall(name, {each: value for each, value in given.items() if value is not None})
 
     def cut(self, heard_text: str) -> None:
         """Nothing to forget."""
+
+
+def closes(call: ToolCall) -> bool:
+    """Tell whether a call may keep for the speaker alone what was said, or erase it."""
+    given = call.arguments
+    own = call.name in ("memory_write", "memory_append") and "/" not in given["path"]
+    return own or call.name == "forget_fact" or (call.name, given.get("scope")) == ("remember_fact", "me")
 
 
 class House:
@@ -201,26 +291,41 @@ class House:
         self.home, self.dice, self.caplog = home, random.Random(seed), caplog
         home.mkdir()
         (home / "edgemem.toml").write_text(PROFILE)
-        self.oracle = Oracle()
+        self.oracle = Oracle(self.dice)
         self.parrot = Parrot(self.oracle, self.dice)
+        self.aloud: list[tuple[str, str]] = []
+        """Secrets that were said aloud, and in which session."""
+        self.within = False
+        """Whether an agent runs within a tool."""
         self.open()
 
     def open(self) -> None:
         """Switch the robot on; two agents share each session."""
         self.memory: Memory = edgemem.open(self.home, worker=False, watch=False)
         given = {"type": "object", "properties": {"text": {"type": "string"}}}
-        tools = [*self.memory.tools(), Tool("note", "Notes.", given, lambda text: f"Noted: {text}")]
+        tools = [
+            *self.memory.tools(),
+            Tool("note", "Notes.", given, lambda text: f"Noted: {text}"),
+            Tool(
+                "safe",
+                "Opens.",
+                {"type": "object", "properties": {}},
+                lambda: f"It holds {self.oracle.bear()}.",
+            ),
+            Tool("ask", "Asks.", given, self.ask, wants_turn=True),
+        ]
         self.loops: dict[str, list[AgentLoop]] = {}
         for session in SESSIONS:
             hooks = self.memory.hooks(session_id=session)
             self.loops[session] = [
                 AgentLoop(self.parrot, hooks=hooks, tools=tools, agent_name=name) for name in ("cook", "host")
             ]
+        self.inner = AgentLoop(self.parrot, hooks=hooks, tools=tools, agent_name="maid")
 
     def close(self) -> None:
         """Switch it off."""
         for loops in self.loops.values():
-            for loop in loops:
+            for loop in (*loops, self.inner):
                 failures = [failure.message for failure in loop.hooks.failures()]
                 # A turn whose model failed while it was prepared is left open.
                 assert [text for text in failures if "The turn before" not in text] == []
@@ -238,17 +343,16 @@ class House:
 
     # -- what happens ----------------------------------------------------------------------------------
 
-    def secret(self) -> str:
-        """Return a word or number that nobody has ever said."""
-        dice = self.dice
-        while True:
-            word = (
-                "".join(dice.choice(CONSONANTS) + dice.choice(VOWELS) for _ in range(4))
-                if dice.random() < 0.7
-                else str(dice.randrange(10**8, 10**9))
-            )
-            if word not in self.oracle.closings:
-                return word
+    def ask(self, turn: ToolTurn, text: str) -> str:
+        """Have another agent answer within a tool."""
+        if self.within:
+            return "Nobody is there."
+        self.within = True
+        try:
+            reader = turn.reader
+            return self.inner.run(text, speaker=reader.speaker, audience=reader.audience).reply
+        finally:
+            self.within = False
 
     def step(self) -> None:
         """Let something happen."""
@@ -259,19 +363,22 @@ class House:
     def talk(self) -> None:
         """Have somebody say something, perhaps in private, perhaps while others listen."""
         dice, oracle = self.dice, self.oracle
-        loop = dice.choice(self.loops[dice.choice(SESSIONS)])
+        session = dice.choice(SESSIONS)
+        loop = dice.choice(self.loops[session])
         speaker = dice.choice([*PEOPLE, *PEOPLE, "Alice", "BOB", None])
         audience = frozenset(dice.sample(["", *PEOPLE], dice.choice([0, 0, 0, 1, 2])))
         private = dice.random() < 0.25
-        said = [self.secret() for _ in range(dice.choice([0, 1, 1, 2]))]
+        said = [oracle.fresh() for _ in range(dice.choice([0, 1, 1, 2]))]
         heard = [one for one, closing in oracle.closings.items() if may_hear(closing, speaker, audience)]
         if heard and dice.random() < 0.2:
             said.append(dice.choice(heard[-40:]))
         level = "private" if private else "household" if speaker else "shared"
+        oracle.utterance = Closing(level, speaker.lower() if private and speaker else None)
         for secret in said:
-            oracle.say(secret, Closing(level, speaker.lower() if private and speaker else None))
+            oracle.say(secret, oracle.utterance)
         oracle.current, oracle.speaker, oracle.audience = frozenset(said), speaker, audience
         oracle.private = private
+        oracle.begin()
         words = dice.sample(EVERYDAY, 5)
         for secret in said:
             words.insert(dice.randrange(6), secret)
@@ -281,30 +388,45 @@ class House:
             how["heard"] = Heard(speaker, asr_confidence=0.2)
         loop.speech_start(speaker=speaker)
         loop.partial(text[: len(text) // 2], speaker=speaker, audience=audience)
+        failed, kept = True, False
         with suppress(BrokenModelError):
-            self._have(loop, text, how)
+            kept = self._have(loop, text, how)
+            failed = False
+        if kept and not private and not any(map(closes, oracle.calls)):
+            self.aloud += [(secret, session) for secret in said]
+        oracle.end(failed=failed)
         oracle.current = frozenset()
 
-    def _have(self, loop: AgentLoop, text: str, how: dict[str, Any]) -> None:
-        """Have a turn: at once, prepared and kept, prepared again, thrown away, or cut off after it."""
+    def _have(self, loop: AgentLoop, text: str, how: dict[str, Any]) -> bool:
+        """Have a turn: at once, prepared and kept, prepared again, thrown away, cut off after it, or before the robot is off.
+
+        Returns whether it was kept, and ended.
+        """
         end = self.dice.random()
         if end < 0.75:
-            loop.run(text, **how)
-            if end < 0.1:
-                loop.interrupt("Well")
-            return
+            result = loop.run(text, **how)
+            self.oracle.told |= {*self.oracle.secrets_in(str(result.tools))} - {*self.oracle.born}
+            if end < 0.2:
+                loop.interrupt(result.reply[: self.dice.randrange(len(result.reply) + 1)])
+            return True
         loop.prepare(text, **how)
         if end < 0.85:
             loop.abort()
-            return
+            self.oracle.born.clear()  # and is nobody's but the speaker's
+            return False
         if end < 0.92:
+            self.oracle.begin()
             loop.prepare(f"{text} or so", **how)
+        if end > 0.995:
+            self.restart()
+            return False
         loop.commit()
+        return True
 
     def write(self) -> None:
         """Have the operator store something for somebody."""
         dice, oracle, store = self.dice, self.oracle, self.memory.store
-        secret, owner = self.secret(), dice.choice(PEOPLE)
+        secret, owner = oracle.fresh(), dice.choice(PEOPLE)
         scope, closing = dice.choice(
             [
                 ("global", Closing("shared")),
@@ -373,8 +495,14 @@ class House:
         facts += map(str, memory.procedures.suggest(query, top_k=9, reader=Reader(speaker)))
         facts += map(str, memory.procedures.list(reader=Reader(speaker)))
         oracle.check("store", "\n".join(facts), speaker)
-        rows = memory.diagnostics.database.query("select summary, carried from epochs")
-        oracle.check("epochs", str(rows), PEOPLE[0], PEOPLE[1:])
+        for level, *rows in memory.diagnostics.database.query("select level, summary, carried from epochs"):
+            oracle.check("epochs", str(rows), PEOPLE[0] if level else None, PEOPLE[1:] if level else ())
+        for secret, session in dice.sample(self.aloud[-40:], min(3, len(self.aloud))):
+            turns = memory.sessions.journal.read_turns(session, reader=Reader(dice.choice(PEOPLE)))
+            heard = " ".join(str(message.content) for turn in turns for message in turn.messages)
+            assert secret in oracle.secrets_in(heard), (
+                f"{secret} was said aloud, and the household does not find it"
+            )
         if dice.random() < 0.1:
             person = dice.choice(PEOPLE)
             oracle.check("export", without_moments("\n".join(memory.export(speaker=person))), person)
@@ -382,6 +510,16 @@ class House:
             "a secret stands in the log of the turns"
         )
         self.caplog.clear()
+
+    def move(self, home: Path) -> None:
+        """Carry all that is known into another home, and look there."""
+        lines = list(self.memory.export())
+        with edgemem.open(home, worker=False, watch=False) as other:
+            other.import_lines(line.encode() for line in lines)
+            mine, self.memory = self.memory, other
+            for _ in range(20):
+                self.look()
+            self.memory = mine
 
 
 @pytest.mark.long
@@ -395,6 +533,7 @@ def test_nobody_is_told_what_is_not_for_them(
         for _ in range(cases(STEPS)):
             house.step()
         house.look()
+        house.move(tmp_path / "other")
         ((turns, epochs),) = house.memory.diagnostics.database.query(
             "select (select count(*) from turns), (select count(*) from epochs)"
         )

@@ -173,13 +173,13 @@ def test_a_turn_on_something_else_counts_no_outcome(memory: edgemem.Memory) -> N
     assert counts(memory) == (0, 0)
 
 
-def test_a_private_procedure_keeps_its_turn_private(memory: edgemem.Memory) -> None:
-    """What it told stands in that turn's block."""
+def test_a_private_procedure_keeps_its_answer_private(memory: edgemem.Memory) -> None:
+    """What it told is in the block of that turn."""
     memory.procedures.store(msgspec.structs.replace(FETCH, level="private", owner="alice"))
     robot = Robot(memory, tools=TOOLS)
     assert "a way to" in shown(ask(robot))
     (turn,) = memory.sessions.journal.read_turns("kitchen")
-    assert (turn.level, turn.owner) == ("private", "alice")
+    assert (turn.answer, turn.owner) == ("private", "alice")
     assert memory.procedures.forget("fetch")
     (turn,) = memory.sessions.journal.read_turns("kitchen")
     assert turn.block == ""

@@ -165,7 +165,7 @@ def test_the_logger_alone_keeps_a_private_turn_private(tmp_path):
         for store in (plain, sqlite, written):
             loop = AgentLoop(Cook(), hooks=[EpisodeLoggerHook(store)], tools=tools)
             loop.run("what is in my drawer?", speaker="alice", private=True)
-            loop.run("and in the fridge?", speaker="alice")
+            loop.run("and in the fridge?", speaker="bob")
             assert loop.hooks.failures() == []
         assert len(plain.lived) == 2
         sqlite.database.flush()  # without a session, no turn's end waits for an episode

@@ -154,10 +154,10 @@ def test_what_a_tool_told_is_not_put_before_the_model_again(memory: Memory) -> N
 
 def test_what_a_tool_changed_is_not_told_as_news(memory: Memory) -> None:
     """The next turn's block repeats neither the new value nor what was erased."""
-    memory.store.add_fact("city", "Berlin")
+    memory.store.add_fact("city", "Berlin", scope="household")
     robot = Robot(memory)
     robot.turn("which city is it", "recall_fact", key="city")
-    robot.turn("now it's Hanoi", "remember_fact", key="city", value="Hanoi", scope="global")
+    robot.turn("now it's Hanoi", "remember_fact", key="city", value="Hanoi", scope="household")
     assert "Forgotten" in robot.forget("forget the city", "city")
     for result in (robot.turn("hello", "list_facts"), robot.turn("hello", "list_facts", speaker="bob")):
         assert "<memory>" not in result.handed[0][-1]["content"]

@@ -70,7 +70,7 @@ def test_a_turn_is_kept_with_its_block_apart_from_what_was_said(memory: Memory) 
     (turn,) = memory.sessions.journal.read_turns("kitchen")
     assert turn.messages[0].content == "which allergy do I have?"
     assert "hazelnuts" in turn.block
-    assert (turn.level, turn.owner) == ("private", "alice")
+    assert (turn.answer, turn.owner) == ("private", "alice")
     assert turn.heard is not None
     assert (turn.heard.room, turn.heard.asr_confidence) == ("kitchen", 0.9)
 

@@ -327,8 +327,8 @@ def test_an_agent_within_a_tool_is_as_closed_as_the_outer_answer(memory: Memory)
         assert "4711" in turn.call(ToolCall("ask", {"question": "What is alice's code?"})).result
         turn.reply("I have told you.")
     (inner,), (outer,) = turns_of(memory, "cook"), turns_of(memory)
-    assert (inner.level, inner.owner, inner.heard) == ("private", "alice", None)
-    assert (outer.level, outer.owner) == ("private", "alice")
+    assert (inner.answer, inner.owner, inner.heard) == ("private", "alice", None)
+    assert (outer.level, outer.answer, outer.owner) == ("household", "private", "alice")
 
 
 def test_an_agent_of_the_same_conversation_within_its_tool_is_kept_nowhere(memory: Memory) -> None:

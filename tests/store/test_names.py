@@ -269,5 +269,5 @@ def test_a_reply_that_repeats_ones_own_fact_stays_ones_own_under_another_spellin
     loop.run("What is the number of my locker?", speaker="ZOË", private=True)
     loop.run("And once more, the number of my locker?", speaker="zoë")
     turns = memory.sessions.journal.read_turns("hall", reader=Reader("Zoë"))
-    assert [(turn.level, turn.owner) for turn in turns] == [("private", "Zoë")] * 2
+    assert [(turn.answer, turn.owner) for turn in turns] == [("private", "Zoë")] * 2
     assert "4711" in turns[0].block

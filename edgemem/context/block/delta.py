@@ -21,7 +21,6 @@ import msgspec
 from edgemem.context.block.render import (
     LINE_CHARS,
     MOST_CHARS,
-    RANK,
     VisibleLines,
     asked_for,
     day_of,
@@ -31,7 +30,7 @@ from edgemem.context.size import estimate
 from edgemem.fence import BULLET, clean, fence, storable
 from edgemem.recall.text.analyse import NOTHING, Analysis, terms
 from edgemem.records import PART, PAST, About, BlockLine, Epoch, Fact, Held, Preference, Recalled
-from edgemem.scopes import Level, level_of_scope
+from edgemem.scopes import RANK, Level, level_of_scope
 
 ERASED = "something private above is no longer known"
 """The line for the owner of a private value that was erased and that the prompt still holds."""

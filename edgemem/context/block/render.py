@@ -17,16 +17,12 @@ from edgemem.context.sentences import split_sentences
 from edgemem.fence import BULLET, clean
 from edgemem.recall.text.analyse import Analysis, terms
 from edgemem.records import PART, About, BlockLine
-from edgemem.scopes import Level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from edgemem.records import Recalled
 
-
-RANK: dict[Level, int] = {"shared": 0, "household": 1, "private": 2}
-"""How closed a level is."""
 
 IN_A_LINE_ABOVE = "(in a line above)"
 """How a person is told of an item whose line is empty: what one person said on a day stands in one line."""

@@ -4,7 +4,7 @@ An item is left out if it scores too little beside the best one, if it only asks
 holds a sentence of the utterance still adds something if another of its sentences goes on from there: that sentence shares a
 word with the utterance, or refers back ("It's on the shelf.").
 
-A turn is as closed as what memory shows in it, so what would close it must be likely to help by itself.
+An answer is as private as what memory shows before it, so what would close it must be likely to help by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import NamedTuple
 from edgemem.config import InjectionSettings
 from edgemem.context.block.delta import VALUES
 from edgemem.context.block.render import LINE_CHARS, MOST_CHARS, fitting
-from edgemem.context.level import Closing, is_closer
 from edgemem.context.sentences import split_sentences
 from edgemem.fence import fence
 from edgemem.languages.words import common_words, cues, either
@@ -26,6 +25,7 @@ from edgemem.preload import Pattern, preloaded
 from edgemem.recall.rank import selection
 from edgemem.recall.text.analyse import NOTHING, Analysis, plain_words, stem, terms
 from edgemem.records import BlockLine, Recalled
+from edgemem.scopes import RANK, Level
 
 NEAR, NEAR_TOLD, BESIDE = 0.4, 0.25, 0.6
 """The least score of a fact, of any other item, and of any other item beside a fact, as a share of the best item's score.
@@ -71,7 +71,7 @@ def worth_saying(
     floors: Floors,
     *,
     utterance: Analysis = NOTHING,
-    closing: Closing | None = None,
+    answer: Level | None = None,
 ) -> list[Recalled]:
     """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
 
@@ -79,9 +79,9 @@ def worth_saying(
     turn that only asks answers nothing, and one that says again what the speaker has just said tells nothing.
 
     Args:
-        closing: who may read the turn so far; None: nothing that is shown closes it.
+        answer: who may read the answer so far; None: nothing that is shown closes it.
     """
-    least = least_scores(recalled, floors, closing=closing)
+    least = least_scores(recalled, floors, answer=answer)
     worth = [item for item in recalled if item.score >= least.of(item) and not only_asks(item)]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     others = [item for item in worth if item.kind not in VALUES]
@@ -97,25 +97,25 @@ class Least(NamedTuple):
     beside: bool
     """Whether that is a fact or a preference."""
     floors: Floors
-    closing: Closing | None
+    answer: Level | None
 
     def of(self, item: Recalled) -> float:
         """Return the least score that one item needs to be shown."""
-        least = self.best * self.share(item)
+        least, alone = self.best * self.share(item), self.floors.any
         if item.safety:
-            return min(least, self.floors.safety)
-        return self.floors.any if least < self.floors.any and self.closes(item) else least
+            least, alone = min(least, self.floors.safety), self.floors.safety
+        return max(least, alone) if self.closes(item) else least
 
     def closes(self, item: Recalled) -> bool:
-        """Tell whether the turn would be more closed with an item than without."""
-        return self.closing is not None and is_closer((item.level, item.owner), self.closing)
+        """Tell whether the answer would be more private with an item than without."""
+        return self.answer is not None and RANK[item.level] > RANK[self.answer]
 
     def share(self, item: Recalled) -> float:
         """Return the share of the best that an item must score."""
         return NEAR if item.kind in VALUES else BESIDE if self.beside else NEAR_TOLD
 
 
-def least_scores(recalled: Iterable[Recalled], floors: Floors, *, closing: Closing | None = None) -> Least:
+def least_scores(recalled: Iterable[Recalled], floors: Floors, *, answer: Level | None = None) -> Least:
     """Return the score from which on each of some items is worth its tokens.
 
     How likely it is that any helps, the best of all tells, also if it only asks; what is near, the best that tells anything.
@@ -126,7 +126,7 @@ def least_scores(recalled: Iterable[Recalled], floors: Floors, *, closing: Closi
         if not only_asks(item):
             nearest, beside = item.score, item.kind in VALUES
             break
-    return Least(nearest if best >= floors.any else math.inf, beside, floors, closing)
+    return Least(nearest if best >= floors.any else math.inf, beside, floors, answer)
 
 
 def only_asks(item: Recalled) -> bool:

@@ -23,9 +23,10 @@ from edgemem.context.block.delta import (
 )
 from edgemem.context.compaction.model import DELETED
 from edgemem.context.prompt.log import PromptLog
-from edgemem.context.prompt.turn import PromptTurn
+from edgemem.context.prompt.turn import CLOSED, PromptTurn
 from edgemem.context.size import PromptSize, estimate, texts_of
 from edgemem.records import BlockLine, Epoch, Message, text_of
+from edgemem.scopes import most_private
 
 if TYPE_CHECKING:
     from edgemem.context.budget import Budget
@@ -197,9 +198,11 @@ class EpochPlanner:
         used = summarizer or self.summarizer
         carried = self._carried(first_turn)
         values = self._tokens_in(carried)
-        leaving = [turn for turn in self._turns() if turn.n < first_turn and turn.level != "private"]
+        # A summary is made of what the whole household sees; in place of what is private nothing is said.
+        leaving = [turn for turn in self._turns() if turn.n < first_turn]
+        parts = [part for turn in leaving if (part := turn.seen_at("household")) is not None]
         summary = used.summarize(
-            [_attributed(turn) for turn in leaving],
+            [_attributed(part) for part in parts],
             max_tokens=max(1, self.summary_tokens - values),
             previous=self.log.epoch.summary,
             stop=stop,
@@ -209,7 +212,15 @@ class EpochPlanner:
             return None
         how = getattr(used, "how", "")  # only what has several ways tells which one it took
         reason = f"{reason}; {how}" if how else reason
-        epoch = Epoch(self.log.session, first_turn, summary, reason=reason, started_at=self._now())
+        before = self.log.epoch
+        level = most_private(
+            *(part.answer for part in parts),
+            *(item.level for item in carried),
+            *([before.level] if before.summary or before.carried else []),
+        )
+        epoch = Epoch(
+            self.log.session, first_turn, summary, reason=reason, started_at=self._now(), level=level
+        )
         return carrying(epoch, carried)
 
     def bare(self, first_turn: int) -> Epoch:
@@ -224,13 +235,13 @@ class EpochPlanner:
         """Return what of memory goes on standing in the prompt when the turns before one leave it."""
         if self._current is None:
             return []
-        turns = self._turns()
-        shown = [item for turn in turns if turn.n < first_turn for item in turn.shown]
+        parts = [part for turn in self._turns() if (part := turn.seen_at("household")) is not None]
+        shown = [item for part in parts if part.n < first_turn for item in part.shown]
         stays = {
             item.about
-            for turn in turns
-            if turn.n >= first_turn and turn.level != "private"
-            for item in turn.shown
+            for part in parts
+            if part.n >= first_turn
+            for item in part.shown
             if item.about is not None
         }
         candidates = to_carry([*carried_by(self.log.epoch), *shown], stays)
@@ -282,7 +293,8 @@ class EpochPlanner:
 def _attributed(turn: PromptTurn) -> Sequence[Message]:
     """Return the messages of a turn, the user's with the name of who spoke."""
     speaker = turn.heard.speaker if turn.heard is not None else None
+    messages = [message for message in turn.messages if message.get("content") != CLOSED]
     if speaker is None:
-        return turn.messages
+        return messages
     named = {"name": speaker}
-    return [{**m, **named} if m.get("role") == "user" else m for m in turn.messages]
+    return [{**m, **named} if m.get("role") == "user" else m for m in messages]

@@ -15,21 +15,27 @@ from itertools import pairwise
 from operator import is_
 from typing import NamedTuple
 
-from edgemem.context.level import Closing, joined
 from edgemem.context.messages import newest_user
 from edgemem.context.prompt.turn import PromptTurn
 from edgemem.records import Message, text_of
+from edgemem.scopes import Level, most_private, name_key
 
 
 def unknown_turns(
-    messages: Sequence[Message], *, n: int, before: PromptTurn | None, level: Closing | None = None
+    messages: Sequence[Message],
+    *,
+    n: int,
+    before: PromptTurn | None,
+    level: Level | None = None,
+    owner: str | None = None,
 ) -> list[PromptTurn]:
     """Return messages that no turn has brought as turns of their own, in nobody's name.
 
     Args:
         n: the number that they get.
-        before: the turn that they stand behind; what follows it without a user message may be its reply.
+        before: the turn that they come after; what follows it without a user message may be its reply.
         level: who may read them; None: nobody but the operator.
+        owner: whose they are where that is private.
     """
     turns = []
     # What stands before the first user message (a greeting) belongs to the turn that follows it, unless it may be a reply.
@@ -37,10 +43,10 @@ def unknown_turns(
     behind = before is not None and level is None and users[:1] != [0]
     starts = [0, *(users if behind else users[1:]), len(messages)]
     for number, (begin, end) in enumerate(pairwise(starts)):
-        closed = level or ("private", None)
+        closed, whose = level or "private", owner
         if before is not None and behind and number == 0:
-            closed = before.level, before.owner if before.level == "private" else None
-        turns.append(PromptTurn(n, list(messages[begin:end]), level=closed[0], owner=closed[1]))
+            closed, whose = before.answer, before.owner if before.answer == "private" else None
+        turns.append(PromptTurn(n, list(messages[begin:end]), level=closed, owner=whose))
     return turns
 
 
@@ -87,8 +93,10 @@ def _replaced(
     n = max([turn.n for turn in (*placed[-1:], *kept, *missing[:1])], default=0)
     # A turn that was left open stays beside it, so what may be an edit of that need not be read by anybody.
     gone = len(kept) < len(missing)
-    closed = joined([(turn.level, turn.owner) for turn in missing]) if gone else None
-    return [*kept, *unknown_turns(messages, n=n, before=before, level=closed)]
+    level = most_private(*(turn.answer for turn in missing)) if gone else None
+    owners = {name_key(turn.owner or ""): turn.owner for turn in missing if turn.answer == "private"}
+    owner = next(iter(owners.values())) if len(owners) == 1 else None
+    return [*kept, *unknown_turns(messages, n=n, before=before, level=level, owner=owner)]
 
 
 def _places(turns: Sequence[PromptTurn], messages: Sequence[Message]) -> list[range | None]:

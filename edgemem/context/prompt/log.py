@@ -12,9 +12,11 @@ a function of the turn and the reader alone, so that the same listener always ge
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,17 +24,19 @@ import msgspec
 from edgemem.config import Settings
 from edgemem.context.block.delta import carried_by, head_of
 from edgemem.context.block.render import VisibleLines
-from edgemem.context.level import Closing, Passage, Terms, any_closer, closing_of, joined, passages_of
 from edgemem.context.messages import heard_in, newest_user, prefixed, split_instructions, with_prompt
 from edgemem.context.prompt.history import History, unknown_turns
 from edgemem.context.prompt.turn import INTERRUPTION, Dedupe, PromptTurn, interruption, turn_of
 from edgemem.fence import fence
+from edgemem.preload import Pattern
+from edgemem.recall.text.analyse import Analysis, analyse
 from edgemem.records import BlockLine, Epoch, Heard, Message, Reader, Turn, text_of
-from edgemem.scopes import Level, name_key
+from edgemem.scopes import RANK, Level, most_private, name_key
 from edgemem.store.rights import readable
 
-_HEAD: Closing = ("household", None)
-"""Who may read the block at an epoch's head, and so what was said before it: a stranger may not."""
+_SPELLED = Pattern(r"\b[a-zA-Z0-9](?:[\W_]+[a-zA-Z0-9]\b)+")
+"""Letters and digits that were said one by one."""
+_BETWEEN = re.compile(r"[\W_]+")
 
 
 class BlockSection(NamedTuple):
@@ -55,6 +59,7 @@ class Committed(NamedTuple):
     of: tuple[Any, ...]
     """While this is the same, so is that part: epoch, reader, changes of turns, and how many there are."""
     turns: list[PromptTurn]
+    """Of each, what the reader sees."""
     carried: tuple[BlockLine, ...]
     """What of memory stands in the head that the reader is shown."""
     visible: VisibleLines
@@ -63,8 +68,8 @@ class Committed(NamedTuple):
     """The numbers of its turns."""
     seen: Dedupe
     """What its turns say already."""
-    closings: frozenset[Closing]
-    """Who may read its parts."""
+    level: Level
+    """Of its most private part."""
     messages: list[Message]
     head: str
     """What is left of the block at the epoch's head, which no user message carries yet."""
@@ -100,6 +105,8 @@ class PromptLog:
         """The turn that is prepared."""
         self.sections: dict[str, BlockSection] = {}
         """What its block is made of, in the order in which it came in."""
+        self._outer: PromptLog | None = None
+        """Of the agent whose tool runs this one."""
         self._aborted: list[Message] | None = None
         """The messages of a turn that was aborted since the newest one began."""
         self._newest: Committed | None = None
@@ -157,18 +164,35 @@ class PromptLog:
         return self._history.turns[-1].n + 1 if self._history.turns else self.epoch.first_turn
 
     def begin(
-        self, reader: Reader | None = None, heard: Heard | None = None, *, level: Level | None = None
+        self,
+        reader: Reader | None = None,
+        heard: Heard | None = None,
+        *,
+        level: Level | None = None,
+        outer: PromptLog | None = None,
     ) -> PromptTurn:
         """Open a turn for a reader and return it; one that is still open is discarded.
 
-        Words of an unknown voice are shared: whoever can hear a stranger may also hear what the stranger said.
+        Words of an unknown voice are shared: all who can hear a stranger may also hear what the stranger said.
+
+        Args:
+            heard: how it was heard; None: nobody said it.
+            level: who may read the utterance; None: as for all that is said.
+            outer: of the agent whose tool begins the turn, which is nobody's words then and as private as the answer of that
+                agent; that becomes as private as this one.
         """
         self.discard()
-        self.reader = reader
+        around = (
+            None if outer is None or outer is self else outer.running or next(reversed(outer.turns), None)
+        )
+        self.reader, self._outer = reader, None if around is None else outer
         speaker = reader.speaker if reader is not None else None
         if level is None:
             level = self.default_level if speaker is not None or reader is None else "shared"
         turn = self.running = PromptTurn(self.next_n, [], level=level, owner=speaker, heard=heard)
+        if outer is not None and around is not None:
+            turn.close(outer.answer if outer.running is not None else around.answer, utterance=True)
+            turn.owner, turn.heard = around.owner, None
         return turn
 
     def instruct(self, system: Sequence[Message]) -> None:
@@ -226,8 +250,8 @@ class PromptLog:
         if history.turns:
             placed = unknown_turns(new, n=current.n, before=history.turns[-1])
         elif any(message.get("role") == "user" for message in new):
-            level = self.default_level if current.level == "private" else current.level
-            placed = [PromptTurn(current.n, new, level=level)]
+            owner = current.owner if current.level == "private" else None
+            placed = [PromptTurn(current.n, new, level=current.level, owner=owner)]
         else:
             return []  # a greeting belongs to the turn that follows it
         for number, turn in enumerate(placed):
@@ -295,10 +319,47 @@ class PromptLog:
         return "" if newest is None else text_of(messages[newest])
 
     @property
-    def closing(self) -> Closing:
-        """Return who may read the open turn before memory shows anything in it."""
+    def answer(self) -> Level:
+        """Return who may read the open turn but for its utterance: as many as may read all that its prompt and tools told."""
         current = self._opened()
-        return current.level, current.owner
+        return most_private(current.answer, self.committed().level, *(item.level for item in current.shown))
+
+    def close(self, level: Level, *, utterance: bool = False) -> None:
+        """Close the open turn as `PromptTurn.close` does: a tool was told something, or keeps it for the speaker alone."""
+        self._opened().close(level, utterance=utterance)
+        if self._outer is not None and self._outer.running is not None:
+            self._outer.close(level)
+
+    def level_of_write(self, level: Level, *texts: str) -> Level:
+        """Return the level at which a tool may write in the open turn: the one that it was asked to, or the answer's.
+
+        It writes more openly than the answer only what whoever reads at that level knows: from the utterance, and from what
+        they see of this prompt.
+
+        Args:
+            texts: what it writes, the value last.
+        """
+        answer = self.answer
+        if RANK[answer] <= RANK[level] or _repeats(texts, self._seen_at(level)):
+            return level
+        return answer
+
+    def _seen_at(self, level: Level) -> Iterator[str]:
+        """Yield the texts of the present prompt that somebody sees who reads no more than a level."""
+        current = self._opened()
+        if self._outer is None:  # within a tool it is what another agent asks, and nobody's words
+            yield self.utterance
+        if self.reader is not None:
+            yield " ".join((self.reader.speaker or "", *self.reader.audience))
+        yield from map(text_of, self.system)
+        yield from (item.line for item in current.shown if RANK[item.level] <= RANK[level])
+        if RANK[self.epoch.level] <= RANK[level]:
+            yield self._head_now(self.epoch)
+        for turn in self.committed().turns:
+            part = turn.seen_at(level)
+            if part is not None:
+                yield from (text_of(message) for message in part.messages)
+                yield part.block
 
     def put(self, section: str, shown: Sequence[BlockLine], *, header: str = "", tokens: int = 0) -> str:
         """Put lines of one section into the open turn's block, and return that; sections stand in the order they came in.
@@ -322,18 +383,15 @@ class PromptLog:
         """Return what the present reader's prompt holds before the open turn."""
         of = self.epoch, self.reader, self._history.changes, len(self._history.turns)
         if self._newest is None or self._newest.of != of:
-            turns = [turn for turn in self.epoch_turns() if readable(self.reader, turn.level, turn.owner)]
-            reads_head = readable(self.reader, *_HEAD)
+            turns = [part for turn in self.epoch_turns() if (part := turn.seen_by(self.reader)) is not None]
+            reads_head = readable(self.reader, self.epoch.level, None)
             carried, head = (carried_by(self.epoch), head_of(self.epoch)) if reads_head else ((), "")
             shown = [*carried, *(item for turn in turns for item in turn.shown)]
             visible = VisibleLines({item.id: item for item in shown})
             numbers = frozenset(turn.n for turn in turns)
-            closings = {closing for turn in turns for closing in turn.closings()}
-            if head:
-                closings.add(_HEAD)
-            seen, closed = Dedupe(turns), frozenset(closings)
+            level = most_private(*(turn.answer for turn in turns), *([self.epoch.level] if head else []))
             shown_now = self._messages_of(turns, head)
-            self._newest = Committed(of, turns, carried, visible, numbers, seen, closed, *shown_now)
+            self._newest = Committed(of, turns, carried, visible, numbers, Dedupe(turns), level, *shown_now)
         return self._newest
 
     def epoch_turns(self, epoch: Epoch | None = None) -> list[PromptTurn]:
@@ -352,14 +410,15 @@ class PromptLog:
         self._history.list.issue(issued, current, len(self._history.messages), newest)
         messages = [*self.system, *issued]
         self._known = list(messages), committed, current
+        if self._outer is not None and current is not None:
+            self.close(self.answer)
         return messages
 
     def view_in(self, epoch: Epoch) -> list[Message]:
         """Return what stands before the next utterance once another epoch has begun; may be asked in idle time."""
         # Copies: a barge-in may cut the newest turn at this moment, and what is kept of it must not be the older one.
-        turns = [
-            copy(turn) for turn in self.epoch_turns(epoch) if readable(self.reader, turn.level, turn.owner)
-        ]
+        copies = map(copy, self.epoch_turns(epoch))
+        turns = [part for turn in copies if (part := turn.seen_by(self.reader)) is not None]
         return [*self.system, *self._messages_of(turns, self._head_now(epoch))[0]]
 
     def _messages_of(self, turns: Iterable[PromptTurn], head: str) -> tuple[list[Message], str]:
@@ -374,15 +433,14 @@ class PromptLog:
 
     def _head_now(self, epoch: Epoch) -> str:
         """Return the block at an epoch's head, as far as the present reader is shown it."""
-        return head_of(epoch) if readable(self.reader, *_HEAD) else ""
+        return head_of(epoch) if readable(self.reader, epoch.level, None) else ""
 
     # -- how a turn ends -----------------------------------------------------------------------------
 
-    def commit(self, closing: Closing | None = None, *, unfinished: bool = False) -> PromptTurn | None:
+    def commit(self, *, unfinished: bool = False) -> PromptTurn | None:
         """Make the prepared turn history; what it showed has been shown.
 
         Args:
-            closing: who may read it; None: what is said in it tells.
             unfinished: its loop has left it open.
         """
         turn = self.running
@@ -390,7 +448,7 @@ class PromptLog:
         if turn is None or not turn.messages:
             self.running = None
             return None
-        turn.level, turn.owner = closing or self.level_of(turn)
+        self.close(self.answer)
         turn.unfinished = unfinished
         ids, reported = {item.id for item in turn.shown if item.id.startswith(INTERRUPTION)}, False
         for earlier in reversed(self.committed().turns if ids else ()):
@@ -400,47 +458,6 @@ class PromptLog:
         # Last: idle time must not find a prompt between two turns that lacks the newer one.
         self.running = None
         return turn
-
-    def level_shown(self, turn: PromptTurn) -> Closing:
-        """Return who may read what was put before the model in the running turn: its utterance, and what memory showed."""
-        shown = ((item.level, item.owner) for item in (*self.committed().carried, *turn.shown))
-        return joined([(turn.level, turn.owner), *shown])
-
-    def level_of(self, turn: PromptTurn, *more: str) -> Closing:
-        """Return who may read the running turn: what was said in it, what memory showed in it, and what it repeats.
-
-        Args:
-            more: what the model says in it that is no message yet.
-        """
-        closings, closing = self.committed().closings, self.level_shown(turn)
-        if not any_closer(closings, closing):
-            return closing  # nothing that it could repeat is closer
-        return closing_of(turn.as_listed(), closing, self._passages(), more=more)
-
-    def level_as(self, closing: Closing, *texts: str) -> Closing:
-        """Return who may read what the model writes in the running turn.
-
-        Args:
-            closing: who shall read it.
-        """
-        turn = self._opened()
-        whose = [(item.level, item.owner) for item in turn.shown]
-        results = [text_of(message) for message in turn.messages if message.get("role") == "tool"]
-        mine = [
-            *passages_of([], closing, turn.block, turn.shown),
-            Passage(joined([closing, *whose]), Terms(results)),
-        ]
-        heard = [message for message in turn.messages if message.get("role") == "user"]
-        return closing_of(heard, closing, [*self._passages(), *mine], more=texts)
-
-    def _passages(self) -> Iterable[Passage]:
-        """Yield what the present reader's prompt holds before the running turn."""
-        names = () if self.reader is None else (self.reader.speaker or "", *self.reader.audience)
-        yield Passage(("shared", None), Terms([*names, *map(text_of, self.system)]))
-        if head := self._head_now(self.epoch):
-            yield Passage(_HEAD, Terms([head]))
-        for turn in self.committed().turns:
-            yield from turn.as_passages()
 
     def discard(self) -> None:
         """Throw the prepared turn away: what it had shown was never shown."""
@@ -473,5 +490,27 @@ class PromptLog:
 
         They stay known here, because the loop's own list still begins with them.
         """
+        if self.running is not None:  # its prompt held them
+            self.close(self.answer)
         self.epoch = epoch if epoch.head else msgspec.structs.replace(epoch, head=self.epoch.head)
         self._history.begin_at(epoch.first_turn)
+
+
+def _repeats(texts: Sequence[str], others: Iterable[str]) -> bool:
+    """Tell whether each content word and number of some texts is in other texts, and the last of them has one.
+
+    A name that was spelled counts as one word, as does a number that was said digit by digit.
+    """
+    written = [_analysis(text) for text in texts]
+    if not written[-1].tokens:
+        return False
+    known = [_analysis(text) for text in others]
+    words = frozenset(word for text in known for word, _ in text.tokens if word)
+    terms = frozenset(term for text in known for term in text.terms())
+    tokens = chain.from_iterable(text.tokens for text in written)
+    return all(word in words or terms.issuperset(stems) for word, stems in tokens)
+
+
+def _analysis(text: str) -> Analysis:
+    """Return what a text is found by, with the signs side by side as what they spell."""
+    return analyse(_SPELLED.sub(lambda match: _BETWEEN.sub("", match[0]), text))

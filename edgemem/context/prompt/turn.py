@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from edgemem.context.level import Closing, Passage, passages_of
 from edgemem.context.messages import (
     UTTERANCE_BYTES,
     bounded,
@@ -25,11 +24,15 @@ from edgemem.context.messages import (
     tool_calls,
     whole,
 )
-from edgemem.records import REMEMBER_FACT, BlockLine, Heard, Message, Recalled, Turn, text_of
-from edgemem.scopes import Level
+from edgemem.records import REMEMBER_FACT, BlockLine, Heard, Message, Reader, Recalled, Turn, text_of
+from edgemem.scopes import RANK, Level, most_private
 from edgemem.store.episodes import episode_text
+from edgemem.store.rights import readable
 
 INTERRUPTION = "interrupted"
+
+CLOSED = "(This answer was private.)"
+"""What somebody reads in place of all but the utterance of a turn whose answer is not for them."""
 
 
 class PromptTurn(msgspec.Struct):
@@ -42,10 +45,13 @@ class PromptTurn(msgspec.Struct):
     """As whoever put the lines counted them."""
     shown: tuple[BlockLine, ...] = ()
     level: Level = "household"
+    """Who may read the utterance,"""
     owner: str | None = None
+    answer: Level = "shared"
+    """and at least who all else."""
     heard: Heard | None = None
     at: int | None = None
-    """Which message carries the block: the newest user message when it was put there."""
+    """Which message was said to the robot, and carries the block: the newest of the user's when the turn was first looked at."""
     heard_until: str | None = None
     """The text that was heard before somebody cut the robot off; None: nobody did."""
     reported: bool = False
@@ -58,8 +64,47 @@ class PromptTurn(msgspec.Struct):
     """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
     whole: list[Message] | None = None
     """The messages of a committed turn as every template takes them; made anew after a change."""
-    passages: list[Passage] | None = None
-    """The passages of a committed turn that a later reply may repeat; made anew after a change."""
+    part: PromptTurn | None = None
+    """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
+
+    def __post_init__(self) -> None:
+        """Close the answer at least as much as the utterance."""
+        self.answer = most_private(self.level, self.answer)
+
+    def close(self, level: Level, *, utterance: bool = False) -> None:
+        """Let no more people read the answer than a level says.
+
+        Args:
+            utterance: what was said, too.
+        """
+        self.answer = most_private(self.answer, level)
+        if utterance:
+            self.level = most_private(self.level, level)
+
+    @property
+    def utterance(self) -> int | None:
+        """Return which message was said to the robot; None: nobody said one."""
+        return newest_user(self.messages) if self.at is None else self.at
+
+    def seen_by(self, reader: Reader | None) -> PromptTurn | None:
+        """Return of a committed turn what somebody sees of it; None: nothing."""
+        if readable(reader, self.answer, self.owner):
+            return self
+        return self._utterance_alone() if readable(reader, self.level, self.owner) else None
+
+    def seen_at(self, level: Level) -> PromptTurn | None:
+        """Return of a committed turn what somebody sees who reads no more than a level; None: nothing."""
+        if RANK[self.answer] <= RANK[level]:
+            return self
+        return self._utterance_alone() if RANK[self.level] <= RANK[level] else None
+
+    def _utterance_alone(self) -> PromptTurn | None:
+        """Return the turn with `CLOSED` in place of all but its utterance; None: it has none."""
+        said = self.utterance
+        if self.part is None and said is not None:
+            messages: list[Message] = [self.messages[said], {"role": "assistant", "content": CLOSED}]
+            self.part = PromptTurn(self.n, messages, level=self.level, owner=self.owner, heard=self.heard)
+        return self.part
 
     def text(self, n: int) -> str:
         """Return the text of a message, also what nobody heard of it."""
@@ -78,7 +123,7 @@ class PromptTurn(msgspec.Struct):
             self.uncut[n] = message
             message = {**message, "content": heard}
         self.messages[n] = message
-        self.whole = self.passages = None
+        self.whole = self.part = None
 
     def as_heard(self, messages: Sequence[Message]) -> list[Message]:
         """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
@@ -103,6 +148,8 @@ class PromptTurn(msgspec.Struct):
                 kept = bounded(message, UTTERANCE_BYTES)
                 if kept is not message:
                     self.uncut[n], self.messages[n] = message, kept
+        if self.at is None or [message.get("role") for message in heard[self.at : self.at + 1]] != ["user"]:
+            self.at = newest_user(heard)
 
     def as_listed(self) -> list[Message]:
         """Return what was said as the loop has it, also what nobody heard, and what is too long to be kept."""
@@ -139,23 +186,12 @@ class PromptTurn(msgspec.Struct):
     def as_shown(self, *, committed: bool) -> Iterator[tuple[Message, str]]:
         """Yield its messages as every template takes them, with the block before the one that carries it."""
         messages, carried = self.messages, None
-        if self.block:
-            carrier = self.at if self.at is not None else newest_user(messages)
-            carried = None if carrier is None else messages[carrier]
+        if self.block and (carrier := self.utterance) is not None:
+            carried = messages[carrier]
         if committed:  # history is looked through once
             self.whole = messages = self.whole or whole(messages)
         for message in messages:
             yield message, self.block if message is carried else ""
-
-    def closings(self) -> list[Closing]:
-        """Return who may read what was said in a committed turn, and each thing that memory showed in it."""
-        return [(self.level, self.owner), *((item.level, item.owner) for item in self.shown)]
-
-    def as_passages(self) -> list[Passage]:
-        """Return the parts of a committed turn, each with who may read it."""
-        if self.passages is None:
-            self.passages = passages_of(self.messages, (self.level, self.owner), self.block, self.shown)
-        return self.passages
 
     def calls(self) -> Iterator[tuple[str, dict[str, Any], Message | None]]:
         """Yield the calls of tools: name, arguments (none where they cannot be read), and the tool's answer."""
@@ -192,6 +228,8 @@ def turn_of(turn: Turn) -> PromptTurn:
     ]
     unheard = {id(message): stored.unheard for message, stored in zip(messages, kept, strict=True)}
     repaired = repair_orphans(messages)
+    said = None if turn.utterance is None else turn.messages[turn.utterance]
+    at = next((n for n, message in enumerate(messages) if kept[n] is said), None)
     return PromptTurn(
         turn.n,
         repaired,
@@ -199,7 +237,11 @@ def turn_of(turn: Turn) -> PromptTurn:
         shown=tuple(map(BlockLine.of, turn.shown)),
         level=turn.level,
         owner=turn.owner,
+        answer=turn.answer or turn.level,
         heard=turn.heard,
+        at=next(
+            (n for n, message in enumerate(repaired) if at is not None and message is messages[at]), None
+        ),
         heard_until=heard_in(repaired) if turn.state == "interrupted" else None,
         unfinished=turn.state in ("open", "unfinished"),
         uncut={

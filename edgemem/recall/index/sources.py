@@ -27,6 +27,7 @@ from edgemem.store.kinds import KINDS as STORED
 from edgemem.store.notes import read_sections
 from edgemem.store.rights import LEVELS
 from edgemem.store.texts import text_of
+from edgemem.store.turns import MESSAGE_LEVEL, SPEAKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -83,11 +84,12 @@ _FACTS = f"""
 _PREFERENCES = """
   select f.id, f.scope, f.key, f.value, f.level, f.owner, f.recorded from preferences f where
 """
-_MESSAGES = """
-  select f.id, f.session_id, f.turn, f.role, f.content, f.extra, t.level, t.owner, t.speaker, t.event_time
+_MESSAGES = f"""
+  select f.id, f.session_id, f.turn, f.role, f.content, f.extra, {MESSAGE_LEVEL.format(m="f")}, t.owner,
+    {SPEAKER.format(m="f")}, t.event_time
   from messages f join turns t on t.session_id = f.session_id and t.n = f.turn
-  where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and
-"""
+  where f.role in ('user', 'assistant') and trim(f.content) <> '' and f.dropped is null and t.state <> 0 and
+"""  # noqa: S608 - our own constant
 _SUMMARIES = f"""
   select f.id, f.summary, f.level, f.owner, null, null from {SUMMARIES} f where
 """  # noqa: S608 - our own constant

@@ -18,6 +18,7 @@ from edgemem.recall.text.analyse import stem
 from edgemem.records import Reader
 from edgemem.store.episodes import spell_out
 from edgemem.store.rights import reading_rule
+from edgemem.store.turns import MESSAGE_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,7 +78,8 @@ def statements(reader: Reader | None) -> dict[str, tuple[str, dict[str, object]]
     """Return the SQL that reads people, facts and turns for a reader, each with its bound values."""
     prepared = {}
     for name, sql, prefix in (("people", _PEOPLE, "f."), ("facts", _FACTS, "f."), ("turns", _TURNS, "t.")):
-        rule, values = reading_rule(reader, prefix)
+        level = MESSAGE_LEVEL.format(m="m") if name == "turns" else ""
+        rule, values = reading_rule(reader, prefix, level=level)
         prepared[name] = sql.format(rule=rule), values
     return prepared
 

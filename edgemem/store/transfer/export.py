@@ -53,7 +53,7 @@ _RULES = {
     ),
     TURNS.table: _THEIR_TURN,
     TOOL_OUTPUTS.table: "exists (select 1 from turns t where t.session_id = r.session_id and t.n = r.turn"  # noqa: S608 - ours
-    f" and {_THEIR_TURN.replace('r.', 't.')})",
+    f" and {_THEIR_TURN.replace('r.level', 'r.answer').replace('r.', 't.')})",
 }
 """The conditions under which rows of some kinds are a person's; of another kind, they bear the name, and are no secret of
 somebody else. What bears no name is nobody's."""
@@ -169,7 +169,14 @@ class _Export:
         for row in self._rows(TURNS, f"{codec.select()}, r.session_id", codec.columns):
             n, first, last = row[:3]
             messages = self._db.query(MESSAGES_OF_TURN, (first, last, row[-1], n))
-            yield TURN.read(row[:-1], messages=tuple(map(MESSAGE.read, messages)))
+            yield self._readable(TURN.read(row[:-1], messages=tuple(map(MESSAGE.read, messages))))
+
+    def _readable(self, turn: Any) -> Any:
+        """Return of a turn all that the person may read: the whole, or its utterance."""
+        if self.person is None or turn.answer != "private" or turn.owner == self.person:
+            return turn
+        messages = tuple(message for message in turn.messages if message.id == turn.utterance)
+        return msgspec.structs.replace(turn, messages=messages, block="", shown=())
 
     def _pages(
         self, columns: str, source: str, where: str, order: Sequence[str], **bound: Any

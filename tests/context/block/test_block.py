@@ -66,16 +66,16 @@ def test_the_best_brings_what_scores_about_as_much() -> None:
     assert worth_saying([near, said, *far], FLOORS) == []
 
 
-def test_what_would_close_the_turn_must_be_likely_to_help_by_itself() -> None:
-    """A private text beside a better one would make the turn private for nothing; a fact for somebody's safety is said all the same."""
+def test_what_would_close_the_answer_must_be_likely_to_help_by_itself() -> None:
+    """A private text beside a better one would make the answer private for nothing; a fact for somebody's safety is said all the same."""
     best = Recalled("turn", "1", "The pharmacy is open until seven.", 0.9)
     mine = Recalled("turn", "2", "I bought pills.", 0.39, level="private", owner="Ann")
     meant = Recalled("turn", "3", "The pills are for my back.", 0.4, level="private", owner="Ann")
     pollen = Recalled("fact", "4", "allergy: pollen", 0.06, safety=True, level="private", owner="Ann")
     told = [best, mine, meant, pollen]
-    assert worth_saying(told, FLOORS, closing=("household", "Ann")) == [pollen, best, meant]
-    assert worth_saying(told, FLOORS, closing=("private", "ann")) == [pollen, best, meant, mine]
-    assert worth_saying([mine], FLOORS, closing=("household", None)) == []
+    assert worth_saying(told, FLOORS, answer="household") == [pollen, best, meant]
+    assert worth_saying(told, FLOORS, answer="private") == [pollen, best, meant, mine]
+    assert worth_saying([mine], FLOORS, answer="household") == []
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:

@@ -202,7 +202,7 @@ def test_other_instructions_bring_nothing_back(robot: Robot) -> None:
 def test_a_reply_is_as_closed_as_what_is_carried(tmp_path: Path) -> None:
     """Where turns are shared with everybody, one that might repeat a value of the household is the household's."""
     robot = Robot(tmp_path / "home", PROFILE + '[memory]\ndefault_level = "shared"\n')
-    levels = "select level from turns order by n desc limit 1"
+    levels = "select answer from turns order by n desc limit 1"
     robot.memory.store.add_fact("wifi.password", "tulip99", level="household")
     robot.hear("Good morning, robot.")
     assert robot.memory.diagnostics.database.query(levels) == [(0,)]
@@ -322,13 +322,13 @@ def test_a_summary_repeats_no_tool_of_the_memory_once_another_process_has_forgot
 
 
 def test_a_line_is_as_closed_as_what_holds_now(tmp_path: Path) -> None:
-    """A fact that was the household's and is somebody's own by now is told to that person in a private turn."""
+    """A fact that was the household's and is somebody's own by now is told to that person in a private answer."""
     robot = Robot(tmp_path / "home")
     robot.memory.store.add_fact("diary.place", "cellar")
     robot.hear("Where is the diary place?")
     robot.memory.store.add_fact("diary.place", "attic77", level="private", owner="mara")
     assert "attic77" in robot.hear("Where is the diary place?")
-    assert robot.memory.diagnostics.database.query("select level from turns order by n desc limit 1") == [
+    assert robot.memory.diagnostics.database.query("select answer from turns order by n desc limit 1") == [
         (2,)
     ]
     assert "attic77" not in robot.hear("Hello.", speaker="tom")

@@ -12,8 +12,6 @@ import edgemem
 from edgemem.config import NotesSettings
 from edgemem.loop.loop import AgentLoop
 from edgemem.memory import Memory
-from edgemem.records import Epoch
-from edgemem.store.epochs import append_epoch
 from support.models import Listener
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -30,15 +28,12 @@ def memory(tmp_path: Path) -> Any:
         loop.run("The bicycle stands in the shed.", speaker="Ann")
         loop.run("Good night.", speaker="Ann")
         opened.store.flush()
-        opened.diagnostics.database.write(
-            lambda tx: append_epoch(tx, Epoch("hall", 2, summary="They spoke of the bicycle."))
-        )
         opened.notes.append("- oil the bicycle")
         opened.idle(seconds=20)
         yield opened
 
 
-KINDS = ("fact", "preference", "episode", "turn", "summary", "note")
+KINDS = ("fact", "preference", "episode", "turn", "note")
 
 
 def found(memory: Memory, kind: Any, speaker: str | None) -> set[str]:

@@ -8,7 +8,7 @@ import edgemem
 from edgemem.config import ContextSettings, Profile
 from edgemem.inspect.replay import Line, Player
 from edgemem.recall.index.sources import SUMMARY
-from edgemem.records import Epoch, Reader
+from edgemem.records import Epoch
 from edgemem.store import epochs
 from edgemem.store.erase import delete_rows
 from edgemem.store.sessions import SQLiteSessionStore
@@ -65,37 +65,14 @@ def test_the_newest_stands_for_the_session(robot, settled):
     assert len(summaries(robot)) == 2
 
 
-def test_nobody_unknown_reads_it(robot, settled):
-    """What stands for the talk of a household is read by those whom the robot knows."""
+@pytest.mark.parametrize("level", ["shared", "household"])
+def test_it_is_read_by_whom_its_epoch_says(robot, settled, level):
+    """What the household said is read by people whom the robot knows; what only strangers said by anybody."""
     robot.say(0, "where is the ladder", "in the garage", level="shared")
-    sum_up(robot, TOLD)
+    robot.truth.write(lambda tx: epochs.append_epoch(tx, Epoch("s", 9, TOLD, level=level)))
     settled()
     assert summaries(robot, reader=ALICE) == summaries(robot, reader=BOB) == summaries(robot) == [TOLD]
-    assert summaries(robot, reader=STRANGER) == []
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_with_private_talk_it_is_private(robot, settled, when):
-    """A summary of a session that holds private talk is read by whose talk it is, and only while they are alone."""
-    robot.say(0, "where is the ladder", "in the garage")
-    robot.say(1, "the ladder is for my secret tree house", "noted", level="private", owner="alice")
-    sum_up(robot, TOLD, first_turn=1 if when == "after" else 9)
-    settled()
-    assert summaries(robot, reader=ALICE) == [TOLD]
-    assert summaries(robot, reader=BOB) == ([TOLD] if when == "after" else [])
-    together = Reader("alice", frozenset({"alice", "bob"}))
-    assert summaries(robot, reader=together) == ([TOLD] if when == "after" else [])
-    assert summaries(robot) == [TOLD]
-
-
-def test_of_private_talk_of_two_nobody_reads_it(robot, settled):
-    """Neither may read what the other said in private."""
-    for n, who in enumerate(("alice", "bob")):
-        robot.say(n, f"{who} hides the ladder", "noted", speaker=who, level="private", owner=who)
-    sum_up(robot, TOLD)
-    settled()
-    assert summaries(robot, reader=ALICE) == summaries(robot, reader=BOB) == []
-    assert summaries(robot) == [TOLD]
+    assert summaries(robot, reader=STRANGER) == ([TOLD] if level == "shared" else [])
 
 
 @pytest.mark.parametrize("how", ["person", "session"])
@@ -140,7 +117,7 @@ def test_what_a_tool_told_of_a_forgotten_fact_leaves_it(robot, settled):
 
 
 def test_what_compaction_writes_is_recalled(tmp_path, clock):
-    """The summary of a long conversation is found by those who heard it; private talk in it closes it to the others."""
+    """The summary of a long conversation is found by the household; private talk is not in it."""
     profile = Profile(context=ContextSettings(window_tokens=1600))
     with edgemem.open(
         tmp_path / "home", profile=profile, clock=clock, embedder=HashEmbedder(), worker=False
@@ -148,11 +125,12 @@ def test_what_compaction_writes_is_recalled(tmp_path, clock):
         for session, private in (("kitchen", False), ("hall", True)):
             player = Player(memory)
             for n in range(60):
-                told = f"Today is the {n}th day and I planted {n} tulips in the garden behind the {session}."
+                hidden = private and n == 3
+                told = f"Today is the {n}th day and I planted {n} {'orchids' if hidden else 'tulips'} in the garden behind the {session}."
                 player.turn(
                     Line(
                         say=told, reply=f"That is {n} more tulips.", at=1_770_000_000.0 + n, session=session,
-                        speaker="alice", private=private and n == 3,
+                        speaker="alice", private=hidden,
                     )
                 )  # fmt: skip
                 if n % 10 == 9:
@@ -163,9 +141,11 @@ def test_what_compaction_writes_is_recalled(tmp_path, clock):
             }
             for who in ("alice", "bob", None)
         }
-        assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen"}, None: set()}
+        assert found == {"alice": {"kitchen", "hall"}, "bob": {"kitchen", "hall"}, None: set()}
+        assert "orchids" not in str(memory.recall("orchids", k=9, kinds={"summary"}))
         memory.forget(session="kitchen")
-        assert memory.recall("tulips garden", speaker="bob", kinds={"summary"}) == []
+        left = memory.recall("tulips garden", speaker="bob", kinds={"summary"})
+        assert {item.session for item in left} == {"hall"}
 
 
 def test_one_that_is_imported_is_found(tmp_path, clock, hand):
@@ -185,13 +165,3 @@ def test_one_that_is_imported_is_found(tmp_path, clock, hand):
     check(here.index)
     for robot in (there, here):
         robot.close()
-
-
-def test_what_becomes_private_later_closes_it(robot):
-    """The truth has the last word, also where the index knows an older one."""
-    robot.say(0, "where is the ladder", "in the garage")
-    sum_up(robot, TOLD)
-    robot.idle()
-    robot.truth.write(lambda tx: tx.execute("update turns set level = 2, owner = 'alice'"))
-    assert summaries(robot, reader=BOB) == []
-    assert summaries(robot, reader=ALICE) == [TOLD]

@@ -300,7 +300,7 @@ def test_what_tools_answered_goes_with_its_turn(homes):
         ),
         ('{"record":"session","id":1,"name":"../../x\\n","recorded":1}', "control character"),
         (
-            '{"record":"turn","session":"x","n":0,"first":1,"last":1,"recorded":1,"state":"complete","level":"shared","messages":[]}',
+            '{"record":"turn","session":"x","n":0,"first":1,"last":1,"recorded":1,"state":"complete","level":"shared","answer":"shared","messages":[]}',
             "comes before",
         ),
         ('{"record":"what"}', "damaged"),
