@@ -369,7 +369,7 @@ def test_a_result_that_comes_later_joins_its_call_and_is_read_once(memory: Memor
     assert str(kitchen.turn("Well?", speaker="alice").messages).count("cake for Bob") == 1
     first = turns_of(memory)[0]
     assert told(first)[-1] == ("tool", "There is a cake for Bob.")
-    assert [turn.level for turn in turns_of(memory)][:3] == ["private", "household", "private"]
+    assert [turn.answer for turn in turns_of(memory)][:3] == ["private", "household", "private"]
     assert "cake" in memory.store.recent_episodes(1, kind="tool_call")[0].payload["result"]
     kitchen.close()
     with opened(memory.home.parent / "copy") as copy:
