@@ -361,7 +361,7 @@ class EpisodeLoggerHook(SharedHook):
     def act(self, moment: Moment) -> None:
         """Keep the outcome of one call."""
         turn = moment.log.prompt_log.running
-        if turn is not None and not turn.messages:  # no other hook has looked at what was said
+        if turn is not None and not turn.messages:  # no other hook has looked at the messages
             moment.log.prompt_log.take(moment.ctx.session.messages)
         self.part.note(moment)
 

@@ -19,7 +19,7 @@ from edgemem.session.points import ON_RUN_START, POINTS, Hook, HookResult, unkno
 from edgemem.session.registry import hook_name, traits_of
 
 LOADING = "loading"
-"""Stands for the point in a failure that happened before a hook could act."""
+"""The point of a failure that happened before a hook could act."""
 
 
 def hooks_folder() -> Path:
@@ -84,7 +84,7 @@ class HookFile:
         self.load()
 
     def load(self) -> None:
-        """Load the file, or, if that fails, go on with what was loaded before.
+        """Load the file, or, if that fails, go on with the version loaded before.
 
         Raises:
             ConfigError: the file is not there, fails, or defines no such function.

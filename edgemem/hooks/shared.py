@@ -57,7 +57,7 @@ class SharedHook:
         raise NotImplementedError
 
     def end(self, moment: Moment) -> None:
-        """Do what is left to do when the turn is over."""
+        """Do the rest when the turn is over."""
 
 
 def log_of(ctx: Any, given: SessionLog | None = None) -> SessionLog:

@@ -50,7 +50,7 @@ class LoopModel(Protocol):
         ...
 
     def cut(self, heard_text: str) -> None:
-        """Forget what was generated beyond what was heard."""
+        """Forget the generated text behind the heard part."""
         ...
 
 
@@ -73,8 +73,8 @@ class AgentLoop:
     """One agent in one session; `run` belongs to one thread, `interrupt` may come from any.
 
     Several agents may share one memory, each in a session of its own (`Memory.hooks` tells how), or hand one
-    conversation over. An agent within a tool of another takes `stop` of that tool's turn, so that whoever cuts the robot
-    off is heard by both:
+    conversation over. An agent within a tool of another takes `stop` of that tool's turn, so that an
+    interruption reaches both:
 
         def ask_the_cook(turn: ToolTurn, question: str) -> str:
             return cook.run(question, speaker=turn.reader.speaker, stop=turn.stop).reply
@@ -136,7 +136,7 @@ class AgentLoop:
 
     @property
     def session(self) -> Session:
-        """Return the session: what was said, without anything injected."""
+        """Return the session: all messages, without anything injected."""
         return self.ctx.session
 
     def run(
@@ -290,7 +290,7 @@ class AgentLoop:
         words: Iterable[Timed] | None = None,
         prepared: bool | None = None,
     ) -> None:
-        """Cut the robot off; only what was heard in this turn becomes history (without arguments, all of it was heard).
+        """Cut the robot off; only the part heard in this turn becomes history (without arguments, all of it).
 
         While the model answers, this stops it within one token; after the turn, it amends the turn. What the robot said
         before a tool ran counts as well: a voice may report all that it played, or the newest speech only.
@@ -300,7 +300,7 @@ class AgentLoop:
         heard.
 
         Args:
-            heard_text: what was played, as written or as the voice spelled it.
+            heard_text: the text that was played, as written or as the voice spelled it.
             heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, what was heard is
                 estimated from it.
             words: when each word was played: (word, start_ms, end_ms).
@@ -386,7 +386,7 @@ class AgentLoop:
             self._amend({**report, "prepared": False})
 
     def _amend(self, report: dict[str, Any]) -> None:
-        """Keep of the newest reply what was heard, by the report of a voice."""
+        """Keep the heard part of the newest reply, by the report of a voice."""
         messages = self.session.messages
         before = text_of(messages[-1]) if messages else ""
         heard = self.conversation.interrupt(**report)

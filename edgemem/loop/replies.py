@@ -86,7 +86,7 @@ class ChatReplies:
         )
 
     def cut(self, heard_text: str) -> None:
-        """Forget what was generated beyond what was heard."""
+        """Forget the generated text behind the heard part."""
         self.chat.cut(heard_text)
 
 

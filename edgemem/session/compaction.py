@@ -111,7 +111,7 @@ class Compaction:
             first = self.planner.plan() if self.prepared is None else None
             if first is None:
                 return False
-            # First what is known, then what is read: a forgetting in between is noticed.
+            # First the newest forgetting, then the values: a forgetting in between is noticed.
             self._prepared_as_of = self._log.newest_forgetting()
             deletions = self._deletions
             epoch = self.planner.prepare(first, stop=stop)
@@ -190,7 +190,7 @@ class Compaction:
             try:
                 self.planner.settle(self._tokens, tools=self._tools)
             except ModelError as error:
-                # The next turn measures its prompt by itself, and tells what is wrong.
+                # The next turn measures its prompt by itself, and tells the fault.
                 _log.debug("the prompt was not measured ahead: %s", error)
 
     def _epoch_now(self, messages: Sequence[Message], tokens: int) -> Epoch | None:
@@ -222,7 +222,7 @@ class ListCompaction:
         ctx, payload = moment.ctx, moment.payload
         llm = self._llm_getter(ctx) if self._llm_getter is not None else as_ours(ctx, TurnContext).llm
         messages: list[Message] = payload["messages"]
-        # The prompt still begins with what was compacted. That stays compacted, byte for byte and at every hop:
+        # The prompt still begins with the compacted messages. They stay compacted, byte for byte and at every hop:
         # to compact it anew with each turn would change the prompt's head each time.
         source, shown = ctx.hook_state.get(id(self), ([], []))
         begins = bool(source) and messages[: len(source)] == source

@@ -1,4 +1,4 @@
-"""A conversation: the door through which a loop tells what is said."""
+"""A conversation: the door through which a loop tells its turns."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Conversation:
         """Begin a turn, and end the one that is open: complete with a reply, else unfinished.
 
         Args:
-            utterance: what was said: text, or parts as chat models take them.
+            utterance: text, or parts as chat models take them.
             speaker: who speaks; None is a voice that nobody recognised; left out, the conversation's speaker.
             audience: who else hears the answer.
             private: only the speaker may ever be reminded of this turn.
@@ -189,14 +189,14 @@ class Conversation:
         words: Iterable[Timed] | None = None,
         prepared: bool | None = None,
     ) -> str | None:
-        """Note that the robot was cut off; return the beginning of the reply that is kept: what was heard of it.
+        """Note that the robot was cut off; return the beginning of the reply that was heard, and is kept.
 
         May be called while the reply is made, while it plays, and after its turn. Without arguments, all of it was heard.
         None is returned where no reply is there yet; it is cut when it comes.
 
         Args:
-            heard_text: what was played, as written or as the voice spelled it; other words are stored nowhere.
-            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, what was heard is
+            heard_text: the text that was played, as written or as the voice spelled it; other words are stored nowhere.
+            heard_ms: milliseconds that the voice had spoken for, in all of the turn; without `words`, the heard part is
                 estimated from it.
             words: when each word was played: (word, start_ms, end_ms).
             prepared: whether the open turn was being spoken, and not the reply before it; None: the words show
@@ -233,7 +233,7 @@ class Conversation:
         return speeches[-1] if speeches else None
 
     def _keep_heard(self, speeches: Sequence[str], *, is_committed: bool) -> None:
-        """Keep in the session's record what was heard of the newest replies."""
+        """Keep the heard part of the newest replies in the session's record."""
         turn, messages = self.open_turn, self._agent.ctx.session.messages
         start = turn.start if turn is not None else len(messages)
         part = messages[:start] if is_committed else messages[start:]

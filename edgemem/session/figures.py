@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("edgemem.turn")
 
 _FIGURES = f"{STATE_KEY}_figures"
-"""Where a session's state keeps what is measured of it, each by the hook that measures."""
+"""Where a session's state keeps its figures, by the part that measures."""
 
 
 class TurnFigures(msgspec.Struct, frozen=True):
@@ -79,12 +79,12 @@ class TurnFigures(msgspec.Struct, frozen=True):
 
 
 def name_hash(name: str) -> int:
-    """Return the number that stands for a name in figures: its CRC-32, so the same in every run; 0 for no name."""
+    """Return the number of a name in figures: its CRC-32, so the same in every run; 0 for no name."""
     return crc32(name.encode(errors="replace"))
 
 
 class _Running(msgspec.Struct):
-    """What is known of the turn so far."""
+    """The figures of the turn so far."""
 
     begun: float
     recalled: RecallStats | None
@@ -106,7 +106,7 @@ class _Running(msgspec.Struct):
 
 
 class _SessionFigures(msgspec.Struct):
-    """What is known of one session."""
+    """The figures of one session."""
 
     running: _Running | None = None
     """None: no turn of it runs."""
@@ -249,7 +249,7 @@ class TurnLog:
 
 
 def _compared(figures: _SessionFigures, running: _Running) -> tuple[int, int]:
-    """Return what of the prompt is new since the one before, and what is not, where the model does not tell."""
+    """Return the tokens of the prompt that are new since the one before, and the others, where the model does not tell."""
     before, sizes = figures.seen
     messages = running.messages
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False)))
@@ -291,7 +291,7 @@ class FigureFile:
         self._newest = figures
 
     def write(self, *, at_once: bool = False) -> bool:
-        """Write what is new, unless that was done a moment ago; return whether anything was written."""
+        """Write the newest figures, unless that was done a moment ago; return whether anything was written."""
         newest, now = self._newest, self._now()
         recent = now - self._written_at < self._every_s and not at_once
         if newest is None or newest is self._written or recent:

@@ -1,6 +1,6 @@
 """The log of a session: its prompt log, and what the running turn has collected for its commit.
 
-The steps of a turn share it. It belongs to the thread of the turn; `lock` is held by whoever changes it.
+The steps of a turn share it. It belongs to the thread of the turn; a change holds `lock`.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class SessionLog:
         self.epoch_writes: Also = []
         """Writes that belong into the transaction of the next turn that is kept, such as a new epoch."""
         self.erased: list[Erased] = []
-        """What was forgotten since this conversation was opened."""
+        """All that was forgotten since this log was opened."""
         self.last_forgetting: int | None = None
-        """The newest forgetting that was known when the session was taken up; what was said since stands here as it was."""
+        """The newest forgetting that was known when the session was taken up; later messages are here as they were."""
         self.value_exists: Callable[[BlockLine], bool] | None = None
         """Tells whether a value that was shown was not erased; None: the file of the session knows by itself."""
         self.caller: Session | None = None
@@ -253,7 +253,7 @@ class SessionLog:
         return True
 
     def abort(self) -> None:
-        """Throw the running turn away, what was accepted of it, and the questions that its tools have open since."""
+        """Throw the running turn away, its accepted record, and the questions that its tools have open since."""
         if self.journal is not None and self.accepted is not None:
             self._writes.append(self.journal.discard(self.prompt_log.session, self.accepted))
         if self.turn_session is not None and self.prompt_log.running is not None:
@@ -263,10 +263,10 @@ class SessionLog:
         self.prompt_log.abort()
         self.reset()
 
-    # -- what is kept of it --------------------------------------------------------------------------
+    # -- its record --------------------------------------------------------------------------
 
     def note_memory_shown(self, value_exists: Callable[[BlockLine], bool] | None) -> None:
-        """Note what was forgotten until now: what is put before the model from here on may be forgotten meanwhile.
+        """Note the newest forgetting: a line that the model is shown from here on may be forgotten meanwhile.
 
         Args:
             value_exists: tells whether a value was not erased, where memory is not in the file that keeps the session.
@@ -289,7 +289,7 @@ class SessionLog:
                 messages[n] = msgspec.structs.replace(messages[n], role=AGENT, extra={})
         for n in turn.uncut:
             messages[n] = msgspec.structs.replace(messages[n], unheard=turn.unheard(n) or None)
-        # Only of the turn in which it was forgotten: what is said of it later is said on purpose.
+        # Only of the turn in which it was forgotten: somebody who speaks of it later does so on purpose.
         if self._erased_now:
             messages = without_copies(messages, self._erased_now)
         # What tells of something that was erased is stored nowhere; without its block, a turn that is taken up again
@@ -317,8 +317,8 @@ class SessionLog:
     def accept(self) -> None:
         """Keep the open turn before the model answers, before a tool runs, or before its reply is spoken, off the hot path.
 
-        A robot that crashes while it speaks has said what it said; the turn comes back unfinished. What was kept of it before
-        is replaced.
+        A robot that crashes while it speaks has spoken; the turn comes back unfinished. The record
+        before is replaced.
         """
         running, reply = self.prompt_log.running, self.answered
         if running is None or not running.messages or self.journal is None:
@@ -366,19 +366,19 @@ class SessionLog:
             if written.done() and written.exception() is None:
                 prompt_turn.n = written.result()
 
-    # -- what was heard of it ------------------------------------------------------------------------
+    # -- its interruption ------------------------------------------------------------------------
 
     def interrupt(
         self, report: dict[str, Any], *, prepared: bool | None = None
     ) -> tuple[list[str], PromptTurn | None]:
-        """Keep of a turn's speech what was heard; return that, message by message, and the turn if it was committed.
+        """Keep the heard part of a turn's speech; return that, message by message, and the turn if it was committed.
 
         Args:
             report: what the voice tells, as `heard_speeches` takes it.
             prepared: whether the turn that is still open was being spoken, and not the one before; None: its words tell.
 
         Raises:
-            InvalidInputError: what is told is no text, no number, or no word with its times.
+            InvalidInputError: the report is no text, no number, or no word with its times.
         """
         heard_part("", **report)  # what makes no sense is refused before anything is changed
         turn = self._spoken(report, prepared)
@@ -414,7 +414,7 @@ class SessionLog:
         return heard, self.prompt_log.hear(turn, dict(zip(spoken, heard, strict=True)))
 
     def amend(self, turn: PromptTurn) -> None:
-        """Keep of a committed turn what was heard, in a transaction of its own."""
+        """Keep the heard part of a committed turn, in a transaction of its own."""
         if self.journal is None:
             return
         committed = self._committed[1] if self._committed and self._committed[0] is turn else None
@@ -430,10 +430,10 @@ class SessionLog:
             also.append(before_reply)
         self._writes.append(self.journal.amend(session, turn.n, heard[-1], also, committed=committed))
 
-    # -- what is forgotten ---------------------------------------------------------------------------
+    # -- forgetting ---------------------------------------------------------------------------
 
     def forget(self, erased: Erased) -> None:
-        """Keep out of all records that are still to be written what was just forgotten.
+        """Keep a fact that was just forgotten out of all records that are still to be written.
 
         What the model has seen stays in its prompt until the epoch ends (law 2): to cut it out would cost the cache.
         """
@@ -496,5 +496,5 @@ def _noted(session: Session) -> dict[str, Any]:
 
 
 def _speeches(turn: PromptTurn) -> list[str]:
-    """Return what was said in a turn, message by message, also what nobody heard of it."""
+    """Return the speech of a turn, message by message, with the parts that nobody heard."""
     return [turn.text(n) for n in speeches_of(turn.messages)]

@@ -93,7 +93,7 @@ class MemoryBlock:
         self._floors = Floors() if settings is None else None
         self._budget = budget
         self.last: list[Recalled] = []
-        """What was recalled for the newest turn, before it was cut to the block."""
+        """The items recalled for the newest turn, before it was cut to the block."""
         self._listing = Listing(store)
         self._recall = recall or self._listed
         self._sizes = sizes or TokenCache(tokenizer or EstimateTokenizer())

@@ -36,7 +36,7 @@ left out while it is not known."""
 ON_INTERRUPT = "on_interrupt"
 """Payload `{"heard_text"}`, `{"heard_ms"}` or `{"words", "heard_ms"}`, as `context.spoken.heard_part` takes them: the
 robot was cut off. The answer of the hook that keeps the session has `heard_text`: the beginning of the reply that a loop
-keeps in its own list; and `speeches`: what was heard of each message that was spoken in this turn, the reply last. A reply
+keeps in its own list; and `speeches`: the heard part of each message that was spoken in this turn, the reply last. A reply
 that is not in the loop's list yet has no answer, and is cut when its turn ends. A loop that prepares the next turn while a
 reply still plays may say with `"prepared": False` that it was the reply before which was cut off."""
 ON_ABORT = "on_abort"

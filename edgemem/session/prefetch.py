@@ -91,7 +91,7 @@ class SessionPrefetch:
         self._raise_fault()
 
     def recall(self, utterance: str, reader: Reader | None) -> list[Recalled]:
-        """Return what matters for an utterance: what was found while it was spoken, if that is what would be found now."""
+        """Return the items that matter for an utterance: those found while it was spoken, if the same would be found now."""
         begun = perf_counter()
         if self._newest:
             self._learn(utterance)
@@ -100,7 +100,7 @@ class SessionPrefetch:
         recalled = taken.items
         if recalled is None:
             if arguments.get("deadline_s") is not None:
-                # What was waited for in vain is gone; with less than a part of it, not even words are found.
+                # Time that was waited in vain is gone; with less than a part of it, not even words are found.
                 least = arguments["deadline_s"] * _LEAST
                 left = max(least, arguments["deadline_s"] - (perf_counter() - begun))
                 arguments = {**arguments, "deadline_s": left}

@@ -57,7 +57,7 @@ class PromptHead:
             changed = {"reason": "instructions", "started_at": self._now(), "id": 0, "head": noted}
             as_of = log.newest_forgetting()
             epoch = log.scrubbed(prompt_log.epoch, as_of)
-            # What was carried may be out of date; what still holds is told anew.
+            # Carried values may be out of date; those that still hold are told anew.
             prompt_log.switch(msgspec.structs.replace(epoch, carried=(), **changed))
             log.epoch_writes.append(BeginEpoch(prompt_log.epoch, as_of))
         elif before != noted:
@@ -70,7 +70,7 @@ class PromptHead:
 
 
 WINDOW = "the model's window"
-"""Under this name `check` finds what is noted here."""
+"""The name under which `check` finds these notes."""
 
 _SIGNS = ("ContextOverflowError", "exceed context window", "exceeds the available context")
 """How our own models, llama-cpp-python and llama-server say that a prompt was too long."""
@@ -140,7 +140,7 @@ class WindowBudget:
         if counted is not None and counted[0] is messages and counted[1] <= self.max_context_tokens:
             self.note = ""
             return
-        # What was left out stays out, as long as the prompt begins as it did then.
+        # Turns that were left out stay out, as long as the prompt begins as it did then.
         first = next((message for message in messages if message.get("role") != "system"), None)
         begun, dropped = ctx.hook_state.get(id(self), (None, 0))
         result = fit(

@@ -26,7 +26,7 @@ LINE_CHARS = 480
 """A procedure that takes more characters is not proposed: half of it would mislead."""
 _VALUE_CHARS = 80
 _DEADLINE_S = 0.05
-"""What is asked was embedded for recall a moment ago, so this is only spent where that came late."""
+"""The question was embedded for recall a moment ago, so this is only spent where that came late."""
 
 _SECTION = "procedure"
 

@@ -62,7 +62,7 @@ class HookEntry(msgspec.Struct, frozen=True):
 
 
 class HookRegistry:
-    """Hooks in the order in which they act; each stands here once."""
+    """Hooks in the order in which they act, each once."""
 
     def __init__(
         self, hooks: Iterable[Hook] = (), *, note_failure: Callable[[HookFailure], None] | None = None
@@ -243,7 +243,7 @@ class FailureLog:
         replace_file(self.path, msgspec.json.format(msgspec.json.encode(list(self._known.values()))))
 
     def read(self) -> list[HookFailure]:
-        """Return what was kept."""
+        """Return the failures of the file."""
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=list[HookFailure])
         except (FileNotFoundError, msgspec.DecodeError):

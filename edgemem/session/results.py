@@ -26,7 +26,7 @@ KEPT_BYTES = 8_000_000
 """Bytes of shortened results that are kept whole, of all sessions together; the oldest are dropped."""
 
 MIN_CHARS = 200
-"""A smaller bound would hold little but the note about what was left out."""
+"""A smaller bound would hold little but the note about the rest."""
 
 SHARE_OF_WINDOW = 0.5
 """Share of a prompt's room that all results of one turn may take; each gets half of what the ones before it have left."""
@@ -53,9 +53,9 @@ class ToolResults:
         """Make the part.
 
         Args:
-            max_chars: the most characters of a result, its note about what was left out included; at least 200.
+            max_chars: the most characters of a result, its note about the rest included; at least 200.
             budget: says what a whole prompt may have; None: only `max_chars` bounds a result.
-            keep_bytes: how much of what was shortened is kept whole, of all sessions together, oldest dropped first;
+            keep_bytes: bytes of shortened results that are kept whole, of all sessions together, oldest dropped first;
                 0: nothing. Only a session that is kept in SQLite keeps anything.
 
         Raises:

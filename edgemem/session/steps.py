@@ -1,4 +1,4 @@
-"""The steps of a turn: what is done at each moment of it, in this order, and the parts of a session that do it.
+"""The steps of a turn, moment by moment in this order, and the parts of a session that take them.
 
 A step that fails is counted and left out, as a hook is: a failing memory never stops a reply.
 """

@@ -153,7 +153,7 @@ class StoredSession:
             raise StoreError(f"{TURNS_WAIT}; {backlog}")
 
     def interrupt(self, moment: Moment) -> tuple[list[str], bool]:
-        """Keep of a turn's speech what was heard, as the payload reports it.
+        """Keep the heard part of a turn's speech, as the payload reports it.
 
         Returns that, message by message, and whether the turn is history already.
         """
@@ -196,7 +196,7 @@ _Turns = list[tuple[int, Level, Level, str | None, int | None]]
 
 
 def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
-    """Return what is kept of a state, and with it who may read the turns, unless all are as usual.
+    """Return the part of a state that is kept, and with it who may read the turns, unless all are as usual.
 
     Names that begin with two underscores belong to the running process.
     """
@@ -210,7 +210,7 @@ def with_levels(state: dict[str, Any], prompt_log: PromptLog) -> dict[str, Any]:
 
 
 def turns_of(session: str, messages: Sequence[Message], state: dict[str, Any], default: Level) -> list[Turn]:
-    """Return what was kept as turns, so that what comes now is the newest one, each for whom it was meant.
+    """Return stored messages as turns, each for its readers, so that the next message begins the newest one.
 
     Args:
         state: as it was kept; what `with_levels` put there is taken out.

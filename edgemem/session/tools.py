@@ -67,7 +67,7 @@ class ToolTurn(msgspec.Struct, frozen=True):
         return level if self.prompt_log is None else self.prompt_log.level_of_write(level, *texts)
 
     def forget(self, erased: Erased) -> None:
-        """Keep what is erased out of what the conversation is still to write."""
+        """Keep a fact that is erased out of the records that the log is still to write."""
         if self.log is not None:
             self.log.forget(erased)
 

@@ -1,4 +1,4 @@
-"""A turn that is told: what somebody said, what the model was handed, tools, and the reply, until it is history or thrown away."""
+"""A turn that is told: utterance, prompt, tools and reply, until it is history or thrown away."""
 
 from __future__ import annotations
 
@@ -145,11 +145,11 @@ class OpenTurn:
             return message
         return _bounded_tokens(message, budget.budget.plan["history"], budget.budget.tokenizer)
 
-    # -- what the model reads ------------------------------------------------------------------------
+    # -- its prompt ------------------------------------------------------------------------
 
     @property
     def messages(self) -> list[Message]:
-        """Return what the model reads: instructions, history, memory and the utterance, and what was added since."""
+        """Return what the model reads: instructions, history, memory and the utterance, and the messages added since."""
         with self.log.lock:
             self._check_open()
             if self._messages is None:
@@ -186,7 +186,7 @@ class OpenTurn:
         made: list[Message] = moment.payload["messages"]
         return made
 
-    # -- what is added -------------------------------------------------------------------------------
+    # -- its messages -------------------------------------------------------------------------------
 
     def add(self, message: Message, *, tokens: Sequence[int] = ()) -> Message:
         """Add a message of this turn, such as a tool call of the model or a tool's result; return it as it was added.

@@ -17,7 +17,7 @@ class Upkeep(Protocol):
     """Work that can wait, for several agents: it goes on when none of them speaks."""
 
     def hold(self, by: object) -> None:
-        """Stop at once, until whoever asked for it releases it or is gone."""
+        """Stop at once, until the caller releases it or is gone."""
 
     def release(self, by: object) -> None:
         """Go on when it has been quiet for a moment, unless another holds it."""
