@@ -111,7 +111,8 @@ class OpenTurn:
         said, task = task["task"], moment.payload
         self.hook_reply = moment.reply
         if task.get("task") != said:  # a hook has corrected the words
-            content = str(task.get("task"))
+            words = task.get("task")
+            content = words if isinstance(words, list) else str(words)
         outer = self._outer
         self.reader = Reader(task.get("speaker"), frozenset(task.get("audience") or ()))
         if outer is not None and not is_reader_given:
