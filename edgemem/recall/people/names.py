@@ -44,12 +44,9 @@ from edgemem.store.db.binding import bound, placeholders
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from edgemem.recall.people.similar import SimilarTerm
     from edgemem.store.db.database import Database
 
 
-LONG = 6
-"""Letters of a part of a name from which on terms are looked for that only sound like it."""
 _MOST_CHARS = 120  # nobody calls a name longer than that, and each of its words would be kept with all of it
 _MOST_UNKNOWN = 6  # words of a question; where more are unknown, it is another language, or no speech
 _MOST_SOUNDS, _MOST_NAMES = 900, 256
@@ -62,8 +59,8 @@ _WHOLE = 0.15
 _WHOLE_NAME = 0.2
 """The distance up to which a whole name is meant."""
 _LEAST_SINGLE, _LEAST_WHOLE, _MOST_WORDS = 4, 6, 4  # letters of a name of one word, and of more; its words
-_SAME, _NEAR, _FAR = 0.035, 0.12, 0.2
-"""The distances up to which two names sound the same, a part of a name may be meant, and a long part by a word that is no English."""
+_SAME = 0.035
+"""The distance up to which two names sound the same."""
 _LEAST_OWN_LETTERS = 3
 _LEAST_LETTERS, _MOST_TEXT = 3, 4000
 _NAME = Pattern(r"(?<![.!?…:;\n\"“”„«»([-])(?<=\w[ ,])\s*[A-ZÀ-ÖØ-ÞĀ-Ž][^\W\d_]+")
@@ -100,19 +97,6 @@ class TermCounts(Protocol):
 
     def counts(self, terms: Iterable[str]) -> Mapping[str, int]:
         """Return how many texts hold each term."""
-
-
-class NameStems(NamedTuple):
-    """The stems by which texts mention a person."""
-
-    parts: tuple[frozenset[str], ...]
-    """For each word of the name what may be written for it; a text that has one of each mentions them."""
-    distinctive: frozenset[str] = frozenset()
-    """Stems that no other person has: each is enough by itself."""
-
-    def all(self) -> frozenset[str]:
-        """Return every stem that is to be looked up."""
-        return self.distinctive.union(*self.parts)
 
 
 class _Lists(NamedTuple):
@@ -370,31 +354,16 @@ def called_in(text: str, subject: str) -> str:
     return " ".join(dict.fromkeys(words))
 
 
-def name_stems(
-    name: Name, people: People, near: Mapping[str, Collection[SimilarTerm]], counts: TermCounts
-) -> NameStems:
-    """Return the stems by which a memory mentions somebody.
+def distinctive_stems(name: Name, people: People) -> frozenset[str]:
+    """Return the stems of a name of several words that are enough to mention its person, since nobody else has them.
 
     Args:
         people: everybody whose name is known.
-        near: terms of the memory that sound like each stem of the name, with their distances; of one that has `LONG`
-            letters or more also those that `SimilarTerms.similar_to` finds if it looks widely.
     """
+    if len(name.stems) < 2:
+        return frozenset()
     others = {part for other in people.values() if other != name for part in other.stems}
-    parts, distinctive = [], set[str]()
-    for part in name.stems:
-        heard = {
-            other
-            for other, far in near.get(part, ())
-            if other not in others and _is_spelling_of(part, other, far, counts, whole=len(name.stems) == 1)
-        }
-        parts.append(frozenset({part, *heard}))
-        if len(name.stems) > 1 and _is_distinctive(part, others):
-            distinctive |= {
-                part,
-                *(other for other in heard if _is_distinctive(other, others) and other not in _lists().first),
-            }
-    return NameStems(tuple(parts), frozenset(distinctive))
+    return frozenset([stem for stem in name.stems if _is_distinctive(stem, others)])
 
 
 def _undated(text: str, dates: Collection[str]) -> list[SpokenWord]:
@@ -501,23 +470,6 @@ def _replaced(text: str, hits: Iterable[Hit]) -> str:
     for name, piece in sorted(chosen, key=lambda entry: -entry[1].begin):
         text = f"{text[: piece.begin]}{name}{text[piece.end :]}"
     return text
-
-
-def _is_spelling_of(part: str, other: str, far: float, counts: TermCounts, *, whole: bool) -> bool:
-    """Tell whether one term may be written for a part of a name.
-
-    Args:
-        whole: whether the part is all of the name.
-    """
-    if is_english(other):
-        return not whole and far <= _NEAR
-    if other in _lists().first:
-        return far <= (_SAME if whole else _NEAR) and _is_rare(other, counts)
-    return far <= _NEAR or (far <= _FAR and len(part) >= LONG and _is_rare(other, counts))
-
-
-def _is_rare(term: str, counts: TermCounts) -> bool:
-    return counts.counts([term])[term] <= counts.few
 
 
 def _is_distinctive(word: str, others: Collection[str]) -> bool:

@@ -19,13 +19,7 @@ import msgspec
 from edgemem.languages.words import all_words
 from edgemem.recall.index.sources import TURN
 from edgemem.recall.index.table import NOBODY
-from edgemem.recall.people.names import (
-    LONG,
-    NameStems,
-    find_people,
-    name_stems,
-    people_of,
-)
+from edgemem.recall.people.names import distinctive_stems, find_people, people_of
 from edgemem.recall.people.similar import LEAST_LETTERS, MOST, split_compound, spread
 from edgemem.recall.query import parse_query
 from edgemem.recall.times import on_dates, on_days
@@ -37,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from edgemem.recall.index.query_view import QueryView
-    from edgemem.recall.people.names import Name
     from edgemem.recall.people.similar import TermWeight
 
     Slots = NDArray[np.intp]
@@ -313,25 +306,12 @@ class WordSearch:
         for name in question.people.values():
             if not name.stems:
                 continue
-            ways = (
-                self._ways(name)
-                if question.english
-                else NameStems(tuple([frozenset({stem}) for stem in name.stems]))
-            )
-            texts = {stem: self._having(stem) for stem in ways.all()}
-            named = np.ones(view.n, bool)
-            for part in ways.parts:
-                named &= np.logical_or.reduce([texts[stem] for stem in part])
-            for stem in ways.distinctive:
+            texts = {stem: self._having(stem) for stem in name.stems}
+            named = np.logical_and.reduce(list(texts.values()))
+            for stem in distinctive_stems(name, self._people) if question.english else ():
                 named |= texts[stem]
             slots = view.visible(np.flatnonzero(named))
             view.mentions[slots[~_addressed(view.table, slots, name.stems)]] = True
-
-    def _ways(self, name: Name) -> NameStems:
-        """Return by which stems the memory mentions somebody."""
-        similar = self._view.table.similar
-        near = {stem: similar.similar_to(stem, wide=len(stem) >= LONG) for stem in name.stems}
-        return name_stems(name, self._people, near, self)
 
     def _having(self, stem: str) -> NDArray[np.bool_]:
         """Tell which of the slots that a question sees hold a stem."""
