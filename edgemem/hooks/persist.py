@@ -157,7 +157,7 @@ class PersistSessionHook(SharedHook):
         try:
             left = close_left(log, ctx, payload)
         finally:
-            if not self._is_resumed:
+            if not (self._is_resumed or log.is_resumed):
                 self._resume(log, ctx.session, task_of(payload))
             elif ctx.session is not self._session:
                 log.prompt_log.bring_up(ctx.session.messages, task_of(payload))

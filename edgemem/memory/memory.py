@@ -316,7 +316,7 @@ class Memory:
         # Hooks must not fail a reply, so an id that can never be stored would lose every turn silently.
         check_session_id(session_id)
         budget = self._budget(instructions, tools, tokenizer, model)
-        log = session_log(home, session_id)
+        log = home.in_use.log_of(session_id, partial(session_log, home, session_id))
         parts = session_parts(home, log, agent=agent, budget=budget, model=model)
         hooks = hooks_of(parts, log, speaker=speaker, note_failure=home.failures.note)
         hooks += [OwnHook(file, self) for file in home.reload.hook_files]

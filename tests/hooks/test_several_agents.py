@@ -145,9 +145,9 @@ def test_idle_work_waits_for_all_agents() -> None:
     second.fire(ON_RUN_START)
     first.fire(ON_RUN_START)
     first.fire(ON_RUN_END)
-    assert worker.held
+    assert worker.speaking
     second.fire(ON_RUN_END)
-    assert not worker.held
+    assert not worker.speaking
 
 
 def test_an_agent_that_is_gone_holds_nothing() -> None:
@@ -158,9 +158,9 @@ def test_an_agent_that_is_gone_holds_nothing() -> None:
     second.fire(ON_SPEECH_START)
     del first
     gc.collect()
-    assert worker.held
+    assert worker.speaking
     second.fire(ON_IDLE, seconds=0.0)
-    assert not worker.held
+    assert not worker.speaking
 
 
 def test_an_agent_within_a_tool_does_not_end_the_turn_around_it() -> None:
@@ -171,9 +171,9 @@ def test_an_agent_within_a_tool_does_not_end_the_turn_around_it() -> None:
     outer.fire(ON_RUN_START)
     outer.fire(ON_RUN_START, inner)
     outer.fire(ON_RUN_END, inner)
-    assert worker.held
+    assert worker.speaking
     outer.fire(ON_RUN_END)
-    assert not worker.held
+    assert not worker.speaking
 
 
 # Hand-over
