@@ -8,7 +8,7 @@ are erased, and every doc waits for a vector of the new one while words find it.
 from __future__ import annotations
 
 import threading
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.index.packed import PackedVectors
@@ -69,8 +69,11 @@ class Vectors:
         self._packs = dimensions % 64 == 0
         """Whether memory helps: where dimensions are few or odd, two bits of each tell too little."""
         self._followed = False
-        self.packed = self._empty()
-        """What memory holds: the vectors of docs that hold now, and of those that do not any more."""
+
+    @cached_property
+    def packed(self) -> tuple[PackedVectors, PackedVectors]:
+        """Return the vectors in memory: of docs that hold now, and of those that do not any more."""
+        return self._empty()  # not at the opening, which would load numpy
 
     def is_current(self) -> bool:
         """Tell whether the file has the vectors of this model."""
