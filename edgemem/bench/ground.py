@@ -19,11 +19,10 @@ import msgspec
 
 import edgemem
 from edgemem.bench.corpus import SPEAKER, sentences
-from edgemem.cli.demo import find_tokenizer
 from edgemem.clock import Clock
 from edgemem.config import Profile
 from edgemem.errors import EdgememError, InvalidInputError, ModelError
-from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
+from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel, find_tokenizer
 from edgemem.llama.models.catalog import find_model
 from edgemem.llama.protocols import Embedder
 from edgemem.loop.loop import AgentLoop, TurnResult

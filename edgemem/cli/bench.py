@@ -83,7 +83,8 @@ def _print(figures: Mapping[str, Any]) -> None:
     """Print the table of figures side by side, the bars, and then the rest under dotted names."""
     rest = dict(figures)
     if sides := rest.pop(SIDES, None):
-        columns, rows = _side_by_side(sides)
+        columns = ("figure", *next(iter(sides.values())))
+        rows = [(name, *map(_shown, values.values())) for name, values in sides.items()]
         wide = [name for n, name in enumerate(columns) if any(len(row[n]) > LONG for row in rows)]
         print_table(columns, rows, wide=wide)
     if bars := rest.pop("bars", None):
@@ -93,15 +94,6 @@ def _print(figures: Mapping[str, Any]) -> None:
         )
         print_table(("bar", "figure", "limit", ""), cells)
     print_table(("figure", "value"), _flat(rest), wide=("figure", "value"))
-
-
-def _side_by_side(sides: Mapping[str, Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the head and the rows of a table that is not wider than long: a terminal has more lines than columns."""
-    first = next(iter(sides.values()))
-    rows = [(name, *map(_shown, values.values())) for name, values in sides.items()]
-    if len(first) <= len(rows):
-        return ("figure", *first), rows
-    return ("figure", *sides), list(zip(first, *(row[1:] for row in rows), strict=True))
 
 
 def _option(parameter: inspect.Parameter) -> click.Option:

@@ -78,20 +78,18 @@ def list_(home: Path, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    print_table(
-        ["model", "kind", "MB", "RAM MB", "licence", "state"],
-        [
-            (
-                row["name"],
-                row["kind"],
-                f"{row['bytes'] / 1e6:,.0f}",
-                f"{row['ram_mb']:,}" if row["ram_mb"] else "",
-                row["licence"],
-                row["state"],
-            )
-            for row in rows
-        ],
+    cells = (
+        (
+            row["name"],
+            row["kind"],
+            f"{row['bytes'] / 1e6:,.0f}",
+            f"{row['ram_mb'] or 0:,}",
+            row["licence"],
+            row["state"],
+        )
+        for row in rows
     )
+    print_table(("model", "kind", "MB", "RAM MB", "licence", "state"), cells)
     for row in rows:
         if row["path"]:
             click.echo(f"{row['name']}: {plain(row['path'])}")
@@ -118,12 +116,10 @@ def get(name: str, quiet: bool, home: Path, as_json: bool) -> None:
     if path is None or not is_right(entry, path):
         with _ended_by_sigterm(), _progress(entry.name) as tell:
             path, fetched = fetch_model(entry, folder_to_write(), progress=tell), True
-    if as_json:
-        print_json({**describe_model(entry.name, path), "fetched": fetched})
-    elif fetched:
-        click.echo(f"{entry.name} is ready: {plain(str(path))}")
-    elif not quiet:
-        click.echo(f"{entry.name} is there and right: {plain(str(path))}")
+    if as_json or fetched or not quiet:
+        state = "is ready" if fetched else "is there and right"
+        row = {**describe_model(entry.name, path), "fetched": fetched}
+        answer(as_json, row, f"{entry.name} {state}: {plain(str(path))}")
 
 
 @models.command(short_help="Make a GGUF of your own one of this home's models.")
@@ -150,19 +146,15 @@ def add(file: Path, name: str | None, query_prefix: str, text_prefix: str, home:
         name, path, description = add_model(
             file, folder, name=name, query_prefix=query_prefix, text_prefix=text_prefix, progress=tell
         )
+    row = describe_model(name, path, description)
     if as_json:
-        print_json({**describe_model(name, path, description), "chat_template": description.chat_template})
+        print_json({**row, "chat_template": description.chat_template})
         return
     click.echo(f"{name} is ready: {plain(str(path))}")
-    row = describe_model(name, path, description)
-    facts = [
-        f"{row['kind']} ({row['architecture']})",
-        f"{row['bytes'] / 1e6:,.0f} MB",
-        f"context {row['context']:,}",
-    ]
+    about = f"{row['kind']} ({row['architecture']}), {row['bytes'] / 1e6:,.0f} MB, context {row['context']:,}"
     if description.kind == "embedder":
-        facts.append(f"{row['dimensions']} dimensions, {row['pooling']} pooling")
-    click.echo(f"{', '.join(facts)}, about {row['ram_mb']:,} MB of RAM; sha256 {row['sha256']}")
+        about += f", {row['dimensions']} dimensions, {row['pooling']} pooling"
+    click.echo(f"{about}, about {row['ram_mb']:,} MB of RAM; sha256 {row['sha256']}")
     use = {
         "embedder": f'embedder = "{name}" under [llama] of the profile',
         "reranker": f'rerank = "{name}" under [recall] of the profile',

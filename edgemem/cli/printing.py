@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +12,7 @@ import click
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import Console
     from rich.text import Text
@@ -138,16 +137,6 @@ def _print_records(on: Console, columns: Sequence[str], rows: Iterable[Sequence[
         for column, cell in zip(columns[1:], rest, strict=True):
             if cell:
                 print_hanging(on, Text(f"  {column:<{name}}  "), Text(cell))
-
-
-@contextmanager
-def progress(items: Iterable[T], length: int) -> Iterator[Iterable[T]]:
-    """Show on stderr how far an iteration has come; off a terminal, show nothing."""
-    if not sys.stderr.isatty():
-        yield items
-        return
-    with click.progressbar(items, length=length, label="playing", file=sys.stderr) as shown:
-        yield shown
 
 
 def can_print(text: str) -> bool:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from edgemem.cli.options import home_and_json, open_home
-from edgemem.cli.printing import count, plain, print_json, print_table, progress
+from edgemem.cli.printing import count, plain, print_json, print_table
 from edgemem.errors import InvalidInputError
 from edgemem.fence import check_session_id
 from edgemem.inspect.replay import read_script
@@ -27,8 +27,7 @@ def replay(file: Path, session: str | None, home: Path, as_json: bool) -> None:
     The times of the script become event times. Exit code 1 if what a line must or must not be shown is otherwise, or a hook
     fails.
     """
-    from edgemem.cli.demo import find_tokenizer
-    from edgemem.inspect.replay import Player
+    from edgemem.inspect.replay import Player, find_tokenizer
 
     lines = read_script(file)
     if session is not None:
@@ -45,8 +44,7 @@ def replay(file: Path, session: str | None, home: Path, as_json: bool) -> None:
                 f"{memory.home} holds session {taken[0]!r} already; give --home a new folder."
             )
         player = Player(memory)
-        with progress(player.play(lines), len(lines)) as turns:
-            played = list(turns)
+        played = list(player.play(lines))
         report: dict[str, Any] = {
             "turns": len(played),
             "messages": sum(1 + bool(line.reply) for line in lines),

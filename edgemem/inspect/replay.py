@@ -27,9 +27,11 @@ Each line is one turn, a JSON object. `say` is needed, and `at` in the first; bl
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,8 +47,6 @@ from edgemem.session.registry import HookFailure, HookRegistry
 from edgemem.session.tools import Tool
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgemem.memory import Memory
 
 Moment = datetime | float
@@ -394,3 +394,27 @@ def _schema(values: dict[str, Any]) -> dict[str, Any]:
 
 def _squeezed(text: str) -> str:
     return re.sub(r"\s+", " ", text).lower()
+
+
+def cache_folder() -> Path:
+    """Return where the set-up of the tests, and benches, keep what they fetch or build."""
+    base = os.environ.get("EDGEMEM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "edgemem")
+    return Path(base).expanduser()
+
+
+def vocabulary_in_cache() -> tuple[Path, str] | None:
+    """Return the qwen2 vocabulary and the text of Qwen2.5's ChatML template; None if the cache has none."""
+    for folder in sorted(cache_folder().glob("vocab-*"), reverse=True):
+        vocabulary = folder / "ggml-vocab-qwen2.gguf"
+        template = folder / "templates" / "Qwen-Qwen2.5-7B-Instruct.jinja"
+        if vocabulary.is_file() and template.is_file():
+            return vocabulary, template.read_text(encoding="utf-8")
+    return None
+
+
+def find_tokenizer() -> Any:
+    """Return a tokenizer with the vocabulary and template out of the cache, or None."""
+    from edgemem.llama.tokens.tokenizer import LlamaTokenizer
+
+    sources = vocabulary_in_cache()
+    return LlamaTokenizer(sources[0], template=sources[1]) if sources is not None else None

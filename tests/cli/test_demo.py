@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from conftest import Demo
 
 from edgemem.cli import main
-from edgemem.cli.demo import SCRIPT, find_tokenizer, play
-from edgemem.inspect.replay import read_script
+from edgemem.cli.demo import SCRIPT, play
+from edgemem.inspect.replay import find_tokenizer, read_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

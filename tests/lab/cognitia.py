@@ -16,8 +16,8 @@ import msgspec
 import edgemem.aio
 from edgemem.bench.ground import scratch
 from edgemem.bench.report import at_most, report, say
-from edgemem.cli.demo import cache_folder
 from edgemem.errors import InvalidInputError
+from edgemem.inspect.replay import cache_folder
 from lab.cognitia_calls import PROTOCOLS, Call, play, sequences
 from lab.peers import PEERS, call_peer, python_of
 

@@ -15,9 +15,8 @@ from edgemem.bench.evening import FACTS, TOOLS, evening
 from edgemem.bench.ground import real_embedder, real_tokenizer, scratch
 from edgemem.bench.prefill import OURS, CountingModel, Read, play
 from edgemem.bench.report import report, say
-from edgemem.cli.demo import cache_folder
 from edgemem.errors import InvalidInputError
-from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel
+from edgemem.inspect.replay import INSTRUCTIONS, ScriptedModel, cache_folder
 from edgemem.session.tools import never
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from edgemem.bench.report import at_least, at_most, report, say
-from edgemem.cli.demo import cache_folder
 from edgemem.errors import ModelError
+from edgemem.inspect.replay import cache_folder
 from edgemem.llama.tokens.estimate import EstimateTokenizer
 from edgemem.llama.tokens.vocabulary import FileVocabulary
 

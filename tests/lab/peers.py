@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgemem.bench.report import say
-from edgemem.cli.demo import cache_folder
 from edgemem.errors import EdgememError, InvalidInputError
+from edgemem.inspect.replay import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

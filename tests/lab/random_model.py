@@ -10,8 +10,8 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgemem.cli.demo import vocabulary_in_cache
 from edgemem.errors import ModelError
+from edgemem.inspect.replay import vocabulary_in_cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
