@@ -30,6 +30,8 @@ COUNTS = {
     for kind in KINDS
     if kind.counted
 }
+# The absence of a value is no version of it.
+COUNTS["fact_versions"] += " and r.value is not null"
 """Counts of the truth; a count alone reads no text."""
 
 SINCE = {

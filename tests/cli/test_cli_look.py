@@ -181,7 +181,7 @@ def test_what_a_tool_answered_is_shown_in_full(tmp_path: Path) -> None:
         assert ("that Bob may read" in sentence) == ("Bob" in args)
     copy = make_home(tmp_path / "copy")
     lines = run("export", "--home", path).stdout
-    assert ", 1 output" in run("import", "-", "--home", copy, input=lines).stdout
+    assert ", 1 tool output" in run("import", "-", "--home", copy, input=lines).stdout
     assert json.loads(run("inspect", "output", name, "--home", copy, "--json").stdout) == told
     assert run("forget", "--speaker", "Ann", "--yes", "--home", copy).exit_code == 0
     refused(run("inspect", "output", name, "--home", copy))
