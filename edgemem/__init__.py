@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         RecalledSession,
         Session,
     )
+    from edgemem.session.conversation import Conversation
     from edgemem.session.tools import Tool, ToolTurn
     from edgemem.store.json.memory import JSONMemoryStore
     from edgemem.store.json.sessions import JSONSessionStore
@@ -77,6 +78,7 @@ _HOMES = {
     "edgemem.recall.vector_store": "VectorMemoryStore",
     "edgemem.records": "Episode Fact Heard Preference Procedure ProcedureStep Reader Recalled RecalledSession Session",
     "edgemem.takeover.edgevox": "default_memory_dir new_session_id",
+    "edgemem.session.conversation": "Conversation",
     "edgemem.session.tools": "Tool ToolTurn",
     "edgemem.store.json.memory": "JSONMemoryStore",
     "edgemem.store.json.sessions": "JSONSessionStore",
@@ -92,6 +94,7 @@ __all__ = [
     "Clock",
     "Compactor",
     "ContextCompactionHook",
+    "Conversation",
     "EdgememError",
     "Episode",
     "EpisodeLoggerHook",

@@ -468,19 +468,16 @@ class Moment:
         payload: the payload of the point; a step puts another one in its place.
     """
 
-    __slots__ = ("ctx", "log", "payload", "reader", "reply")
+    __slots__ = ("ctx", "is_first_hop", "log", "payload", "reader", "reply")
 
     def __init__(self, log: SessionLog, ctx: Any, payload: Any) -> None:
         self.log, self.ctx, self.payload = log, ctx, payload
+        self.is_first_hop = isinstance(payload, dict) and payload.get("hop", 0) == 0
+        """Whether the model is called for the first time in the turn."""
         self.reply: str | None = None
         """The reply with which a hook of the user's own ended the turn."""
         self.reader: Reader | None = None
         """Who speaks a half-heard sentence."""
-
-    @property
-    def is_first_hop(self) -> bool:
-        """Tell whether the model is called for the first time in the turn."""
-        return bool(self.payload.get("hop", 0) == 0)
 
     def lay_out(self) -> None:
         """Put the log's view in place of the messages of a prompt: what the present listener may read, where it was shown."""

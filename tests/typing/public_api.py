@@ -53,6 +53,20 @@ def stores(memory: edgemem.Memory) -> None:
     assert_type(files.list_ids(), list[str])
 
 
+def at_the_door(home: str | Path) -> None:
+    """Tell a turn; a misspelt argument is an error of types."""
+    with edgemem.open(home) as memory:
+        kitchen = memory.session("kitchen", instructions="You help.", tools=memory.tools())
+        assert_type(kitchen, edgemem.Conversation)
+        with kitchen.turn("Hello.", speaker="alice", audience=("ben",), private=True) as turn:
+            assert_type(turn.messages, list[dict[str, Any]])
+            assert_type(turn.hook_reply, str | None)
+            assert_type(turn.reply("Hi."), str)
+        assert_type(kitchen.interrupt("H"), str | None)
+        kitchen.turn("Hello.", speakr="alice")  # type: ignore[call-arg]
+        kitchen.turn(1)  # type: ignore[arg-type]
+
+
 async def on_a_loop(home: str | Path) -> None:
     """Await what a synchronous memory returns."""
     async with edgemem.aio.open(home, profile="pi5") as memory:
