@@ -212,7 +212,6 @@ class Home:
             reranker=self.reranker,
             notes=self.notes,
             sections=self.sections,
-            clock=self.clock,
             settings=settings,
         )
         self.eraser = Eraser(

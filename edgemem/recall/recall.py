@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from edgemem.clock import Clock
 from edgemem.config import Settings
 from edgemem.errors import ClosedError, StoreError
 from edgemem.recall.index.query_view import Filter
@@ -16,8 +14,8 @@ from edgemem.recall.query import read_question
 from edgemem.recall.rank import rerank
 from edgemem.recall.rank.ranking import choose_versions
 from edgemem.recall.rank.rerank import SecondPass, second_pass
-from edgemem.recall.rank.selection import Echoes, Rows, Selection, best_of_groups, first_of, name_of
-from edgemem.recall.results import fetch
+from edgemem.recall.rank.selection import Echoes, Selection, best_of_groups, first_of, name_of
+from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.unindexed import UnindexedDocs
 from edgemem.recall.times import checked_when, past_times
@@ -57,7 +55,6 @@ class Recall:
         reranker: Reranker | None = None,
         notes: NotesFile | None = None,
         sections: BankSections | None = None,
-        clock: Clock | None = None,
         settings: Settings | None = None,
     ) -> None:
         self._truth = truth
@@ -65,7 +62,7 @@ class Recall:
         self._embedder = embedder
         self._reranker = reranker
         self._notes, self._sections = notes, sections
-        self._clock = clock or truth.clock
+        self._clock = truth.clock
         self._settings = settings or Settings()
         self._unindexed = UnindexedDocs(truth, index, written(notes, sections))
         self._tail_lock = threading.Lock()
@@ -146,9 +143,9 @@ class Recall:
         asked_at = self._clock.now()
         asked_text = read_question(query, asked_at)
         tense = asked_text.tense
-        times = past_times(asked_text, asked_at) if when is None and include_past is None else []
+        spans = past_times(asked_text, asked_at) if when is None and include_past is None else []
         wants_past = (tense.past or tense.all) if include_past is None else include_past
-        past = wants_past or bool(times)
+        past = wants_past or bool(spans)
         limits = Limits(
             candidates=settings.candidates,
             embed_s=settings.query_embed_ms / 1e3,
@@ -178,21 +175,10 @@ class Recall:
             people = {name: spelled[who] for name, who in people.items()}
         search, question, ranking = self._search(asked_text, reader, people, allowed, limits)
         now = self._clock.now()  # not before what the search has seen
-        if times:
-            choose_versions(ranking, self._truth, times, reader=reader, now=now, others=wants_past)
-        rows = Rows(
-            partial(
-                fetch,
-                self._truth,
-                self._notes,
-                self._sections,
-                reader=reader,
-                now=now,
-                include_past=past,
-                include_future=bool(include_past),
-                when=when,
-            )
-        )
+        if spans:
+            choose_versions(ranking, self._truth, spans, reader=reader, now=now, others=wants_past)
+        times = FactTimes(now, past=past, future=bool(include_past), when=when)
+        rows = Rows(self._truth, self._notes, self._sections, reader=reader, times=times)
         most = k if self._reranker is None else max(k, rerank.MOST)
         echoes = None if repeated else Echoes(question)
         selection = Selection(most, echoes, min_score, frozenset(exclude), known, settings.safety_keys)

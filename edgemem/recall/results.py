@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timezone
 from math import expm1, log1p, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgemem.recall.index.sources import (
     BANK,
@@ -94,48 +94,71 @@ _HIDDEN = """
 """
 
 
-def fetch(
-    truth: Database,
-    notes: NotesFile | None,
-    sections: BankSections | None,
-    refs: Sequence[tuple[int, int]],
-    *,
-    reader: Reader | None,
-    now: float,
-    include_past: bool = False,
-    include_future: bool = False,
-    when: When | None = None,
-) -> dict[tuple[int, int], Recalled]:
-    """Return what there is of some (kind, ref) and may be read, without score and reason.
+class FactTimes(NamedTuple):
+    """The times of which facts are read."""
+
+    now: float
+    """Seconds since the epoch."""
+    past: bool = False
+    """Whether facts that do not hold any more are read too."""
+    future: bool = False
+    """With these, whether facts that do not hold yet are."""
+    when: When | None = None
+    """Instead, facts as they held then, and were known."""
+
+    def query(self) -> tuple[str, dict[str, Any]]:
+        """Return the SQL that joins the part of a statement that counts, and its values."""
+        if self.when is not None:
+            believed, known = believed_at(self.when.known_at)
+            return _FACT_OF_THEN.format(believed), {"now": self.now, "t": self.when.valid_at, **known}
+        if self.past:
+            return _PAST_FACT, {"now": self.now, "latest": math.inf if self.future else self.now}
+        return _PRESENT_FACT, {"now": self.now}
+
+
+class Rows:
+    """Reads rows of the truth for one recall, each row once, however many groups ask for it.
 
     Args:
-        now: seconds since the epoch.
-        include_past: also facts that do not hold any more.
-        include_future: with these, also facts that do not hold yet.
-        when: instead, facts as they held then, and were known.
+        notes: the file whose lines are recalled.
+        sections: of the files of the bank.
+        reader: who may read them; None: the operator.
+        times: of which facts are read.
     """
-    by_kind: dict[int, list[int]] = {}
-    for kind, ref in refs:
-        by_kind.setdefault(kind, []).append(ref)
-    recalled: dict[tuple[int, int], Recalled] = {}
-    for kind, ids in by_kind.items():
+
+    def __init__(
+        self,
+        truth: Database,
+        notes: NotesFile | None,
+        sections: BankSections | None,
+        *,
+        reader: Reader | None,
+        times: FactTimes,
+    ) -> None:
+        self._truth, self._notes, self._sections = truth, notes, sections
+        self._reader, self._times = reader, times
+        self._items: dict[tuple[int, int], Recalled | None] = {}
+
+    def read(self, refs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Recalled]:
+        """Return the items of some rows by kind and id; without score and reason, and without rows that may not be read."""
+        by_kind: dict[int, list[int]] = {}
+        for kind, ref in refs:
+            if (kind, ref) not in self._items:
+                by_kind.setdefault(kind, []).append(ref)
+        for kind, ids in by_kind.items():
+            self._items.update(dict.fromkeys([(kind, ref) for ref in ids]))
+            self._items.update({(kind, int(item.id)): item for item in self._of_kind(kind, ids)})
+        return {ref: item for ref in refs if (item := self._items[ref]) is not None}
+
+    def _of_kind(self, kind: int, ids: Sequence[int]) -> Iterable[Recalled]:
         if kind == FACT:
-            if when is None:
-                latest = math.inf if include_future else now
-                moments = {"now": now, "latest": latest} if include_past else {"now": now}
-                items = _facts(truth, ids, reader, _PAST_FACT if include_past else _PRESENT_FACT, moments)
-            else:
-                believed, known = believed_at(when.known_at)
-                moments = {"now": now, "t": when.valid_at, **known}
-                items = _facts(truth, ids, reader, _FACT_OF_THEN.format(believed), moments)
-        elif kind == NOTE:
-            items = _notes(notes, ids, reader)
-        elif kind == BANK:
-            items = _sections(sections, ids, reader)
-        else:
-            items = _others(truth, kind, ids, reader)
-        recalled.update(((kind, int(item.id)), item) for item in items)
-    return recalled
+            which, moments = self._times.query()
+            return _facts(self._truth, ids, self._reader, which, moments)
+        if kind == NOTE:
+            return _notes(self._notes, ids, self._reader)
+        if kind == BANK:
+            return _sections(self._sections, ids, self._reader)
+        return _others(self._truth, kind, ids, self._reader)
 
 
 def _facts(

@@ -68,7 +68,7 @@ class Robot:
         self.store = SQLiteMemoryStore(self.truth)
         self.notes = NotesFile(folder / "NOTES.md", clock=clock, level="household")
         self.index = Index(folder / "index.db", self.truth, embedder=embedder, notes=self.notes)
-        self.recaller = Recall(self.truth, self.index, embedder=embedder, notes=self.notes, clock=clock)
+        self.recaller = Recall(self.truth, self.index, embedder=embedder, notes=self.notes)
 
     def say(self, n, *texts, session="s", speaker="alice", **more) -> None:
         """Store one turn of user and assistant messages."""

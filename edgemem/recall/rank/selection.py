@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from edgemem.languages.words import Words
     from edgemem.recall.query import ParsedQuery
     from edgemem.recall.rank.ranking import Hit, Ranking
+    from edgemem.recall.results import Rows
     from edgemem.records import Kind, Recalled
 
     T = TypeVar("T")
@@ -163,26 +164,6 @@ def _without_politeness(text: str, words: Words | None) -> str:
     for phrases in () if words is None else (words.please, words.me, words.us, words.speech, words.little):
         bare = phrases.pattern.sub(" ", bare)
     return bare
-
-
-class Rows:
-    """Reads rows of the truth for one recall, each row once, however many groups ask for it.
-
-    Args:
-        fetch: reads rows; it returns none that is gone, or closed to the reader.
-    """
-
-    def __init__(self, fetch: Callable[[Sequence[Ref]], dict[Ref, Recalled]]) -> None:
-        self._fetch = fetch
-        self._items: dict[Ref, Recalled | None] = {}
-
-    def read(self, refs: Sequence[Ref]) -> dict[Ref, Recalled]:
-        """Return the items of some rows; a row that is gone is left out."""
-        new = [ref for ref in refs if ref not in self._items]
-        if new:
-            items = self._fetch(new)
-            self._items.update((ref, items.get(ref)) for ref in new)
-        return {ref: item for ref in refs if (item := self._items[ref]) is not None}
 
 
 class Selection(NamedTuple):
