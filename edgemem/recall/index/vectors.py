@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 LEAST = 256
 """Vectors below which all are compared exactly: that takes half a millisecond."""
-AT_ONCE = 200
-"""Docs whose vectors a question may still read in, and that are read between two looks at `stop`: some milliseconds."""
+AT_ONCE = 128
+"""Docs whose vectors are read between two looks at `stop`: some milliseconds."""
 URGENT, LATER, PAST = 2, 1, 0
 """How soon a doc is embedded: what came, changed or was shown of late, all else, and what does not hold any more."""
 _LEVELS = 16
@@ -68,7 +68,6 @@ class Vectors:
         self._last_tick = 0
         self._packs = dimensions % 64 == 0
         """Whether memory helps: where dimensions are few or odd, two bits of each tell too little."""
-        self._followed = False
 
     @cached_property
     def packed(self) -> tuple[PackedVectors, PackedVectors]:
@@ -85,14 +84,12 @@ class Vectors:
         more = self._packs
         while more and not (stop and stop()):
             with self._lock:  # a question need not wait for more than one step
-                more = self._read() == AT_ONCE
+                more = self._read()
 
     def follow_removals(self) -> None:
         """Wipe the vectors that were taken out of the file, also where nobody asks anything."""
         with self._lock:
-            if not self._wipe(KEPT):
-                self.packed, self._last_tick = self._empty(), 0
-                self._removals.skip()
+            self._wipe()
 
     def nearest(
         self, query: Vector, k: int, among: Ids | None = None, *, rough: bool = False, past: bool = False
@@ -106,10 +103,10 @@ class Vectors:
         """
         if k <= 0 or len(query) != self._dimensions:
             return []
-        with self._lock:
-            if among is None or not rough:
-                self._followed = self._packs and self._follow()
-            if self._followed:
+        if self._packs:
+            with self._lock:
+                if among is None or not rough:
+                    self._follow()
                 packed = self.packed[past]
                 if len(packed) >= LEAST:
                     exact = None if rough else partial(self.cosines, query)
@@ -117,8 +114,7 @@ class Vectors:
                 among = packed.ids if among is None else among
         if among is not None:
             return _best_first(self.cosines(query, among), k)
-        rows = self._select("past = :past", {"past": int(past)})
-        return _best_first(self._cosines(rows, query), k)
+        return _best_first(self._cosines(self._select("past = :past", {"past": int(past)}), query), k)
 
     def cosines(self, query: Vector, ids: Ids) -> dict[int, float]:
         """Return the exact cosines of those ids that have a vector."""
@@ -135,7 +131,7 @@ class Vectors:
         import numpy as np
 
         with self._lock:
-            if len(query) == self._dimensions and self._followed and len(self.packed[past]) >= LEAST:
+            if len(query) == self._dimensions and len(self.packed[past]) >= LEAST:
                 return self.packed[past].cosines(query, _array(ids))
         cosines, n = sorted(self.cosines(query, ids).items()), -1
         return np.fromiter((id_ for id_, _ in cosines), np.int64, n), np.fromiter(
@@ -153,13 +149,13 @@ class Vectors:
         """Return the cosine of the best piece of each doc."""
         import numpy as np
 
-        cosines: dict[int, float] = {}
-        if len(query) == self._dimensions:
-            pieces = self._pieces(rows)
-            scores = pieces.vectors @ query
-            for at in np.argsort(scores, kind="stable").tolist():
-                cosines[int(pieces.docs[at])] = float(scores[at])
-        return cosines
+        best: dict[int, float] = {}
+        for begin in range(0, len(rows) if len(query) == self._dimensions else 0, AT_ONCE):
+            pieces = self._pieces(rows[begin : begin + AT_ONCE])
+            cosines = pieces.vectors @ query
+            order = np.argsort(cosines, kind="stable")
+            best |= dict(zip(pieces.docs[order].tolist(), cosines[order].tolist(), strict=True))
+        return best
 
     def _pieces(self, rows: Sequence[tuple[Any, ...]]) -> _Pieces:
         """Return the vectors in rows of the file, without those that cannot be ours: in a damaged one it is anything."""
@@ -185,26 +181,26 @@ class Vectors:
         docs, ticks = (np.concatenate([column, np.repeat(column, counts)]) for column in columns)
         return _Pieces(docs, ticks, vectors)
 
-    def _follow(self) -> bool:
-        """Read in a few changes; return whether memory is as the file."""
-        if not self._wipe(AT_ONCE):
-            return False
-        sql = "select count(*) from (select 1 from vectors where seq > ? limit ?)"
-        new = self._database.query(sql, (self._last_tick, AT_ONCE + 1))[0][0]
-        return bool(new <= AT_ONCE and (new == 0 or self._read()))
+    def _follow(self) -> None:
+        """Bring memory in line with the file: to read a vector in takes no longer than to compare it in the file."""
+        self._wipe()
+        while self._read():
+            pass
 
-    def _wipe(self, limit: int) -> bool:
-        """Wipe the vectors that were taken out of the file; return whether they are known, and at most so many."""
-        removed = self._removals.take(limit)
-        if removed:
+    def _wipe(self) -> None:
+        """Wipe the vectors that were taken out of the file; all of them where that is not known."""
+        removed = self._removals.take(KEPT)
+        if removed is None:
+            self.packed, self._last_tick = self._empty(), 0
+            self._removals.skip()
+        elif removed:
             # A vector that was put in again since is another one.
             ticks, docs = zip(*removed, strict=True)
             for packed in self.packed:
                 packed.wipe(docs, before=ticks)
-        return removed is not None
 
-    def _read(self) -> int:
-        """Read the next vectors into memory; return of how many docs."""
+    def _read(self) -> bool:
+        """Read the next vectors into memory; tell whether there may be more."""
         rows = self._select(
             "seq > :tick order by seq limit :most", {"tick": self._last_tick, "most": AT_ONCE}
         )
@@ -212,7 +208,7 @@ class Vectors:
             pieces = self._pieces([row for row in rows if bool(row[2]) == bool(past)])
             packed.append(pieces.docs, pieces.ticks, pieces.vectors)
         self._last_tick = rows[-1][0] if rows else self._last_tick
-        return len(rows)
+        return len(rows) == AT_ONCE
 
 
 def _best_first(cosines: dict[int, float], k: int) -> list[tuple[int, float]]:
