@@ -82,7 +82,7 @@ def compare_with(oracle, memory, docs):
         assert found_in(memory, word, statistics) == expected
         assert count_in(memory, word) == there[word]
         # What stands in the file is near to itself, spelled otherwise.
-        near = dict(memory.table.similar.near(f"{word}e", wide=False))
+        near = dict(memory.table.similar.similar_to(f"{word}e", wide=False))
         assert word in near if there[word] else True
 
 
@@ -160,13 +160,13 @@ def test_memory_keeps_no_word_of_what_was_erased(tmp_path):
         memory = ResidentPostings(database)
         database.write(lambda tx: add_docs(tx, [doc(1, "cup"), doc(2, "diagnosis kettle")]))
         memory.follow(state_of(database))
-        memory.table.similar.near("diagnosis", wide=False)
+        memory.table.similar.similar_to("diagnosis", wide=False)
         database.write(lambda tx: remove_doc(tx, TURN, 2))
         memory.warm(state_of(database))
         assert memory.follow(state_of(database))
         assert count_in(memory, "cup") == 1
         assert memory.table.find(["diagnosi", "kettl"]) == []
-        assert memory.table.similar.near("diagnosis", wide=False) == ()
+        assert memory.table.similar.similar_to("diagnosis", wide=False) == ()
 
 
 @pytest.mark.parametrize(
