@@ -16,8 +16,10 @@ STEPS_A_MESSAGE = 2_000
 """Steps that each message allows beyond these."""
 MOST_CHARACTERS = 8 << 20
 """Longest text that a template may make; no window holds as much."""
-_PADDING = frozenset(("center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"))
-"""Methods that make long text of a number; no chat template needs them."""
+_LONG = frozenset(
+    ("center", "expandtabs", "format", "format_map", "join", "ljust", "replace", "rjust", "zfill")
+)
+"""Methods of text that make much of little: `join` and `replace` have bounds, no chat template needs the others."""
 _WIDE = re.compile(r"\d{4}|\*")
 """A width that no text needs, in the left side of `%`."""
 
@@ -107,6 +109,17 @@ def compiled(source: str) -> Any:
     return environment.from_string(tree.set_environment(environment))
 
 
+def _replace(text: object, old: object, new: object, count: int = -1) -> str:
+    whole, part, other = str(text), str(old), str(new)
+    _check(len(whole) + whole.count(part) * len(other))
+    return whole.replace(part, other, -1 if count is None else count)
+
+
+def _join_with(between: object, items: Iterable[object]) -> str:
+    parts = [part for item in items for part in (str(between), str(item))]
+    return _join(parts[1:])
+
+
 def _join(parts: Iterable[str]) -> str:
     parts = list(parts)
     _check(sum(map(len, parts)))
@@ -120,8 +133,9 @@ def _check(size: int) -> None:
 
 @functools.cache
 def _environment() -> Any:
-    from jinja2 import BaseLoader
+    from jinja2 import BaseLoader, pass_eval_context
     from jinja2.ext import Extension
+    from jinja2.filters import do_indent
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
@@ -137,11 +151,16 @@ def _environment() -> Any:
         concat = staticmethod(_join)  # of the text in macros and blocks
         intercepted_binops = frozenset(("+", "*", "**", "%"))
 
+        def getattr(self, obj: Any, attribute: str) -> Any:
+            if isinstance(obj, str) and attribute in ("join", "replace"):
+                return functools.partial(_join_with if attribute == "join" else _replace, obj)
+            return super().getattr(obj, attribute)
+
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
             # Some templates collect messages in lists of their own; those of the caller are copies.
             if isinstance(obj, list) and attr in ("append", "pop"):
                 return True
-            return attr not in _PADDING and super().is_safe_attribute(obj, attr, value)
+            return attr not in _LONG and super().is_safe_attribute(obj, attr, value)
 
         def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
             sizes = [len(side) if isinstance(side, (str, list, tuple)) else None for side in (left, right)]
@@ -162,6 +181,16 @@ def _environment() -> Any:
         extensions=[Generation, "jinja2.ext.loopcontrols"],
         autoescape=False,  # a prompt is not HTML
     )
+    join = environment.filters["join"]
+
+    @pass_eval_context
+    def joined(context: Any, value: Iterable[Any], d: str = "", attribute: str | None = None) -> str:
+        return str(join(context, value, d, attribute)) if attribute else _join_with(d, value)
+
+    def indented(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+        _check((text.count("\n") + 1) * (len(width) if isinstance(width, str) else width))
+        return do_indent(text, width, first, blank)
+
     del environment.filters["center"], environment.filters["format"]
-    environment.filters["tojson"] = to_json
+    environment.filters.update(indent=indented, join=joined, replace=_replace, tojson=to_json)
     return environment
