@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MAX_CHARS = 2000
 """A longer sentence is not recalled for: nobody speaks as long as that before they are answered."""
 
+SETTLE_S = 0.06
+"""How long a text must stay the same before it is recalled for, since recognisers change their minds several times a word."""
 KEPT_S = 10.0
 """How long a sentence is kept that no turn comes of; so late, a fact that time has begun could be missed."""
 
@@ -94,8 +96,6 @@ class Prefetch:
         stamp: returns a value that changes with everything that is recalled from.
         late: tells whether the last search was cut short by its deadline.
         warm: brings into memory what a search needs, until its argument, a function, returns true.
-        settle_s: how long a text must stand before it is recalled for, because recognisers change their minds several times a
-            word.
         share: returns the part of one core that it may take, 0 to 1; 0: nothing is recalled ahead.
         now: seconds since the epoch.
         clock: seconds since some moment, never running backwards.
@@ -108,13 +108,12 @@ class Prefetch:
         stamp: Callable[[], object],
         late: Callable[[], bool] = lambda: False,
         warm: Callable[[Callable[[], bool]], object] = lambda _: None,
-        settle_s: float = 0.06,
         share: Callable[[], float] = lambda: 0.5,
         now: Callable[[], float],
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.search = search
-        self.settle_s = settle_s
+        self.settle_s = SETTLE_S
         self.share = share
         self.counts = Counts()
         self.marks_late = False

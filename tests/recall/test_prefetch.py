@@ -50,11 +50,11 @@ def ahead(searches: Searches, hand: HandClock) -> Iterator[Prefetch]:
         searches,
         stamp=lambda: searches.stamp,
         late=lambda: searches.late,
-        settle_s=0.0,
         share=lambda: 1.0,
         now=lambda: hand.wall,
         clock=lambda: hand.monotonic,
     )
+    made.settle_s = 0.0
     yield made
     made.close()
 
@@ -122,7 +122,8 @@ def test_what_runs_does_not_replace_what_is_newer(hand: HandClock) -> None:
         return [Recalled("note", "1", text, 1.0, ())]
 
     by = Talk()
-    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=lambda: 1.0, now=lambda: 0.0)
+    ahead = Prefetch(search, stamp=lambda: 0, share=lambda: 1.0, now=lambda: 0.0)
+    ahead.settle_s = 0.0
     hear(ahead, by, "so far")
     ahead.ask(by, "sofa", {})
     assert running.wait(20)
@@ -149,7 +150,8 @@ def test_a_search_hears_when_nobody_waits_for_it_any_more(way: str) -> None:
         return [Recalled("note", "1", text, 1.0, ())]
 
     by = Talk()
-    ahead = Prefetch(search, stamp=lambda: 0, settle_s=0.0, share=lambda: 1.0, now=lambda: 0.0)
+    ahead = Prefetch(search, stamp=lambda: 0, share=lambda: 1.0, now=lambda: 0.0)
+    ahead.settle_s = 0.0
     ahead.ask(by, "so far", {})
     assert running.wait(20)
     if way == "another sentence":
@@ -195,7 +197,8 @@ def test_what_cannot_be_looked_at_is_not_lent_out() -> None:
         return 0
 
     by = Talk()
-    ahead = Prefetch(lambda text, **_: [], stamp=stamp, settle_s=0.0, now=lambda: 0.0)
+    ahead = Prefetch(lambda text, **_: [], stamp=stamp, now=lambda: 0.0)
+    ahead.settle_s = 0.0
     hear(ahead, by, "so far")
     broken.append(True)
     assert ahead.claim(by, "so far", {}) == ("stale", None)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from edgemem.store.db.transaction import Transaction
 
 
-RULES_VERSION = "4"
+RULES_VERSION = "5"
 """Changes when `annotations`, `dates` or `phonetics` make something else of a text, or a record is told in other words."""
 
 

@@ -80,7 +80,7 @@ class _Spoken:
     """Reads the numbers of one language."""
 
     def __init__(self, language: Words, numbers: Numbers) -> None:
-        self._of = numbers
+        self._numbers = numbers
         values = _counted(numbers.units) | _counted(numbers.tens, 20, 10)
         places = _counted(numbers.places, 3) | _counted(numbers.place_tens, 20, 10)
         if numbers.ones:
@@ -123,25 +123,25 @@ class _Spoken:
             if not part:
                 if (
                     parts
-                    and words[end] in self._of.points.words
+                    and words[end] in self._numbers.points.words
                     and self._part(words, end + 1, begun=True)[0]
                 ):
                     end += 1
                     continue
                 break
             # Doubled digits belong to a code that is said digit by digit.
-            parts += part if words[end] in self._of.repeats else [part]
+            parts += part if words[end] in self._numbers.repeats else [part]
             end = after
         return _joined(parts), end
 
     def _part(self, words: Sequence[str], at: int, *, begun: bool) -> tuple[str, int]:
         """Return the digits of one number that begins at a place, and where it ends; none for no number."""
-        of = self._of
+        numbers = self._numbers
         word = words[at] if at < len(words) else ""
-        if word in of.repeats:
+        if word in numbers.repeats:
             digit, end = self._part(words, at + 1, begun=True)
-            return (digit * of.repeats[word], at + 2) if len(digit) == 1 and end == at + 2 else ("", at)
-        if word in of.zeros.words:
+            return (digit * numbers.repeats[word], at + 2) if len(digit) == 1 and end == at + 2 else ("", at)
+        if word in numbers.zeros.words:
             follows = words[at + 1] if at + 1 < len(words) else ""
             return ("0", at + 1) if begun or self._values.get(follows, 10) < 10 else ("", at)
         if figure := _DIGITS.fullmatch(word):
@@ -154,11 +154,11 @@ class _Spoken:
 
     def _cardinal(self, words: Sequence[str], at: int) -> tuple[str, int]:
         """Return the digits of a number of words: three hundred and five, twenty first."""
-        of = self._of
+        numbers = self._numbers
         total, part, end, least = 0, None, at, 10**9
         while end < len(words):
             word = words[end]
-            if word in of.joins.words and part is not None:
+            if word in numbers.joins.words and part is not None:
                 follows = words[end + 1] if end + 1 < len(words) else ""
                 if _below(
                     self._values.get(follows, self._places.get(follows, self.rare.get(follows))), least
@@ -175,8 +175,12 @@ class _Spoken:
                 and _below(place, least)
             ):
                 return str(total + part + place), end + 1
-            elif word in of.sizes and (part is not None or end == at) and of.sizes[word] > (part or 0) % 100:
-                size = of.sizes[word]
+            elif (
+                word in numbers.sizes
+                and (part is not None or end == at)
+                and numbers.sizes[word] > (part or 0) % 100
+            ):
+                size = numbers.sizes[word]
                 part = (part or 1) * size
                 if size >= 1000:  # what comes next is counted anew
                     total, part = total + part, 0
@@ -188,28 +192,39 @@ class _Spoken:
 
     def _time(self, words: Sequence[str], at: int) -> tuple[list[str], int]:
         """Return the hour and the minutes of a time of day: half past seven, ten to six, eight o'clock."""
-        of = self._of
+        numbers = self._numbers
         word = words[at]
-        if word == of.half and of.half_is_to and at + 1 < len(words):
+        if word == numbers.half and numbers.half_is_to and at + 1 < len(words):
             hour, end = self._hour(words, at + 1)
             return _clock(hour, -30, end)
-        minutes = 30 if word == of.half else 15 if word == of.quarter else self._values.get(word, 0)
+        minutes = 30 if word == numbers.half else 15 if word == numbers.quarter else self._values.get(word, 0)
         between = at + 1
         if minutes == 20 and between < len(words) and self._values.get(words[between]) == 5:
             minutes, between = 25, between + 1
         if 0 < minutes <= 30 and minutes % 5 == 0 and between + 1 < len(words):
-            sign = 1 if words[between] in of.past.words else -1 if words[between] in of.to.words else 0
+            sign = (
+                1 if words[between] in numbers.past.words else -1 if words[between] in numbers.to.words else 0
+            )
             hour, end = self._hour(words, between + 1)
             if sign and hour and (sign > 0 or minutes < 30):
                 digits, end = _clock(hour, sign * minutes, end)
                 # From ten to seven may also be a span.
-                return [*digits, *([] if sign > 0 or word == of.quarter else [str(minutes), str(hour)])], end
+                return [
+                    *digits,
+                    *([] if sign > 0 or word == numbers.quarter else [str(minutes), str(hour)]),
+                ], end
         hour, end = self._hour(words, at)
-        if hour and end + 1 < len(words) and words[end] in of.and_behind.words | of.less_behind.words:
+        if (
+            hour
+            and end + 1 < len(words)
+            and words[end] in numbers.and_behind.words | numbers.less_behind.words
+        ):
             word = words[end + 1]
-            minutes = 30 if word == of.half else 15 if word == of.quarter else self._values.get(word, 0)
+            minutes = (
+                30 if word == numbers.half else 15 if word == numbers.quarter else self._values.get(word, 0)
+            )
             if 0 < minutes <= 30 and minutes % 5 == 0:
-                return _clock(hour, minutes if words[end] in of.and_behind.words else -minutes, end + 2)
+                return _clock(hour, minutes if words[end] in numbers.and_behind.words else -minutes, end + 2)
         if hour and self._clock and tuple(words[end : end + len(self._clock)]) == self._clock:
             end += len(self._clock)
             part, after = self._cardinal(words, end)
@@ -218,7 +233,7 @@ class _Spoken:
 
     def _in_date(self, words: Sequence[str], at: int) -> bool:
         """Tell whether a month is beside an ordinal."""
-        after = [word for word in words[at + 1 : at + 3] if word != self._of.of]
+        after = [word for word in words[at + 1 : at + 3] if word != self._numbers.of]
         return bool({*after[:1], *words[max(0, at - 1) : at]} & self._months)
 
     def _hour(self, words: Sequence[str], at: int) -> tuple[int, int]:
