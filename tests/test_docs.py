@@ -179,7 +179,7 @@ def test_commands_of_the_pages_print_what_is_shown(
 ) -> None:
     """Each command works in the home of the demo, at the time at which that ended."""
     with edgemem.open(demo.home, worker=False) as memory:
-        end = memory.diagnostics.database.high_water() / 1e6
+        end = memory.diagnostics.database.last_tick() / 1e6
     monkeypatch.setattr(Clock, "now", lambda _: end)
     monkeypatch.setenv("EDGEMEM_HOME", str(demo.home))
     monkeypatch.setenv("EDGEMEM_MODELS", str(ROOT / "models"))

@@ -106,9 +106,9 @@ class AsyncBank(Face[MemoryBank]):
 
     files = asynchronous(MemoryBank.files, lane="store")
 
-    def of(self, user: str, topic: str = "default") -> AsyncScopedBank:
+    def for_person(self, user: str, topic: str = "default") -> AsyncScopedBank:
         """Return the bank of a person in a topic, which is theirs alone; a name that no bank can have is refused in use."""
-        return AsyncScopedBank(self._worker, lambda: self._of().of(user, topic))
+        return AsyncScopedBank(self._worker, lambda: self._of().for_person(user, topic))
 
     @property
     def household(self) -> AsyncScopedBank:

@@ -35,7 +35,7 @@ def _whose(command: F) -> F:
 def _bank(memory: Memory, user: str | None, scope: str | None, topic: str) -> ScopedBank:
     if (user is None) == (scope is None):
         raise InvalidInputError("Say whose file it is: --user NAME, --scope household or --scope shared.")
-    return memory.bank.of(user, topic) if user is not None else memory.bank.at(scope or "", "")
+    return memory.bank.for_person(user, topic) if user is not None else memory.bank.for_scope(scope or "", "")
 
 
 def _read(bank: ScopedBank, path: str) -> str:

@@ -12,7 +12,7 @@ from edgemem.errors import ClosedError, ContextOverflowError, InvalidInputError
 from edgemem.llama.protocols import Generation
 from edgemem.llama.replies import opened_thought
 from edgemem.llama.tokens.log import SPARE, TokenLog
-from edgemem.store.db.files import Closing
+from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -55,7 +55,7 @@ class Reply:
         return Generation(self.text, tuple(self.ids), prompt_tokens, evaluated_tokens, self.stopped)
 
 
-class OneCaller(Closing):
+class OneCaller(Closable):
     """A model that computes for one caller at a time, and may be closed from any thread."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgemem.errors import ClosedError
 from edgemem.llama.forward import Interrupt
-from edgemem.store.db.files import Closing
+from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,7 +163,7 @@ class ModelWorker:
         return [job for job in self._jobs if job.stop is not None and job.stop()]
 
 
-class ModelHandle(Closing):
+class ModelHandle(Closable):
     """A model that any thread may use; it is loaded when first needed, and dropping it unclosed warns."""
 
     _close: weakref.finalize[..., ModelHandle] | None = None

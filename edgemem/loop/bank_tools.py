@@ -142,6 +142,6 @@ def _of(bank: MemoryBank, turn: ToolTurn, path: str) -> tuple[Bank | None, Level
     if not readable(turn.reader, level, owner):
         return None, level, owner
     if owner is None:
-        return bank.at(level, ""), level, owner
+        return bank.for_scope(level, ""), level, owner
     topic = turn.log.prompt_log.session if turn.log is not None else ""
-    return bank.of(owner, topic or "default"), level, owner
+    return bank.for_person(owner, topic or "default"), level, owner

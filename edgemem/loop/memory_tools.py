@@ -43,7 +43,7 @@ from edgemem.store.erase.copies import Erased
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
-from edgemem.store.spool import Later, settled
+from edgemem.store.spool import DeferredWrites, wait_written
 
 if TYPE_CHECKING:
     from edgemem.session.memory_block import Recaller
@@ -228,7 +228,7 @@ class _MemoryTools:
         self._forget_episode = forget_episode or (self._episodes.forget_episode if self._episodes else None)
         self._settings = settings or Settings()
         self._is_bare = settings is None
-        self._later = Later(store)
+        self._later = DeferredWrites(store)
 
     @property
     def _max_chars(self) -> int:
@@ -266,7 +266,7 @@ class _MemoryTools:
         written = self._later.write(
             lambda: self._store.add_fact(key, value, scope=scope, source=SOURCE, **more)
         )
-        if not (settled(written, wait_s) and settled(self._later.flush(), wait_s)):
+        if not (wait_written(written, wait_s) and wait_written(self._later.flush(), wait_s)):
             # The answer must not promise more than is true.
             return f"Heard, but not kept yet: {line}. The disk is busy; it will be kept as soon as the disk is free."
         after = self._facts(turn, scope, key)
@@ -345,7 +345,7 @@ class _MemoryTools:
         _check_agreed(turn, (fact.scope, fact.key), quote, by_hand)
         values = (version.value for version in [*versions, fact])
         # Whoever asked hears once what it was, and the stored turn names only the key.
-        turn.forget(Erased.of(fact.scope, fact.key, values))
+        turn.forget(Erased.with_values(fact.scope, fact.key, values))
         self._forget(fact.key, fact.scope)
         # The prompt is told here that it is gone; the next turn must not quote it once more.
         turn.note_shown([BlockLine(f"gone:fact:{fact.id}", "", *closed_to(fact), (fact.scope, fact.key), "")])
@@ -366,7 +366,7 @@ class _MemoryTools:
         quote = clean(text, max_chars=self._max_chars)
         turn.note_shown([BlockLine(f"episode:{episode.id}", "", episode.level, episode.owner)])
         _check_agreed(turn, ("episode", name), quote, f"edgemem forget --episode {shlex.quote(episode_id)}")
-        turn.forget(Erased.of("episode", name, [text]))
+        turn.forget(Erased.with_values("episode", name, [text]))
         self._forget_episode(episode_id)
         return f"{FORGOTTEN} It was: {quote}."
 

@@ -130,7 +130,7 @@ def _backups(home: Home) -> Check:
         return _warn("backups", str(error), "Until then none is made.")
     if newest is None and not every_h:
         return _warn("backups", "switched off ([backup] every_h)", "edgemem backup makes one by hand.")
-    newest_at = home.database.born() if newest is None else stamp_of(newest)
+    newest_at = home.database.created_at() if newest is None else stamp_of(newest)
     hours = home.database.now() / 3600 - newest_at / 3.6e9
     if newest is None:
         if hours < every_h:
@@ -141,7 +141,7 @@ def _backups(home: Home) -> Check:
     detail = f"{count} kept, the newest is {_age_of(hours)} old and was good when it was made: {newest.name}"
     if others:
         detail += f"; {others} of another memory, or damaged, stay until you remove them"
-    if every_h and home.database.high_water() > newest_at and hours > 2 * every_h:
+    if every_h and home.database.last_tick() > newest_at and hours > 2 * every_h:
         return _warn("backups", detail, idle)
     return _ok("backups", detail)
 

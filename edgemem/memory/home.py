@@ -23,10 +23,10 @@ from edgemem.config import Profile, load_profile, profile_named
 from edgemem.errors import CorruptError, InvalidInputError, LostTruthError, ReadOnlyError
 from edgemem.fence import clean
 from edgemem.recall.index.file import truth_of
-from edgemem.store.backups import Loss, Mark, backup_paths, newest_good, read_mark, write_mark
+from edgemem.store.backups import DataLoss, Mark, backup_paths, newest_good, read_mark, write_mark
 from edgemem.store.db.connection import copy_database
 from edgemem.store.db.database import Database
-from edgemem.store.db.files import HomeLock, meaning_of, sync
+from edgemem.store.db.files import HomeLock, sync, to_store_error
 from edgemem.store.schema import open_truth, origin_of
 from edgemem.store.spool import spool_paths
 
@@ -65,7 +65,7 @@ class TruthFile:
         try:
             self.lock = HomeLock(self.folder / _LOCK, timeout_s=timeout_s)
         except OSError as error:
-            raise meaning_of(error, self.folder / _LOCK) from error
+            raise to_store_error(error, self.folder / _LOCK) from error
 
     def open(self, settings: StoreSettings, *, restore: str | None = None) -> Database:
         """Open the truth, or make a new one in a home that never had any; from then on this process shares the home's lock.
@@ -149,17 +149,17 @@ class TruthFile:
             losses = self.losses()
             if loss:
                 names = tuple(path.name for path in aside)
-                losses += (Loss(self._clock.now(), loss, source.name if source else "", until, names),)
+                losses += (DataLoss(self._clock.now(), loss, source.name if source else "", until, names),)
             write_mark(self.folder, Mark(origin.truth, losses))
         except OSError as error:
-            raise meaning_of(error, self.path) from error
+            raise to_store_error(error, self.path) from error
         finally:
             for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
                 with suppress(OSError):
                     fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
         return Restored(until, aside)
 
-    def losses(self) -> tuple[Loss, ...]:
+    def losses(self) -> tuple[DataLoss, ...]:
         """Return the losses that nobody has acknowledged yet."""
         mark = read_mark(self.folder)
         return mark.losses if mark is not None else ()
@@ -171,7 +171,7 @@ class TruthFile:
             try:
                 write_mark(self.folder, Mark(mark.truth))
             except OSError as error:
-                raise meaning_of(error, self.folder) from error
+                raise to_store_error(error, self.folder) from error
 
     def aside(self) -> list[Path]:
         """Return the truths that were put aside, and turns with them; nothing that was forgotten since is erased there."""
@@ -198,7 +198,7 @@ class TruthFile:
         try:
             if thorough and (faults := database.quick_check()):
                 raise CorruptError(faults[0])
-            born = database.born()
+            born = database.created_at()
             if mark is None or not mark.truth:
                 write_mark(self.folder, Mark(born, mark.losses if mark is not None else ()))
             elif mark.truth != born:
@@ -208,7 +208,7 @@ class TruthFile:
         except BaseException as error:
             database.close()
             if isinstance(error, OSError):
-                raise meaning_of(error, self.folder) from error
+                raise to_store_error(error, self.folder) from error
             raise
         return database
 
@@ -216,7 +216,7 @@ class TruthFile:
         good = self.newest_backup()
         if good is None and (origin := origin_of(self.path, thorough=True)) is not None:
             # Another memory, and nothing else that could stand in its place.
-            lost = Loss(self._clock.now(), fault, until=origin.newest / 1e6)
+            lost = DataLoss(self._clock.now(), fault, until=origin.newest / 1e6)
             write_mark(self.folder, Mark(origin.truth, (*self.losses(), lost)))
             return
         self.replace(good, loss=fault)

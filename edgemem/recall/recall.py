@@ -19,7 +19,7 @@ from edgemem.recall.results import FactTimes, Rows
 from edgemem.recall.search.search import Limits, RecallStats, Search
 from edgemem.recall.search.unindexed import UnindexedDocs
 from edgemem.recall.times import checked_when, past_times
-from edgemem.store.rights import as_spelled, spellings
+from edgemem.store.rights import spellings, with_stored_spelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -138,7 +138,7 @@ class Recall:
             stop: once it is true nobody waits any more, and no second pass is made.
         """
         begin, settings = monotonic(), self._settings.now.recall
-        reader = as_spelled(self._truth, reader)
+        reader = with_stored_spelling(self._truth, reader)
         when = checked_when(valid_at, known_at)
         asked_at = self._clock.now()
         asked_text = read_question(query, asked_at)
@@ -207,7 +207,7 @@ class Recall:
         self, query: str, *, reader: Reader | None, kinds: Collection[Kind] | None = None
     ) -> Ranking:
         """Return all that is considered for a question, without a deadline."""
-        reader = as_spelled(self._truth, reader)
+        reader = with_stored_spelling(self._truth, reader)
         asked = read_question(query, self._clock.now())
         limits = Limits(candidates=self._settings.now.recall.candidates)
         allowed = Filter(reader, kinds=kinds, past=asked.tense.past)

@@ -15,7 +15,7 @@ from edgemem.session.points import TurnContext, short_text
 from edgemem.store.episodes import TOOL_CALL
 from edgemem.store.memory_store import TableMemoryStore
 from edgemem.store.protocols import MemoryStore, abilities_of
-from edgemem.store.spool import Later
+from edgemem.store.spool import DeferredWrites
 from edgemem.store.turn_steps import AddEpisode, RetellTurn
 
 RESULT_CHARS = 500
@@ -45,7 +45,7 @@ class ToolEpisodes:
         self.store = store
         self.agent_name = agent_name
         self._database = abilities_of(store).database
-        self._later = Later(store)
+        self._later = DeferredWrites(store)
         self._begun: dict[str, float] = {}
         """When the calls began that run now; some frameworks run several at once, each in a thread."""
         self._lock = threading.Lock()

@@ -29,7 +29,7 @@ from edgemem.session.log import Moment, SessionLog
 from edgemem.store.pending_erasures import last_forgotten
 from edgemem.store.protocols import MemoryStore, abilities_of
 from edgemem.store.rights import readable
-from edgemem.store.spool import Later
+from edgemem.store.spool import DeferredWrites
 from edgemem.store.turn_steps import EraseBlocks
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class MemoryBlock:
         """
         self.store = store
         self._can = abilities_of(store)
-        self._later = Later(store)
+        self._later = DeferredWrites(store)
         self.max_facts = max_facts
         self.header = header
         self.max_episodes = max_episodes

@@ -18,7 +18,7 @@ from edgemem.session.log import Moment, SessionLog
 from edgemem.session.points import AgentResult
 from edgemem.store.messages import stored_message
 from edgemem.store.sessions import SQLiteSessionStore, read_state, state_text
-from edgemem.store.spool import Later
+from edgemem.store.spool import DeferredWrites
 from edgemem.store.turn_steps import BeginEpoch, KeepState
 from edgemem.store.turns import add_result
 
@@ -57,7 +57,7 @@ class StoredSession:
         self._settings = settings or Settings()
         self._resume = resume
         self._warned: set[str] = set()
-        self._later = Later(store)
+        self._later = DeferredWrites(store)
 
     def take_up(self, log: SessionLog, session: Session, brought: Sequence[Message] = ()) -> bool:
         """Take the stored session up, before its first turn; return whether its turns stand in the log now.

@@ -113,7 +113,7 @@ class Backups:
 
     def own(self) -> list[Path]:
         """Return the backups that this truth descends from, newest first; others are the operator's to remove."""
-        born, newest = self._database.born(), self._database.high_water()
+        born, newest = self._database.created_at(), self._database.last_tick()
         paths = []
         for path in backup_paths(self.folder):
             # A backup never changes, and idle time asks often.
@@ -139,7 +139,7 @@ class Backups:
         now = self._database.now()
         if self._settings.now.backup.every_h <= 0 or now < self._not_before:
             return False
-        newest, changed = self.newest(), self._database.high_water()
+        newest, changed = self.newest(), self._database.last_tick()
         held = stamp_of(newest) if newest is not None else 0
         waited = now - held / 1e6 >= self._settings.now.backup.every_h * 3600
         return waited and changed > held
@@ -213,7 +213,7 @@ def newest_good(folder: Path, truth: int = 0) -> Path | None:
 _MARK = "home.json"
 
 
-class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
+class DataLoss(msgspec.Struct, frozen=True, omit_defaults=True):
     """A truth that was lost, and what was put in its place without anybody there."""
 
     at: float
@@ -232,7 +232,7 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
 
     truth: int = 0
     """The tick at which it was born; 0: nobody knows."""
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[DataLoss, ...] = ()
     """Those that nobody has acknowledged yet, oldest first."""
 
 

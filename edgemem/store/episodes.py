@@ -19,7 +19,14 @@ from edgemem.fence import check_key, storable
 from edgemem.records import Episode
 from edgemem.scopes import name_key
 from edgemem.store.facts import storable_value
-from edgemem.store.rights import LEVELS, SPELLED, drop_unused, level_and_owner, reading_rule, spell_both
+from edgemem.store.rights import (
+    LEVELS,
+    SPELLED,
+    canonical_owner_and_heard,
+    drop_unused,
+    level_and_owner,
+    reading_rule,
+)
 from edgemem.store.validation import (
     HEARD,
     as_text,
@@ -94,7 +101,7 @@ def append_episode(
     check_key(episode.kind, what="the kind of an episode")
     payload = checked_payload(episode.payload).decode()
     level, who = level_and_owner("", episode.level, episode.owner, checked_heard(episode.heard))
-    who, heard = spell_both(tx, who, episode.heard)
+    who, heard = canonical_owner_and_heard(tx, who, episode.heard)
     agent = checked_text(episode.agent, "the agent of an episode")
     outcome = storable_value(episode.outcome, what="the outcome of an episode")
     name = checked_name(episode.name, what="the name of an episode")

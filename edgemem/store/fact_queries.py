@@ -28,7 +28,7 @@ FACT_COLUMNS = """
 """What `fact_of` makes a Fact of, from `facts f join fact_keys k`."""
 
 _DOUBT_COLUMNS = (
-    re.sub(r"exists \(.*\)", "d.badly", FACT_COLUMNS)
+    re.sub(r"exists \(.*\)", "d.low_confidence", FACT_COLUMNS)
     .replace("f.origin", "d.id")
     .replace("f.known_to", "d.settled")
     .replace("f.supersedes", "d.confirmed_by")
@@ -41,7 +41,7 @@ _BELIEVED = """
   where b.key_id = k.id and b.known_to is null and b.valid_from <= :t order by b.valid_from desc limit 1
 """
 
-MOST_WITHIN = 4096
+MOST_VERSIONS = 4096
 """Versions of one key that are looked at within one time, the last ones: eleven a day for a year, some 7 ms on a desktop."""
 # Of one key, what is believed leaves no moment to two values: what holds when a time begins is the last that came by then.
 WITHIN = """
@@ -223,7 +223,7 @@ def held_within(
     ids = _padded(keys)
     values |= {f"key{n}": key for n, key in enumerate(ids)}
     bound = ", ".join(f":key{n}" for n in range(len(ids)))
-    sql = WITHIN.format(times=asked, keys=bound, rule=rule, most=MOST_WITHIN)
+    sql = WITHIN.format(times=asked, keys=bound, rule=rule, most=MOST_VERSIONS)
     return [HeldWithin._make(row) for row in db.query(sql, values)]
 
 

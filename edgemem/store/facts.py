@@ -20,7 +20,7 @@ from edgemem.errors import InvalidInputError
 from edgemem.fence import check_key, check_text, storable
 from edgemem.scopes import name_key, person_of, without_spaces
 from edgemem.store.pending_erasures import note_forgotten
-from edgemem.store.rights import level_and_owner, scope_in_sql, spell_both, spell_scope
+from edgemem.store.rights import canonical_owner_and_heard, level_and_owner, scope_in_sql, spell_scope
 from edgemem.store.validation import (
     HEARD,
     checked_heard,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 
 MAX_VALUE_BYTES = 16 * 1024
-STATED = f"value, json, valid_from, valid_to, source, level, owner, trust, {HEARD}"
-"""The columns of facts and doubts that `Rectangle.stated` holds."""
+STATEMENT_COLUMNS = f"value, json, valid_from, valid_to, source, level, owner, trust, {HEARD}"
+"""The columns of facts and doubts that `FactVersion.stated` holds."""
 
 TRUSTED, SAID, INFERRED, UNKNOWN = 3, 2, 1, 0
 """Trust: a recognised speaker about themselves or what is theirs, or the operator; another recognised speaker; what the robot
@@ -50,7 +50,7 @@ TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}
 """How far Cognitia's sources are trusted; any other is as little as what a tool returned."""
 
 
-class Rectangle(NamedTuple):
+class FactVersion(NamedTuple):
     """A stretch of valid time with what is believed of it, and all that is written again when it is split."""
 
     id: int
@@ -69,16 +69,16 @@ class Rectangle(NamedTuple):
     owner: str | None
     trust: int
     heard: tuple[Any, ...]
-    badly: bool | None = None
+    low_confidence: bool | None = None
     """Whether it was heard badly, as decided when it was said; None: the recogniser's confidence decides."""
 
     @property
     def stated(self) -> tuple[Any, ...]:
-        """Return what stands in the columns of `STATED`."""
+        """Return what stands in the columns of `STATEMENT_COLUMNS`."""
         return (*self[1:5], self.source, self.level, self.owner, self.trust, *self.heard)
 
     @property
-    def what(self) -> tuple[Any, ...]:
+    def content(self) -> tuple[Any, ...]:
         """Return what makes it news beside another one: the value as it was given, and whose it is."""
         return self.value, self.json, self.level, self.owner
 
@@ -129,20 +129,22 @@ def assert_fact(
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
     key = topic_key(key, topic)
     statement = checked_fact(key, value, scope=scope, valid_from=begin, heard=heard, **stated)
-    owner, heard = spell_both(tx, statement.owner, heard)
+    owner, heard = canonical_owner_and_heard(tx, statement.owner, heard)
     statement = statement._replace(owner=owner, heard=heard_columns(heard))
     key_id = ensure_key(tx, scope, key, topic)
     if valid_from is None:
         statement = since_first_heard(tx, key_id, statement)
-    return believe(tx, key_id, statement, badly=partial(heard_badly, below=doubtful_below))
+    return assert_version(
+        tx, key_id, statement, low_confidence=partial(is_low_confidence, below=doubtful_below)
+    )
 
 
-def believe(
+def assert_version(
     tx: Transaction,
     key_id: int,
-    statement: Rectangle,
+    statement: FactVersion,
     *,
-    badly: Callable[[Rectangle], bool],
+    low_confidence: Callable[[FactVersion], bool],
     ranked: bool = True,
     number: int | None = None,
     recorded: int | None = None,
@@ -150,33 +152,37 @@ def believe(
     """Believe from now on what is said of a key, or doubt it; tell whether that is news.
 
     Args:
-        badly: tells what was heard badly.
+        low_confidence: tells what was heard badly.
         ranked: whether what somebody of more trust said stands against it; what was believed before there was trust was not.
         number: the id that its row gets; None: a new one.
         recorded: the tick at which it was learnt; None: now.
     """
     touched = _believed_between(tx, key_id, statement.valid_from, statement.valid_to)
-    well = not badly(statement)
+    well = not low_confidence(statement)
     rank = statement.trust if ranked else TRUSTED
     outranked = any(old.outranks(rank) for old in touched)
-    differs = not touched or any(old.what != statement.what for old in touched)
+    differs = not touched or any(old.content != statement.content for old in touched)
     if outranked and differs:
-        if statement.value is not None and not _waits(tx, key_id, statement):
-            _note_doubt(tx, key_id, statement, number, badly=not well)
+        if statement.value is not None and not _is_pending(tx, key_id, statement):
+            _note_doubt(tx, key_id, statement, number, low_confidence=not well)
         return False
     needed = max((old.trust for old in touched if ranked and old.value is not None), default=UNKNOWN)
     again = _first_heard(tx, key_id, statement, trust=needed) is not None
     if not again and statement.value is not None and not well:
         sql = "select f.id from doubts d join facts f on f.id = d.confirmed_by and f.trust <= d.trust where d.key_id = ?"
         confirmed = {fact for (fact,) in tx.execute(sql, (key_id,))}
-        against = [old for old in touched if old.value is not None and old.what[:2] != statement.what[:2]]
+        against = [
+            old for old in touched if old.value is not None and old.content[:2] != statement.content[:2]
+        ]
         # What was heard badly twice is as good as heard well.
-        if any(not badly(old) or old.origin in confirmed for old in against):
+        if any(not low_confidence(old) or old.origin in confirmed for old in against):
             _note_doubt(tx, key_id, statement, number)
             return False
     # The same value is news all the same when it is heard well at last, or from somebody of more trust: then it is safe from
     # what is heard badly, or said by somebody of less.
-    gains = well and not outranked and any(badly(old) or old.trust < statement.trust for old in touched)
+    gains = (
+        well and not outranked and any(low_confidence(old) or old.trust < statement.trust for old in touched)
+    )
     if not differs and (statement.value is None or not gains):
         if well:
             _settle_doubts(tx, key_id, statement, touched[0].origin, rank)
@@ -208,15 +214,15 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
     return True
 
 
-def heard_badly(what: Rectangle, below: float) -> bool:
+def is_low_confidence(what: FactVersion, below: float) -> bool:
     """Tell whether a recogniser was less sure than `below`; what was typed or has no confidence was heard well."""
-    if what.badly is not None:
-        return what.badly
+    if what.low_confidence is not None:
+        return what.low_confidence
     sure = what.heard[2]
     return sure is not None and sure < below
 
 
-def since_first_heard(tx: Transaction, key_id: int, statement: Rectangle) -> Rectangle:
+def since_first_heard(tx: Transaction, key_id: int, statement: FactVersion) -> FactVersion:
     """Return what was said now as true from when it was first heard, if it waits as a doubt.
 
     Not where that would contradict what somebody of more trust said of the time between.
@@ -280,7 +286,7 @@ def checked_fact(
     level: Level | None = None,
     owner: str | None = None,
     trust: int | None = None,
-) -> Rectangle:
+) -> FactVersion:
     """Return a new version of a fact, not yet numbered; raise InvalidInputError if it cannot be stored.
 
     Args:
@@ -302,7 +308,9 @@ def checked_fact(
     trust = trust_of(heard, scope, who) if trust is None else whole_number(trust, "trust")
     if not UNKNOWN <= trust <= TRUSTED:
         raise InvalidInputError(f"trust must be 0 to 3, not {trust}; see edgemem.Fact.")
-    return Rectangle(0, words, json, begin, end, 0, 0, None, source, number, who, trust, heard_columns(heard))
+    return FactVersion(
+        0, words, json, begin, end, 0, 0, None, source, number, who, trust, heard_columns(heard)
+    )
 
 
 def storable_value(value: str, *, what: str = "the value of a fact") -> str:
@@ -339,7 +347,7 @@ def ensure_key(tx: Transaction, scope: str, key: str, topic: str | None = None) 
     return int(rows[0][0])
 
 
-def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | None) -> list[Rectangle]:
+def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | None) -> list[FactVersion]:
     rows = tx.execute(
         f"""
         select id, value, json, valid_from, valid_to, version, origin, supersedes, source, level, owner, trust, {HEARD}
@@ -350,7 +358,7 @@ def _believed_between(tx: Transaction, key_id: int, begin: float, end: float | N
         """,  # noqa: S608 - our own constant
         {"key_id": key_id, "begin": begin, "end": math.inf if end is None else end},
     )
-    return [Rectangle._make((*row[:12], row[12:], None)) for row in rows]
+    return [FactVersion._make((*row[:12], row[12:], None)) for row in rows]
 
 
 def _next_version(tx: Transaction, key_id: int, at: int | None) -> tuple[int, int]:
@@ -368,7 +376,7 @@ def _next_version(tx: Transaction, key_id: int, at: int | None) -> tuple[int, in
     return (tx.recorded if recorded < tx.recorded else tx.tick()), version + 1
 
 
-def _close(tx: Transaction, rows: list[Rectangle], recorded: int, version: int) -> None:
+def _close(tx: Transaction, rows: list[FactVersion], recorded: int, version: int) -> None:
     for row in rows:
         height = ((row.version - 1) ^ (version - 1)).bit_length() - 1
         tx.execute(
@@ -379,25 +387,25 @@ def _close(tx: Transaction, rows: list[Rectangle], recorded: int, version: int) 
             tx.announce("facts", [row.id])
 
 
-def _insert(tx: Transaction, key_id: int, row: Rectangle, recorded: int, number: int | None = None) -> int:
+def _insert(tx: Transaction, key_id: int, row: FactVersion, recorded: int, number: int | None = None) -> int:
     row_id = tx.tick() if number is None else number
     place = (row_id, key_id, recorded, row.version, row.origin or row_id, row.supersedes)
     tx.execute(
-        f"insert into facts (id, key_id, recorded, version, origin, supersedes, {STATED})"  # noqa: S608 - our own constant
+        f"insert into facts (id, key_id, recorded, version, origin, supersedes, {STATEMENT_COLUMNS})"  # noqa: S608 - our own constant
         f" values ({', '.join('?' * 20)})",
         (*place, *row.stated),
     )
     return row_id
 
 
-def _cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
+def _cut(touched: Sequence[FactVersion], statement: FactVersion) -> list[FactVersion]:
     """Return what to believe in place of `touched`: what is left of it on both sides, and what was said, last."""
     begin, end = statement.valid_from, statement.valid_to
     before = next((old.origin for old in touched if old.valid_from <= begin and old.value is not None), None)
     if not touched:
         # Nothing was known of this key: say so for all other times, so that a search finds that at once.
         nothing = statement._replace(value=None, json=None, source="", trust=TRUSTED)
-        nothing = nothing._replace(heard=heard_columns(None), badly=None)
+        nothing = nothing._replace(heard=heard_columns(None), low_confidence=None)
         touched = [nothing._replace(valid_from=-math.inf, valid_to=None)]
     first, last = touched[0], touched[-1]
     left = []
@@ -409,16 +417,21 @@ def _cut(touched: Sequence[Rectangle], statement: Rectangle) -> list[Rectangle]:
 
 
 def _note_doubt(
-    tx: Transaction, key_id: int, statement: Rectangle, number: int | None = None, *, badly: bool = True
+    tx: Transaction,
+    key_id: int,
+    statement: FactVersion,
+    number: int | None = None,
+    *,
+    low_confidence: bool = True,
 ) -> None:
     """Store a doubt: what was heard badly, or said by somebody of less trust, and is not believed yet."""
     tx.execute(
-        f"insert into doubts (id, key_id, badly, {STATED}) values (?, ?, ?{', ?' * 14})",  # noqa: S608 - our own constant
-        (tx.tick() if number is None else number, key_id, badly, *statement.stated),
+        f"insert into doubts (id, key_id, low_confidence, {STATEMENT_COLUMNS}) values (?, ?, ?{', ?' * 14})",  # noqa: S608 - our own constant
+        (tx.tick() if number is None else number, key_id, low_confidence, *statement.stated),
     )
 
 
-def _settle_doubts(tx: Transaction, key_id: int, statement: Rectangle, fact: int, rank: int) -> None:
+def _settle_doubts(tx: Transaction, key_id: int, statement: FactVersion, fact: int, rank: int) -> None:
     """End the doubts of the time that something is believed of now: they are confirmed by the fact, or refuted.
 
     What somebody of more trust than `rank` said, and was heard badly, goes on waiting.
@@ -432,21 +445,23 @@ def _settle_doubts(tx: Transaction, key_id: int, statement: Rectangle, fact: int
     )
 
 
-def _first_heard(tx: Transaction, key_id: int, statement: Rectangle, *, trust: int = UNKNOWN) -> float | None:
+def _first_heard(
+    tx: Transaction, key_id: int, statement: FactVersion, *, trust: int = UNKNOWN
+) -> float | None:
     """Return from when on something is true that waits as a doubt of so much trust, or None if it does not."""
     rows = tx.execute(
         f"select min(valid_from) from doubts where {_DOUBTED} and {_SAME} and trust >= ?",  # noqa: S608 - our own constants
-        (*_bound(key_id, statement), *statement.what, trust),
+        (*_bound(key_id, statement), *statement.content, trust),
     )
     first: float | None = rows[0][0]
     return first
 
 
-def _waits(tx: Transaction, key_id: int, statement: Rectangle) -> bool:
+def _is_pending(tx: Transaction, key_id: int, statement: FactVersion) -> bool:
     """Tell whether the same waits as a doubt already, of no shorter time and no less trust."""
     sql = f"select 1 from doubts where {_DOUBTED} and {_SAME} and trust >= ? and valid_from <= ? and coalesce(valid_to, 9e999) >= ?"  # noqa: S608 - ours
     bound = _bound(key_id, statement)
-    return bool(tx.execute(sql, (*bound, *statement.what, statement.trust, *bound[:0:-1])))
+    return bool(tx.execute(sql, (*bound, *statement.content, statement.trust, *bound[:0:-1])))
 
 
 _OF_TOPIC = " @ "
@@ -455,6 +470,6 @@ _DOUBTED = "key_id = ? and settled is null and valid_from < ? and coalesce(valid
 """The doubts that wait about a time."""
 
 
-def _bound(key_id: int, statement: Rectangle) -> tuple[Any, ...]:
+def _bound(key_id: int, statement: FactVersion) -> tuple[Any, ...]:
     end = math.inf if statement.valid_to is None else statement.valid_to
     return key_id, end, statement.valid_from

@@ -34,9 +34,9 @@ from edgemem.errors import BusyError, CorruptError, InvalidInputError, LostError
 from edgemem.records import Epoch, Reader, Turn
 from edgemem.store import epochs, turns
 from edgemem.store.db.database import Database
-from edgemem.store.db.files import meaning_of
+from edgemem.store.db.files import to_store_error
 from edgemem.store.db.migrations import MARK
-from edgemem.store.spool import LATER, REFUSED, Record, Spool, Spools, look_into
+from edgemem.store.spool import DISK_ERRORS, RETRYABLE, Record, Spool, Spools, read_foreign_spool
 from edgemem.store.turn_steps import Accept, Amend, Commit, Companion, Discard, Line, Step, line_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Also = Callable[[Any], Any]
 """A further write for the transaction of a step."""
 
-_LATER = (*LATER, CorruptError)
+_RETRYABLE = (*RETRYABLE, CorruptError)
 """A damaged or replaced file is no reason to give up what was said, as it is for a write whose caller is told."""
 
 _LOOK_S = 0.02  # how soon somebody who begins to speak is served
@@ -125,7 +125,7 @@ class Entry:
         self.future = Result(step.tick)
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """Tell whether the step survives the end of this process."""
         if self.record is None and isinstance(self.step, Accept) and self.open is not None:
             return self.open.ended or self.open.record is not None
@@ -159,7 +159,7 @@ class TurnJournal:
         def reserve() -> None:
             try:
                 self.spools.reserve()
-            except REFUSED as error:
+            except DISK_ERRORS as error:
                 _log.warning("No room could be reserved for turns that have to wait: %s", error)
 
         self.database.enqueue(reserve)
@@ -302,14 +302,14 @@ class TurnJournal:
         with self._lock:
             entries = [] if self.fault is None else list(self._queue)
         # A turn and its barge-in are one.
-        unkept = {entry.step.tick for entry in entries if not entry.kept}
+        unkept = {entry.step.tick for entry in entries if not entry.is_kept}
         return Backlog(len({entry.step.tick for entry in entries}), len(unkept), str(self.fault or ""))
 
     def backlog_of_others(self) -> Backlog:
         """Return what waits in other programs, as far as their files tell."""
         turns = unkept = 0
         for path in self.spools.others():
-            texts, more = look_into(path)
+            texts, more = read_foreign_spool(path)
             steps = [line.step for line in map(line_of, texts) if line is not None]
             waiting = {step.tick for step in steps if not isinstance(step, Accept)}
             turns, unkept = turns + len(waiting) + more, unkept + more
@@ -406,7 +406,7 @@ class TurnJournal:
             key=lambda entry: (entry.open is not None, entry.open.tick if entry.open else entry.id),
         )
         if left:
-            self.spools.adopt(left)
+            self.spools.reuse(left)
         with self._lock:
             self._queue.extend(entries)
         self._drain()
@@ -423,12 +423,12 @@ class TurnJournal:
             words, stored = turn.turn, turn.stored
             if turn.ended or turn.kept is words or (stored is not None and stored.done()):
                 return turn.tick
-            if self.fault is not None and not all(entry.kept for entry in self._queue):
+            if self.fault is not None and not all(entry.is_kept for entry in self._queue):
                 raise self.fault  # what was said before it would not come back
         try:
             record = self._put(Accept(words, turn.tick))[1]
         except OSError as error:
-            raise meaning_of(error, self.database.path) from error
+            raise to_store_error(error, self.database.path) from error
         turn.erase()
         turn.record, turn.kept = record, words
         return turn.tick
@@ -440,7 +440,7 @@ class TurnJournal:
             self._queue.clear()
         self.fault = None
         if self.spools.own is not None and self.spools.own.empty:
-            self.database.enqueue(partial(self.spools.let_go, self.spools.own)).result()
+            self.database.enqueue(partial(self.spools.release, self.spools.own)).result()
         if backlog.unkept:
             raise StoreError(
                 f"{backlog.unkept} turns could not be written, nor kept in a file, and are lost: {backlog.fault}"
@@ -464,7 +464,7 @@ class TurnJournal:
                 result = self.database.submit(partial(self._write, entry), durable=durable).result()
                 if isinstance(entry.step, Accept) and entry.open is not None:
                     entry.open.n = result
-            except _LATER as error:
+            except _RETRYABLE as error:
                 self._keep_all(error)
                 return
             except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
@@ -518,7 +518,7 @@ class TurnJournal:
                     lost = LostError(f"This turn is lost: {self.most:,} turns wait already. {error}")
                     self._remove(entry, lost)
                     entry.future.set_exception(lost)
-            entries = [entry for entry in self._queue if not entry.kept]
+            entries = [entry for entry in self._queue if not entry.is_kept]
         try:
             try:
                 for entry in entries:
@@ -526,7 +526,7 @@ class TurnJournal:
             finally:
                 if self.spools.own is not None:
                     self.spools.own.sync()
-        except REFUSED as fault:
+        except DISK_ERRORS as fault:
             _log.warning("Turns that wait are kept in memory only: %s", fault)
         for entry in entries:
             if entry.record is not None and entry.open is not None:

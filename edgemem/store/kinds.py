@@ -143,7 +143,7 @@ DOUBTS = Kind(
         Column("confirmed_by", "integer", "tick"),
         *_STATED,
         # Whether it was heard badly, as decided when it was said; 0: it is a doubt because of who said so.
-        Column("badly", "integer not null default 1", shape=bool),
+        Column("low_confidence", "integer not null default 1", shape=bool),
     ),
     (
         "check (valid_to is null or valid_to > valid_from)",

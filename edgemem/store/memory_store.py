@@ -14,7 +14,7 @@ from edgemem.records import Episode
 from edgemem.scopes import checked_scope, not_mistyped
 from edgemem.store import episodes, fact_queries, facts, preferences
 from edgemem.store.db.database import Database
-from edgemem.store.db.files import Closing
+from edgemem.store.db.files import Closable
 from edgemem.store.erase.delete_rows import erase_fact, erase_preference, erase_record
 from edgemem.store.kinds import EPISODES
 from edgemem.store.pending_erasures import erase_in_truth, last_forgotten
@@ -38,7 +38,7 @@ _MAX_LINE_CHARS = 400
 _MOST_PARTS = 3
 
 
-class TableMemoryStore(Closing):
+class TableMemoryStore(Closable):
     """A memory store on tables: what it can be asked, and each write, once for all such stores.
 
     Methods without a reader are the operator's view: they see everything.

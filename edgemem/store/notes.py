@@ -21,10 +21,10 @@ from edgemem.errors import InvalidInputError
 from edgemem.store.db.files import (
     append,
     locked_beside,
-    meaning_of,
-    meaningful,
     name_aside,
     set_aside,
+    to_store_error,
+    translated_errors,
     write_new,
     write_private,
 )
@@ -128,7 +128,7 @@ class NotesFile:
             if self.max_size_chars and len(text) + len(entry) > self.max_size_chars:
                 self._rewrite(entry)
             else:
-                with meaningful(self.path):
+                with translated_errors(self.path):
                     append(self.path, entry.encode())
 
     def clear(self) -> None:
@@ -156,7 +156,7 @@ class NotesFile:
             text = data.decode("utf-8", "replace")
             why = _DAMAGED if text.encode() != data else _LONG if len(text) > self.max_size_chars else ""
             if why:
-                with meaningful(self.path):
+                with translated_errors(self.path):
                     write_new(name_aside(self.path, why), data)
             room = max(self.low_water_chars - len(MARKER), len(entry))
             replaced = self._replace((MARKER + newest_part(text + entry, room)).encode(), seen)
@@ -169,10 +169,10 @@ class NotesFile:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise meaning_of(error, self.path) from error
+            raise to_store_error(error, self.path) from error
 
     def _stamp(self) -> _Stamp:
-        with meaningful(self.path):
+        with translated_errors(self.path):
             try:
                 status = self.path.stat()
             except FileNotFoundError:
@@ -181,7 +181,7 @@ class NotesFile:
 
     def _replace(self, data: bytes, seen: _Stamp | None) -> bool:
         """Put a new file in the old one's place, unless that is not the one that was seen; tell whether it was."""
-        with meaningful(self.path):
+        with translated_errors(self.path):
             return write_private(
                 self.path,
                 data,

@@ -18,11 +18,11 @@ from edgemem.store.facts import storable_value
 from edgemem.store.kinds import PROCEDURES
 from edgemem.store.rights import (
     LEVELS,
+    canonical_owner_and_heard,
     drop_unused,
     level_and_owner,
     level_of_episode,
     reading_rule,
-    spell_both,
 )
 from edgemem.store.turns import answer_of
 from edgemem.store.validation import (
@@ -196,7 +196,7 @@ def put_procedure(tx: Transaction, procedure: Procedure) -> int:
         level, whose = answer_of(tx, procedure.session, procedure.turn) or (level, None)
         owner = whose if level == "private" else owner
     number, owner = level_and_owner("", level_of_episode(level, heard), owner, heard)
-    owner, heard = spell_both(tx, owner, heard)
+    owner, heard = canonical_owner_and_heard(tx, owner, heard)
     successes = item_count(procedure.success_count, "success_count")
     failures = item_count(procedure.failure_count, "failure_count")
     session = checked_name(procedure.session, what="the session of a procedure")

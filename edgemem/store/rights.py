@@ -132,7 +132,9 @@ def spell_heard(tx: Transaction, heard: Heard | None) -> Heard | None:
     return msgspec.structs.replace(heard, speaker=spell(tx, heard.speaker))
 
 
-def spell_both(tx: Transaction, owner: str | None, heard: Heard | None) -> tuple[str | None, Heard | None]:
+def canonical_owner_and_heard(
+    tx: Transaction, owner: str | None, heard: Heard | None
+) -> tuple[str | None, Heard | None]:
     """Return an owner, and how something was heard, with names as first written."""
     return spell_owner(tx, owner), spell_heard(tx, heard)
 
@@ -167,7 +169,7 @@ def spellings(db: Tables, names: Iterable[str]) -> dict[str, str]:
     return {name: known.get(key, name) for name, key in keys.items()}
 
 
-def as_spelled(db: Tables, reader: Reader | None) -> Reader | None:
+def with_stored_spelling(db: Tables, reader: Reader | None) -> Reader | None:
     """Return a reader whose name is spelled as in the rows, and in what is made of them; by its key where no row has it."""
     if reader is None or not reader.speaker:
         return reader

@@ -16,7 +16,7 @@ from edgemem.records import Message, Session, StoredMessage
 from edgemem.scopes import Level, name_key
 from edgemem.store import messages
 from edgemem.store.db.database import Database
-from edgemem.store.db.files import Closing
+from edgemem.store.db.files import Closable
 from edgemem.store.db.transaction import Tables, Transaction
 from edgemem.store.erase.delete_rows import erase_said, erase_session
 from edgemem.store.journal import TurnJournal
@@ -74,7 +74,7 @@ class _Part(msgspec.Struct):
         return None if said is None else ids[said]
 
 
-class SQLiteSessionStore(Closing):
+class SQLiteSessionStore(Closable):
     """Conversations in a database; safe to use from several threads and processes.
 
     Whole turns, with all that belongs to them, are written through `journal`.

@@ -7,7 +7,7 @@ is a checksum, a space, JSON, a line feed and a zero; between records are zeros.
 
 Whoever holds the lock of a file owns it. The kernel frees the lock when a process ends, however it ends; the next one takes
 the file over. The first file stays when it is empty, with its room. `Spools` are all that a process
-owns beside one database: its own, and those that others have left. `Later` is for what need not survive.
+owns beside one database: its own, and those that others have left. `DeferredWrites` is for what need not survive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from edgemem.errors import BusyError, ClosedError, DiskError, DiskFullError, ReadOnlyError, StoreError
-from edgemem.store.db.files import meaning_of, sync
+from edgemem.store.db.files import sync, to_store_error
 from edgemem.store.protocols import abilities_of
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ HEAD_BYTES = len(_HEAD % 0)
 _log = logging.getLogger(__name__)
 
 
-REFUSED = (OSError, StoreError)
+DISK_ERRORS = (OSError, StoreError)
 """What a disk that takes nothing raises."""
 
-LATER = (BusyError, DiskFullError, ReadOnlyError, DiskError)
+RETRYABLE = (BusyError, DiskFullError, ReadOnlyError, DiskError)
 """What may be possible later. Any other failure of a write would come back each time, and hold up all behind it."""
 
 _MOST = 500
-"""Writes of `Later` that wait at once; a further one is refused."""
+"""Writes of `DeferredWrites` that wait at once; a further one is refused."""
 
 
 class Record(NamedTuple):
@@ -93,7 +93,7 @@ class Spool:
         return spool
 
     @classmethod
-    def left(cls, database: Path) -> list[Spool]:
+    def abandoned(cls, database: Path) -> list[Spool]:
         """Take over the files of processes that are gone; raise OSError."""
         return [spool for path in spool_paths(database) if (spool := cls._held(path)) is not None]
 
@@ -227,14 +227,14 @@ class Spools:
     def take_over(self) -> list[Spool]:
         """Take the files of processes that are gone."""
         try:
-            left = Spool.left(self._database.path)
-        except REFUSED as error:
+            left = Spool.abandoned(self._database.path)
+        except DISK_ERRORS as error:
             _log.warning("What an earlier run may have left cannot be read: %s", error)
             return []
         self.held += left
         return left
 
-    def adopt(self, left: Iterable[Spool]) -> None:
+    def reuse(self, left: Iterable[Spool]) -> None:
         """Use one of the files that were taken over and read, if there is none of our own."""
         self.own = self.own or next((spool for spool in left if spool.reusable), None)
 
@@ -258,16 +258,16 @@ class Spools:
                 with suppress(FileNotFoundError):  # its process has ended
                     sync(path)
         except OSError as error:
-            raise meaning_of(error, self._database.path) from error
+            raise to_store_error(error, self._database.path) from error
 
     def tidy(self) -> None:
         """Let go of the files that others have left: all that stood in them is written."""
         for spool in self.held:
             if spool is not self.own:
-                self.let_go(spool)
+                self.release(spool)
         self.held = [] if self.own is None else [self.own]
 
-    def let_go(self, spool: Spool) -> None:
+    def release(self, spool: Spool) -> None:
         """Close an empty spool file and remove it; the first one stays, with its reserved room, for the next process."""
         path = spool.path
         try:
@@ -278,7 +278,7 @@ class Spools:
             elif not path.name.endswith(f"{_MARK}1"):
                 path.unlink(missing_ok=True)
             sync(path.parent)
-        except REFUSED as error:
+        except DISK_ERRORS as error:
             _log.warning("A file whose turns are all written could not be removed: %s", error)
         spool.close()
 
@@ -294,7 +294,7 @@ def spool_paths(database: Path) -> list[Path]:
     return sorted(database.parent.glob(f"{database.name}{_MARK}*"))
 
 
-def look_into(path: Path) -> tuple[list[bytes], int]:
+def read_foreign_spool(path: Path) -> tuple[list[bytes], int]:
     """Return the records of a spool that another process may hold, and how many turns wait in its memory alone."""
     try:
         data = path.read_bytes()
@@ -317,7 +317,7 @@ def _records(data: bytes) -> Iterator[tuple[int, int, bytes | None]]:
         yield record.start(), record.end() + 1, b"" if cut else text if whole else None
 
 
-class Later:
+class DeferredWrites:
     """The writes of one hook, or of one agent's tools; safe to use from several threads.
 
     What waits, waits in memory: it survives a locked or full disk, and not a crash. A store that keeps a database is
@@ -373,7 +373,7 @@ class Later:
 
     def settle(self, wait_s: float) -> bool:
         """Have it write now, and wait at most so many seconds; tell whether it has, or raise why it will not."""
-        return settled(self.flush(), wait_s)
+        return wait_written(self.flush(), wait_s)
 
     def _drain(self) -> None:
         """Write what waits, on the writer thread."""
@@ -382,7 +382,7 @@ class Later:
             work, done = self._waiting[0]
             try:
                 work()
-            except LATER as error:
+            except RETRYABLE as error:
                 _log.warning("%d writes wait: %s", len(self._waiting), error)
                 if not isinstance(error, BusyError):
                     return  # it fails at once each time, so the next write or turn tries again
@@ -411,13 +411,13 @@ def _run(flush: Callable[[], object], done: Future[None]) -> None:
         done.set_result(None)
 
 
-def settled(written: Future[None], wait_s: float) -> bool:
+def wait_written(written: Future[None], wait_s: float) -> bool:
     """Wait at most so many seconds; tell whether it is written, or raise the error with which it was refused."""
     wait([written], wait_s)
     if not written.done():
         return False
     try:
         written.result()
-    except LATER:
+    except RETRYABLE:
         return False
     return True

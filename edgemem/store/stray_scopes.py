@@ -19,7 +19,14 @@ from edgemem.scopes import (
     level_of_scope,
     without_spaces,
 )
-from edgemem.store.facts import ROWS_OF_KEY, STATED, Rectangle, believe, ensure_key, heard_badly
+from edgemem.store.facts import (
+    ROWS_OF_KEY,
+    STATEMENT_COLUMNS,
+    FactVersion,
+    assert_version,
+    ensure_key,
+    is_low_confidence,
+)
 from edgemem.store.rights import LEVELS, spell_scope
 from edgemem.store.validation import as_text
 
@@ -28,10 +35,10 @@ if TYPE_CHECKING:
 
     from edgemem.store.db.transaction import Tables, Transaction
 
-_heard_badly = partial(heard_badly, below=0.5)  # as for the stores
+_heard_badly = partial(is_low_confidence, below=0.5)  # as for the stores
 
 _STATEMENTS = f"""
-  select id, {STATED}, recorded
+  select id, {STATEMENT_COLUMNS}, recorded
   from facts where key_id in (:kept, :gone) and id = origin and not (value is null and version = 1)
   order by recorded, id
 """  # noqa: S608 - our own constant
@@ -134,10 +141,10 @@ def join_keys(tx: Transaction, kept: int, gone: int) -> None:
     confirmed = {fact for (fact,) in tx.execute("select confirmed_by from doubts where key_id = :kept", keys)}
     for number, value, json, begin, end, source, level, owner, trust, *heard, recorded in statements:
         who = (source, level, owner, trust, tuple(heard))
-        statement = Rectangle(0, value, json, begin, end, 0, 0, None, *who)
+        statement = FactVersion(0, value, json, begin, end, 0, 0, None, *who)
         # What was heard badly twice is believed already.
-        statement = statement._replace(badly=False) if number in confirmed else statement
-        believe(tx, kept, statement, badly=_heard_badly, number=number, recorded=recorded)
+        statement = statement._replace(low_confidence=False) if number in confirmed else statement
+        assert_version(tx, kept, statement, low_confidence=_heard_badly, number=number, recorded=recorded)
     tx.execute("update doubts set key_id = :kept where key_id = :gone", keys)
     tx.execute("delete from fact_keys where id = ?", (gone,))
 

@@ -60,7 +60,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
                         "A turn that was cut off is left out: something was forgotten while it was open."
                     )
                 return number
-        placed = _placed(tx, self.turn, turns.last_number(tx, self.turn.session), number)
+        placed = _with_number(tx, self.turn, turns.last_number(tx, self.turn.session), number)
         turns.begin_turn(tx, placed.session, placed.n, placed, recorded=self.tick)
         return placed.n
 
@@ -77,7 +77,7 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
         last, written = turns.last_number(tx, self.turn.session), None
         if last >= self.turn.n:
             written = turns.find_turn(tx, self.turn.session, self.tick, from_n=self.turn.n)
-        placed = _placed(tx, self.turn, last, None if written is None else written[0])
+        placed = _with_number(tx, self.turn, last, None if written is None else written[0])
         turns.commit_turn(tx, placed, recorded=self.tick)
         return placed.n
 
@@ -283,7 +283,7 @@ def line_of(text: bytes) -> Line | None:
     return None
 
 
-def _placed(tx: Transaction, turn: Turn, last: int, accepted: int | None = None) -> Turn:
+def _with_number(tx: Transaction, turn: Turn, last: int, accepted: int | None = None) -> Turn:
     """Return the turn with a number that is free, or its own if it was accepted and nothing came after it.
 
     Args:

@@ -16,7 +16,7 @@ from edgemem.fence import check_session_id, storable
 from edgemem.records import Heard, Turn, TurnState
 from edgemem.scopes import Level, most_private
 from edgemem.store import messages
-from edgemem.store.rights import LEVELS, drop_unused, reading_rule, spell_both
+from edgemem.store.rights import LEVELS, canonical_owner_and_heard, drop_unused, reading_rule
 from edgemem.store.rows import drop_session
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _write(tx: Transaction, turn: Turn, recorded: int | None) -> None:
     session_id = ensure_session(tx, turn.session)
     kept = _take_over(tx, session_id, turn, rows)
     ids = kept + messages.insert(tx, session_id, turn.n, rows[len(kept) :])
-    owner, heard = spell_both(tx, turn.owner, turn.heard)
+    owner, heard = canonical_owner_and_heard(tx, turn.owner, turn.heard)
     heard = heard or Heard()
     said = utterance_in([message.role for message in turn.messages], turn.utterance)
     tx.execute(

@@ -189,7 +189,7 @@ def _take_file(bank: MemoryBank, row: Row, report: ImportReport, old: SwarmlineM
     """Write a file into the bank; one that is there already stays."""
     user, topic, path = str(row["user_id"]), str(row["topic_id"]), str(row["path"])
     try:
-        place = bank.of(user, topic)
+        place = bank.for_person(user, topic)
         here, given = place.read(path), storable(str(row["content"]))
         if here is None:
             place.write(path, given)

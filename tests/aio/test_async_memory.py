@@ -50,8 +50,8 @@ async def test_what_is_awaited_is_done_as_by_a_synchronous_memory(tmp_path: Path
         assert [item.text for item in await memory.recall("which tea?", kinds={"fact"})] == ["tea: black"]
         assert await memory.sessions.list_ids() == ["hall"]
         assert isinstance(await memory.hints(), list)
-        await memory.bank.of("Ann").write("plan.md", "Buy a kettle.")
-        assert await memory.bank.of("ann").list() == ["plan.md"]
+        await memory.bank.for_person("Ann").write("plan.md", "Buy a kettle.")
+        assert await memory.bank.for_person("ann").list() == ["plan.md"]
         assert await memory.bank.household.read("plan.md") is None
         assert await memory.procedures.suggest("boil water") == []
         tools = {tool.name: tool for tool in await memory.tools()}

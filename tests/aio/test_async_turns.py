@@ -160,7 +160,7 @@ async def test_a_tool_holds_up_nothing_and_may_ask_the_loop(tmp_path: Path) -> N
 async def test_a_hook_or_tool_that_is_a_coroutine_is_refused(tmp_path: Path) -> None:
     """The sentence says what to do instead."""
 
-    class Later:
+    class DeferredWrites:
         points, priority = frozenset({"before_llm"}), 0
 
         async def __call__(self, point: str, ctx: Any, payload: Any) -> None: ...
@@ -171,7 +171,7 @@ async def test_a_hook_or_tool_that_is_a_coroutine_is_refused(tmp_path: Path) -> 
     async with opened(tmp_path) as memory:
         door = await memory.session("talk")
         with pytest.raises(InvalidInputError, match="plain function"):
-            door.hooks.register(Later())  # type: ignore[arg-type]
+            door.hooks.register(DeferredWrites())  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError, match=r"with add\(\)"):
             await memory.session("talk", tools=[Tool("look", "", {}, look)])
 

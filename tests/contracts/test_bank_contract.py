@@ -50,7 +50,7 @@ def opened(request: Any, tmp_path: Path, clock: Clock) -> Iterator[Callable[...,
 
 def test_a_file_is_written_read_appended_to_and_deleted(opened):
     """Each bank fulfils the protocol that tools are written against; what is appended begins a line, in a file that is made."""
-    for bank in (opened().bank.of("Ann"), opened().bank.shared):
+    for bank in (opened().bank.for_person("Ann"), opened().bank.shared):
         assert isinstance(bank, Bank)
         assert bank.read("plans/a.md") is None
         bank.append("plans/a.md", "one")
@@ -66,19 +66,19 @@ def test_a_file_is_written_read_appended_to_and_deleted(opened):
 def test_people_and_topics_are_apart(opened):
     """What one person has in one topic is in no other bank, and names mean one person in any spelling."""
     bank = opened().bank
-    bank.of("Mara", "one").write("a.md", "mine")
+    bank.for_person("Mara", "one").write("a.md", "mine")
     bank.household.write("a.md", "ours")
     bank.shared.write("a.md", "anyone's")
-    assert bank.of(" mARA", "one").read("a.md") == "mine"
-    assert bank.of("Mara", "two").read("a.md") is None
-    assert bank.of("Bob", "one").read("a.md") is None
+    assert bank.for_person(" mARA", "one").read("a.md") == "mine"
+    assert bank.for_person("Mara", "two").read("a.md") is None
+    assert bank.for_person("Bob", "one").read("a.md") is None
     assert [file.place for file in bank.files()] == ["household/a.md", "shared/a.md", "Mara/one/a.md"]
 
 
 @pytest.mark.parametrize("path", UNSAFE)
 def test_unsafe_paths_are_refused(opened, path):
     """A path that could lead out of the bank, or hide in it, is refused and named; deleting it does nothing."""
-    bank = opened().bank.of("Ann")
+    bank = opened().bank.for_person("Ann")
     for act in (bank.read, lambda path: bank.write(path, "x"), lambda path: bank.append(path, "x")):
         with pytest.raises(MemoryBankViolation) as refused:
             act(path)
@@ -90,22 +90,22 @@ def test_unsafe_paths_are_refused(opened, path):
 def test_what_stands_for_others_is_no_name(opened, name):
     """The household and anyone are no people."""
     with pytest.raises(InvalidInputError):
-        opened().bank.of(name)
+        opened().bank.for_person(name)
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "50%", "Zoë ☕", "a\\b", "%2F", "CON"])
 def test_any_name_is_a_person_and_a_topic(opened, name):
     """A name that is no name of a file is kept all the same, and nothing stands outside of the bank."""
     memory = opened()
-    memory.bank.of(name, name).write("a.md", "x")
-    assert memory.bank.of(name, name).read("a.md") == "x"
+    memory.bank.for_person(name, name).write("a.md", "x")
+    assert memory.bank.for_person(name, name).read("a.md") == "x"
     assert [(file.scope, file.topic) for file in memory.bank.files()] == [(scope_of_user(name), name)]
     assert sorted(path.name for path in memory.home.iterdir()) == ["backups", "bank", "db", "models"]
 
 
 def test_paths_that_differ_in_case_or_form_are_one_file(opened):
     """Two spellings of a path are the same file, which keeps the first one."""
-    bank = opened().bank.of("Ann")
+    bank = opened().bank.for_person("Ann")
     bank.write("Plans/Café.md", "one")
     bank.write(unicodedata.normalize("NFD", "plans/CAFÉ.md"), "two")
     assert bank.list() == ["Plans/Café.md"]
@@ -116,7 +116,7 @@ def test_paths_that_differ_in_case_or_form_are_one_file(opened):
 
 def test_limits_are_kept_by_write_and_append(opened):
     """Size of a file and of all, number and depth bound what is written; what was there before stays."""
-    bank = opened(max_file_size_bytes=1024, max_total_size_bytes=2048, max_entries=3).bank.of("Ann")
+    bank = opened(max_file_size_bytes=1024, max_total_size_bytes=2048, max_entries=3).bank.for_person("Ann")
     bank.write("a.md", "x" * 1000)
     for act in (
         lambda: bank.write("b.md", "x" * 1025),
@@ -141,11 +141,11 @@ def test_limits_are_kept_by_write_and_append(opened):
 def test_a_bank_over_its_limits_can_be_read_and_made_smaller(opened):
     """Where limits were lowered, reading works, what grows is refused, what shrinks is taken, and it is told."""
     first = opened()
-    first.bank.of("Ann").write("a.md", "x" * 3000)
-    first.bank.of("Ann").write("b/c.md", "y")
+    first.bank.for_person("Ann").write("a.md", "x" * 3000)
+    first.bank.for_person("Ann").write("b/c.md", "y")
     first.close()
     memory = opened(max_file_size_bytes=1024, max_total_size_bytes=2048, max_entries=1, max_depth=1)
-    bank = memory.bank.of("Ann")
+    bank = memory.bank.for_person("Ann")
     assert bank.read("a.md") == "x" * 3000
     assert bank.read("b/c.md") == "y"
     assert len(memory.bank.faults()) == 4
@@ -160,7 +160,7 @@ def test_a_bank_over_its_limits_can_be_read_and_made_smaller(opened):
 @pytest.mark.parametrize("content", ["half \ud800", "nul \0", 3, None])
 def test_what_is_no_text_is_refused(opened, content):
     """What cannot be kept as it is is refused, and nothing is made."""
-    bank = opened().bank.of("Ann")
+    bank = opened().bank.for_person("Ann")
     for act in (bank.write, bank.append):
         with pytest.raises(InvalidInputError):
             act("a.md", content)
@@ -170,14 +170,14 @@ def test_what_is_no_text_is_refused(opened, content):
 def test_what_is_old_goes_in_idle_time(opened, hand):
     """Files that were not changed for so many days are deleted by upkeep, and no other."""
     memory = opened(retention_days=10)
-    memory.bank.of("Ann").write("old.md", "x")
+    memory.bank.for_person("Ann").write("old.md", "x")
     hand.advance(9 * 86400)
-    memory.bank.of("Ann").write("new.md", "x")
+    memory.bank.for_person("Ann").write("new.md", "x")
     memory.idle(seconds=60)
-    assert memory.bank.of("Ann").list() == ["new.md", "old.md"]
+    assert memory.bank.for_person("Ann").list() == ["new.md", "old.md"]
     hand.advance(2 * 86400)
     memory.idle(seconds=60)
-    assert memory.bank.of("Ann").list() == ["new.md"]
+    assert memory.bank.for_person("Ann").list() == ["new.md"]
 
 
 APPENDER = """
@@ -186,7 +186,7 @@ import edgemem
 with edgemem.open(sys.argv[1], worker=False) as memory:
     def work(name):
         for n in range(10):
-            memory.bank.of("Ann").append("log.md", f"{name}{n}")
+            memory.bank.for_person("Ann").append("log.md", f"{name}{n}")
     threads = [threading.Thread(target=work, args=(name,)) for name in sys.argv[2]]
     for thread in threads:
         thread.start()
@@ -203,7 +203,7 @@ def test_what_several_writers_append_is_all_there(opened):
     commands = [[sys.executable, "-c", APPENDER, str(memory.home), names] for names in ("ab", "cd")]
     running = [subprocess.Popen(command) for command in commands]
     assert [process.wait(120) for process in running] == [0, 0]
-    lines = str(memory.bank.of("Ann").read("log.md")).splitlines()
+    lines = str(memory.bank.for_person("Ann").read("log.md")).splitlines()
     assert sorted(lines) == sorted(f"{name}{n}" for name in "abcd" for n in range(10))
 
 
@@ -222,7 +222,7 @@ def test_both_kinds_do_the_same(tmp_path_factory, sequence):
         profile = msgspec.structs.replace(BY_WORDS, bank=BankSettings(backend=backend))
         home = tmp_path_factory.mktemp("home")
         with edgemem.open(home, profile=profile, worker=False) as memory:
-            bank, refused = memory.bank.of("Ann"), []
+            bank, refused = memory.bank.for_person("Ann"), []
             for act, path, text in sequence:
                 given_ = (path,) if act == "delete" else (path, text)
                 try:

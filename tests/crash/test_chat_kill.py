@@ -19,7 +19,7 @@ import pytest
 
 import edgemem
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
-from edgemem.store.spool import look_into, spool_paths
+from edgemem.store.spool import read_foreign_spool, spool_paths
 from edgemem.store.turns import STATES
 from support.models import write_llama_gguf
 from support.selection import LONG
@@ -159,7 +159,9 @@ def states(home: Path) -> list[str]:
 
 def accepted(home: Path) -> bytes:
     """Return what is accepted and not committed yet."""
-    return b"".join(text for path in spool_paths(home / "db" / "memory.db") for text in look_into(path)[0])
+    return b"".join(
+        text for path in spool_paths(home / "db" / "memory.db") for text in read_foreign_spool(path)[0]
+    )
 
 
 def replies(home: Path) -> list[tuple[int, str | None, tuple[int, ...]]]:

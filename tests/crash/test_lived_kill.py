@@ -46,7 +46,7 @@ def writes(memory: edgemem.Memory, n: int) -> list[partial[object]]:
         partial(users.save_message, *ANN, "user", text),
         partial(users.save_message, *ANN, "assistant", text),
         partial(users.upsert_fact, "Ann", "tea", {"n": [n, text]}, "boats"),
-        partial(memory.bank.of(*ANN).write, "MEMORY.md", text),
+        partial(memory.bank.for_person(*ANN).write, "MEMORY.md", text),
     ]
 
 
@@ -64,7 +64,7 @@ def read(memory: edgemem.Memory) -> list[object]:
         users.get_summary(*ANN),
         *([it.content for it in messages if it.role == role] for role in ("user", "assistant")),
         users.get_facts(*ANN),
-        memory.bank.of(*ANN).read("MEMORY.md"),
+        memory.bank.for_person(*ANN).read("MEMORY.md"),
     ]
 
 

@@ -19,7 +19,7 @@ import pytest
 from edgemem.records import Turn
 from edgemem.store.journal import TurnJournal
 from edgemem.store.schema import open_truth
-from edgemem.store.spool import look_into, spool_paths
+from edgemem.store.spool import read_foreign_spool, spool_paths
 from support.selection import cases
 
 ROOT = Path(__file__).parents[2]
@@ -138,7 +138,9 @@ def test_no_kill_loses_repeats_or_reorders_a_turn(tmp_path: Path) -> None:
         done.set()
         if kill % 3:
             holder.join()
-        waited += any(b'"commit"' in text for spool in spool_paths(path) for text in look_into(spool)[0])
+        waited += any(
+            b'"commit"' in text for spool in spool_paths(path) for text in read_foreign_spool(spool)[0]
+        )
         # The kill may have cut the last line off.
         read_told([line.strip() for line in lines if line.endswith("\n")], told, order)
         for _ in range(2):
@@ -152,6 +154,6 @@ def test_no_kill_loses_repeats_or_reorders_a_turn(tmp_path: Path) -> None:
                     kept |= {number_of(turn) for turn in turns}
                 newest = [n in kept for n in order if n > kill * TURNS]
                 assert newest == sorted(newest, reverse=True), "a gap"
-                assert not any(look_into(spool)[0] for spool in spool_paths(path))
+                assert not any(read_foreign_spool(spool)[0] for spool in spool_paths(path))
                 journal.close()
     assert waited > cases(240) // 20, "turns hardly ever waited when the kill came"

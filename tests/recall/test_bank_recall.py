@@ -18,7 +18,7 @@ def test_a_section_is_found_with_and_without_the_index(tmp_path, backend, indexe
     """What stands under a heading is one item, which tells the file, and the file's name helps to find it."""
     with opened(tmp_path / "home", ON.format(backend)) as memory:
         memory.store.add_fact("colour", "red", scope="user:Mara")
-        memory.bank.of("mara").write("kitchen/recipes.md", RECIPES)
+        memory.bank.for_person("mara").write("kitchen/recipes.md", RECIPES)
         if indexed:
             memory.idle(seconds=60)
         best = memory.recall("how many eggs for pancakes?", speaker="mara", kinds={"bank"})[0]
@@ -33,7 +33,7 @@ def test_who_may_read_a_file_finds_it(tmp_path, backend):
     """A person's files are theirs, the household's are for who is recognised, and what is shared is anyone's."""
     with opened(tmp_path / "home", ON.format(backend)) as memory:
         bank = memory.bank
-        banks = {"mara": bank.of("Mara"), "house": bank.household, "any": bank.shared}
+        banks = {"mara": bank.for_person("Mara"), "house": bank.household, "any": bank.shared}
         for name, place in banks.items():
             place.write("a.md", f"The pumpkin of {name}")
         for _ in ("unindexed", "indexed"):
@@ -72,7 +72,7 @@ def test_a_name_that_is_spelled_later_keeps_its_files(tmp_path):
         memory.store.add_fact("colour", "red", scope="user:Mara")
         memory.idle(seconds=60)
         assert [item.owner for item in memory.recall("pumpkins", speaker="mARa")] == ["Mara"]
-        memory.bank.of("Mara", "one").write("a.md", "x")
+        memory.bank.for_person("Mara", "one").write("a.md", "x")
         assert sorted(path.name for path in (memory.home / "bank").iterdir()) == [".lock", "mara"]
 
 

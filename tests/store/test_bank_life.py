@@ -31,9 +31,9 @@ def test_a_person_takes_their_files_along(tmp_path, backend, killed):
     """No byte is left of a forgotten person's files, in either backend, also where the forgetting was cut off; others' stay."""
     home = tmp_path / "home"
     with opened(home, ON.format(backend)) as memory:
-        memory.bank.of("Mara", "one").write("a.md", f"a {WORD}")
-        memory.bank.of("Mara", "two").write("plans/b.md", f"b {WORD}")
-        memory.bank.of("Bob", "one").write("a.md", "mine")
+        memory.bank.for_person("Mara", "one").write("a.md", f"a {WORD}")
+        memory.bank.for_person("Mara", "two").write("plans/b.md", f"b {WORD}")
+        memory.bank.for_person("Bob", "one").write("a.md", "mine")
         memory.bank.household.write("a.md", "Mara likes tea.")
         memory.idle(seconds=60)
         if not killed:
@@ -59,7 +59,7 @@ def test_files_move_from_one_home_into_another(tmp_path, source):
         opened(tmp_path / "a", ON.format(source)) as memory,
         opened(tmp_path / "b", ON.format(other)) as second,
     ):
-        memory.bank.of("Mara", "one").write("plans/a.md", "mine\n")
+        memory.bank.for_person("Mara", "one").write("plans/a.md", "mine\n")
         memory.bank.shared.write("b.md", "all")
         memory.bank.household.write("c.md", "ours")
         lines = [line.encode() for line in memory.export()]
@@ -67,7 +67,7 @@ def test_files_move_from_one_home_into_another(tmp_path, source):
         report = second.import_lines(lines)
         assert (report.added, len(report.refused)) == ({"files": 2}, 1)
         assert second.import_lines(lines).known == {"files": 2}
-        assert second.bank.of("Mara", "one").read("plans/a.md") == "mine\n"
+        assert second.bank.for_person("Mara", "one").read("plans/a.md") == "mine\n"
         assert {line.encode() for line in second.export() if "user:" in line} <= {*lines}
         theirs = [json.loads(line) for line in memory.export(speaker="mara")]
         assert [line["path"] for line in theirs if line["record"] == "file"] == ["plans/a.md"]

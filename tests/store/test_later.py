@@ -16,7 +16,7 @@ from edgemem.session.tools import Tool
 from edgemem.store.json.memory import JSONMemoryStore
 from edgemem.store.memory_store import SQLiteMemoryStore
 from edgemem.store.schema import open_truth
-from edgemem.store.spool import Later
+from edgemem.store.spool import DeferredWrites
 from support.disks import LOCK, SQLITE, held
 from support.models import Listener
 
@@ -33,7 +33,7 @@ def _light() -> Tool:
 def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) -> None:
     """A lock that lasts longer than the database waits costs no episode either, also if nothing more happens."""
     with open_truth(tmp_path / "m.db", busy_timeout_s=0.05) as database:
-        later = Later(store := SQLiteMemoryStore(database))
+        later = DeferredWrites(store := SQLiteMemoryStore(database))
         with held(SQLITE, tmp_path / "m.db"):
             written = [later.write(lambda n=n: store.add_episode("x", {"n": n}, "ok")) for n in range(3)]
             with pytest.raises(BusyError):
@@ -46,7 +46,7 @@ def test_an_episode_is_tried_again_after_the_database_gave_up(tmp_path: Path) ->
 def test_what_is_wrong_is_refused_and_holds_up_nothing(tmp_path: Path) -> None:
     """A write that can never succeed is no reason to keep the others waiting."""
     with SQLiteMemoryStore(tmp_path / "m.db") as store:
-        later = Later(store)
+        later = DeferredWrites(store)
         wrong = later.write(lambda: store.add_fact("", "x"))
         right = later.write(lambda: store.add_fact("tea", "green"))
         with pytest.raises(InvalidInputError):

@@ -19,7 +19,7 @@ from edgemem.records import StoredMessage, Turn
 from edgemem.store.db.database import Database
 from edgemem.store.journal import TurnJournal
 from edgemem.store.schema import open_truth
-from edgemem.store.spool import HEAD_BYTES, look_into, spool_paths
+from edgemem.store.spool import HEAD_BYTES, read_foreign_spool, spool_paths
 from support.disks import ordinary_user
 from support.homes import home_with, told, turns_of
 from support.loops import loop_of, python, robot
@@ -110,7 +110,7 @@ def heard(path: Path, session: str = "kitchen") -> list[tuple[str, str | None]]:
 
 def waiting(path: Path) -> list[bytes]:
     """Return what stands beside a truth that it does not have yet."""
-    return [text for spool in spool_paths(path) for text in look_into(spool)[0]]
+    return [text for spool in spool_paths(path) for text in read_foreign_spool(spool)[0]]
 
 
 def held(folder: Path) -> bytes:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgemem.store.spool import ROOM, Record, Spool, look_into, spool_paths
+from edgemem.store.spool import ROOM, Record, Spool, read_foreign_spool, spool_paths
 from support.disks import no_file_larger_than
 
 
@@ -48,7 +48,7 @@ def test_records_come_and_go_in_any_order(tmp_path_factory: pytest.TempPathFacto
                 spool.erase(records.pop(step % len(records)))
             expected = sorted(record.text for record in records)
             assert sorted(record.text for record in spool.read()) == expected
-            assert sorted(look_into(spool.path)[0]) == expected
+            assert sorted(read_foreign_spool(spool.path)[0]) == expected
             assert spool.empty == (not records)
             assert spool.path.stat().st_size == ROOM
         assert not spool.damaged
@@ -63,11 +63,11 @@ def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
     assert spool.path.stat().st_blocks * 512 >= ROOM, "the room is taken from the disk at once"
     spool.put(b"one")
     assert spool.path.stat().st_mode & 0o777 == 0o600
-    assert Spool.left(path) == []
+    assert Spool.abandoned(path) == []
     spool.close()
     spool.close()
-    (taken,) = Spool.left(path)
-    assert Spool.left(path) == []
+    (taken,) = Spool.abandoned(path)
+    assert Spool.abandoned(path) == []
     assert [record.text for record in taken.read()] == [b"one"]
     second = Spool.create(path)
     assert spool_paths(path) == [taken.path, second.path]
@@ -78,11 +78,11 @@ def test_a_file_is_one_process_s_until_it_is_closed(path: Path) -> None:
 def test_a_file_of_zeros_is_empty(path: Path) -> None:
     """What a pulled plug leaves of a file that was just made is taken over like any other."""
     path.with_name("x.db.spool-1").write_bytes(bytes(ROOM))
-    (taken,) = Spool.left(path)
+    (taken,) = Spool.abandoned(path)
     assert taken.read() == []
     assert not taken.damaged
     taken.put(b"one")
-    assert look_into(taken.path) == ([b"one"], 0)
+    assert read_foreign_spool(taken.path) == ([b"one"], 0)
     taken.close()
 
 
@@ -93,7 +93,7 @@ def test_what_does_not_fit_leaves_the_rest_as_it_was(spool: Spool) -> None:
         with pytest.raises(OSError, match="too large"):
             spool.put(b"x" * (ROOM + 1))
         spool.put(b"y" * 1000)
-    assert look_into(spool.path)[0] == [b"one", b"y" * 1000]
+    assert read_foreign_spool(spool.path)[0] == [b"one", b"y" * 1000]
     assert spool.path.stat().st_size == ROOM
     assert b"x" not in spool.path.read_bytes()
 
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_written_is_left_alone(
         return plain(name, flags, *rest)
 
     monkeypatch.setattr(os, "open", read_only)
-    assert Spool.left(path) == []
-    assert look_into(spool.path) == ([b"one"], 0)
+    assert Spool.abandoned(path) == []
+    assert read_foreign_spool(spool.path) == ([b"one"], 0)
     with pytest.raises(OSError, match=os.strerror(code)):
         Spool.create(path)

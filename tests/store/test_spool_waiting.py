@@ -15,7 +15,7 @@ from edgemem.records import StoredMessage, Turn
 from edgemem.session.stored import TURNS_WAIT
 from edgemem.store.schema import open_truth
 from edgemem.store.sessions import SQLiteSessionStore
-from edgemem.store.spool import look_into, spool_paths
+from edgemem.store.spool import read_foreign_spool, spool_paths
 from support.disks import SQLITE, held, ordinary_user
 from support.homes import told, turns_of
 from support.loops import loop_of
@@ -45,7 +45,7 @@ def said(memory: Memory, session: str = "kitchen") -> list[str | None]:
 
 def pending(memory: Memory) -> list[Path]:
     """Return the files beside a memory in which something waits."""
-    return [path for path in spool_paths(memory.diagnostics.database.path) if look_into(path)[0]]
+    return [path for path in spool_paths(memory.diagnostics.database.path) if read_foreign_spool(path)[0]]
 
 
 def check_of(memory: Memory, name: str) -> Any:

@@ -71,7 +71,7 @@ def test_everything_that_it_kept_is_here(memory):
     assert fetched.heard.event_time == 1_773_567_000
     procedure = memory.procedures.get("proc-1")
     assert (procedure.success_count, procedure.failure_count, len(procedure.steps)) == (3, 1, 2)
-    assert memory.bank.of("Alice", "garden").list() == ["MEMORY.md", "plans/beds.md"]
+    assert memory.bank.for_person("Alice", "garden").list() == ["MEMORY.md", "plans/beds.md"]
 
 
 def test_it_is_its_users_own(memory):
@@ -85,12 +85,12 @@ def test_it_is_its_users_own(memory):
 def test_a_second_time_adds_nothing(memory):
     """Everything is known then, and what was changed here meanwhile stays."""
     first = take_over(memory)
-    memory.bank.of("Alice", "garden").write("MEMORY.md", "# Garden\nours")
+    memory.bank.for_person("Alice", "garden").write("MEMORY.md", "# Garden\nours")
     again = take_over(memory)
     assert again.added == {}
     assert sum(again.known.values()) == sum(first.added.values()) - 1
     assert [line for line in again.refused if "MEMORY.md" in line]
-    assert memory.bank.of("Alice", "garden").read("MEMORY.md") == "# Garden\nours"
+    assert memory.bank.for_person("Alice", "garden").read("MEMORY.md") == "# Garden\nours"
 
 
 def test_missing_tables_and_columns_are_named(memory, tmp_path):
@@ -116,7 +116,7 @@ def test_a_folder_of_a_bank_is_taken_over(memory, tmp_path):
     (folder / "status.md").write_text("Phase: MVP.")
     (tmp_path / "banks" / "readme.md").write_text("not a bank's")
     report = take_over(memory, tmp_path / "banks")
-    assert memory.bank.of("alice", "my-project").read("memory/status.md") == "Phase: MVP."
+    assert memory.bank.for_person("alice", "my-project").read("memory/status.md") == "Phase: MVP."
     assert report.added == {"files": 1}
     assert len(report.remarks) == 1
 

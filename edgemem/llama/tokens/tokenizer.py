@@ -13,7 +13,7 @@ from edgemem.errors import ClosedError, TemplateError
 from edgemem.llama.protocols import Prompt, Segment, Tokenizer
 from edgemem.llama.template.chat_template import ChatTemplate, neutralise
 from edgemem.llama.tokens.vocabulary import FileVocabulary, Vocabulary
-from edgemem.store.db.files import Closing
+from edgemem.store.db.files import Closable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ class _Known:
         return ChatTemplate(self.source, bos=self.vocabulary.bos_text, eos=self.vocabulary.eos_text)
 
 
-class LlamaTokenizer(Closing, Tokenizer):
+class LlamaTokenizer(Closable, Tokenizer):
     """Counts exactly what a model will be shown; loaded when first used, safe from several threads.
 
     Text in user, assistant and tool messages cannot become a control token: `<|im_end|>` said aloud is

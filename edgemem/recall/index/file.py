@@ -142,7 +142,7 @@ def file_at(path: Path) -> tuple[int, int] | None:
 
 def remake_index_file(path: Path, known: tuple[int, int] | None) -> None:
     """Delete an index that is closed, unless another process has made it again meanwhile; it is made from the truth."""
-    with closing(FileLock(path.with_name(path.name + ".lock"), timeout_s=5.0)) as lock, lock.held():
+    with closing(FileLock(path.with_name(path.name + ".lock"), timeout_s=5.0)) as lock, lock.hold():
         if file_at(path) in (None, known):
             for suffix in ("", "-wal", "-shm"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -168,7 +168,7 @@ def _open(path: Path, truth: Database) -> Database:
 
 def _is_of(database: Database, truth: Database) -> bool:
     """Tell whether an index was made from this truth, in tables as we know them; stamp one that is new."""
-    stamp = {"truth": str(truth.born()), "schema": _SCHEMA_STAMP}
+    stamp = {"truth": str(truth.created_at()), "schema": _SCHEMA_STAMP}
     meta = dict(database.query("select key, value from meta where key in ('truth', 'schema', 'rules')"))
     rules = meta.pop("rules", None)
     if meta != stamp and (meta or database.query("select 1 from docs limit 1")):

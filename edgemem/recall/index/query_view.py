@@ -34,7 +34,7 @@ class Filter(NamedTuple):
     """Which docs a question may find."""
 
     reader: Reader | None
-    """Who asks, with the name spelled as in the index, see `as_spelled`; None: the operator, who reads everything."""
+    """Who asks, with the name spelled as in the index, see `with_stored_spelling`; None: the operator, who reads everything."""
     kinds: Collection[str] | None = None
     """None: all."""
     session_id: int | None = None

@@ -82,7 +82,7 @@ class ScopedBank:
     def list(self, prefix: str = "") -> builtins.list[str]:
         """Return the paths that begin with a text, in order."""
         prefix = checked_text(prefix, "the prefix of a path")
-        files = self._store().listed(self.scope, self.topic)
+        files = self._store().list_files(self.scope, self.topic)
         return sorted(file.path for file in files if file.path.startswith(prefix))
 
     def delete(self, path: str) -> None:
@@ -140,7 +140,7 @@ class MemoryBank:
         self.shared = ScopedBank(self.store, SHARED, "", self.limits)
         """Its files are for anyone."""
 
-    def of(self, user: str, topic: str = "default") -> ScopedBank:
+    def for_person(self, user: str, topic: str = "default") -> ScopedBank:
         """Return the bank of a person in a topic, which is theirs alone.
 
         Args:
@@ -150,12 +150,12 @@ class MemoryBank:
         name = str(person_of(scope_of_user(user)))
         return ScopedBank(self.store, scope_of(spellings(self._database, [name])[name]), topic, self.limits)
 
-    def at(self, scope: str, topic: str) -> ScopedBank:
+    def for_scope(self, scope: str, topic: str) -> ScopedBank:
         """Return the bank of a scope, `user:NAME`, `household` or `shared`."""
         person = person_of(scope)
         if person is None:
             return self.household if scope == HOUSEHOLD else self.shared
-        return ScopedBank(self.store, self.of(person).scope, topic, self.limits)
+        return ScopedBank(self.store, self.for_person(person).scope, topic, self.limits)
 
     def limits(self) -> MemoryBankConfig:
         """Return how much a bank may hold now."""
@@ -169,7 +169,9 @@ class MemoryBank:
         for level in levels:
             with suppress(EdgememError):  # a name that no bank can have, or a file that is none
                 owner = user if level == "private" else None
-                bank = self.at(level, "") if owner is None else self.of(owner, topic or "default")
+                bank = (
+                    self.for_scope(level, "") if owner is None else self.for_person(owner, topic or "default")
+                )
                 read.append((level, owner, bank.read(MEMORY_FILE) or ""))
         return read
 
@@ -193,12 +195,12 @@ class MemoryBank:
 
     def files(self) -> list[BankFile]:
         """Return all files, in order."""
-        return self.store().listed()
+        return self.store().list_files()
 
     def texts(self) -> Iterator[tuple[BankFile, str | None, str]]:
         """Yield all files, whose they are and their texts; people as rows spell them, and by their keys where none does."""
         store, owners = self.store(), dict[str, str]()
-        for file in store.listed():
+        for file in store.list_files():
             key = name_key(person_of(file.scope) or "")
             if key not in owners:
                 owners |= spellings(self._database, [key])
@@ -215,7 +217,7 @@ class MemoryBank:
         def make(held: Held | None, _others: Sequence[BankFile]) -> str | None:
             return held.text if held is not None and held.modified >= oldest else None
 
-        for file in store.listed():
+        for file in store.list_files():
             if file.modified < oldest and not stop():
                 with suppress(MemoryBankViolation):
                     deleted |= store.change(file.scope, file.topic, file.path, make)

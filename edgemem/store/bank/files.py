@@ -28,7 +28,7 @@ from edgemem.store.bank.rules import (
     path_key,
     split_path,
 )
-from edgemem.store.db.files import LOCK_TIMEOUT_S, FileLock, make_folder, meaning_of, write_all
+from edgemem.store.db.files import LOCK_TIMEOUT_S, FileLock, make_folder, to_store_error, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -79,7 +79,7 @@ class BankFolder:
             self._looked = looked if time.time_ns() - newest > _TICK_NS else []
         return self._state
 
-    def listed(self, scope: str | None = None, topic: str | None = None) -> list[BankFile]:
+    def list_files(self, scope: str | None = None, topic: str | None = None) -> list[BankFile]:
         """Return the files of one bank, or of all, in order."""
         files = []
         for place in self.places():
@@ -109,7 +109,7 @@ class BankFolder:
                 _drop_empty(folder, name)
                 held = _read(folder, name)
             key = path_key(path)
-            others = [file for file in self.listed(scope, topic) if path_key(file.path) != key]
+            others = [file for file in self.list_files(scope, topic) if path_key(file.path) != key]
             text = make(held, others)
             if text is (None if held is None else held.text):
                 return False
@@ -163,7 +163,7 @@ class BankFolder:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         make_folder(self.root)
-        with closing(FileLock(self.root / ".lock", timeout_s=LOCK_TIMEOUT_S)) as lock, lock.held():
+        with closing(FileLock(self.root / ".lock", timeout_s=LOCK_TIMEOUT_S)) as lock, lock.hold():
             yield
 
     @contextmanager
@@ -269,4 +269,4 @@ def _within(path: str, root: Path) -> Iterator[None]:
                 f"{path!r:.100} leads through a link, or is no file ({error.strerror}); name another, or move that away.",
                 path=path,
             ) from error
-        raise meaning_of(error, root) from error
+        raise to_store_error(error, root) from error

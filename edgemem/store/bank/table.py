@@ -31,7 +31,7 @@ class BankTable:
         newest, count = self._database.query("select max(id), count(*) from bank_files")[0]
         return f"{newest}:{count}" if count else "", []
 
-    def listed(self, scope: str | None = None, topic: str = "") -> list[BankFile]:
+    def list_files(self, scope: str | None = None, topic: str = "") -> list[BankFile]:
         """Return the files of one bank, or of all, in order."""
         if scope is not None:
             return _files_of(self._database, scope, topic)
@@ -57,7 +57,7 @@ class BankTable:
             text = make(held, others)
             if text is (None if held is None else held.text):
                 return False
-            of = spell_scope(tx, scope), topic, _placed(path, others) if file is None else file.path
+            of = spell_scope(tx, scope), topic, _new_path(path, others) if file is None else file.path
             if text is None:
                 tx.execute("delete from bank_files where scope = ? and topic = ? and path = ?", of)
                 note_forgotten(tx)
@@ -91,7 +91,7 @@ def _held(db: Tables, place: tuple[str, str, str]) -> Held | None:
     return Held(*rows[0]) if rows else None
 
 
-def _placed(path: str, others: Sequence[BankFile]) -> str:
+def _new_path(path: str, others: Sequence[BankFile]) -> str:
     """Return a new path with its folders as they are spelled already; raise MemoryBankViolation where a file is one."""
     *folders, name = split_path(path)
     begun = ""

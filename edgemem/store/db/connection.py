@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, StoreError
-from edgemem.store.db.files import meaning_of
+from edgemem.store.db.files import to_store_error
 from edgemem.store.db.migrations import Schema, Ticks, check_schema, migrate
 from edgemem.store.db.transaction import Transaction
 from edgemem.store.db.wal import copied, write_copy
@@ -36,16 +36,16 @@ _log = logging.getLogger(__name__)
 _LOADS_EXTENSIONS = hasattr(sqlite3.Connection, "enable_load_extension")
 
 FOREIGN = (sqlite3.Error, OSError, UnicodeError, OverflowError)
-"""What SQLite and the system raise; `meaning_of` says it in edgemem's words."""
+"""What SQLite and the system raise; `to_store_error` says it in edgemem's words."""
 
 
 @contextmanager
-def meaningful(path: Path) -> Iterator[None]:
+def translated_errors(path: Path) -> Iterator[None]:
     """Give SQLite's and the system's errors their meaning."""
     try:
         yield
     except FOREIGN as error:
-        raise meaning_of(error, path) from error
+        raise to_store_error(error, path) from error
 
 
 class Origin(NamedTuple):
@@ -81,14 +81,18 @@ def read_origin(path: Path, schema: Schema, *, thorough: bool = False) -> Origin
 
 def read_value(path: Path, sql: str) -> Any:
     """Return one value of a file that is not opened otherwise; None if there is no row."""
-    with meaningful(path), closing(connect(path, "ro", 0.0, False)) as connection:
+    with translated_errors(path), closing(connect(path, "ro", 0.0, False)) as connection:
         row = connection.execute(sql).fetchone()
         return None if row is None else row[0]
 
 
 def copy_database(source: Path, target: Path) -> None:
     """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
-    with meaningful(source), copied(source) as copy, closing(connect(copy, "rw", 0.0, False)) as connection:
+    with (
+        translated_errors(source),
+        copied(source) as copy,
+        closing(connect(copy, "rw", 0.0, False)) as connection,
+    ):
         write_copy(connection, target, connect=plain_connection)
 
 
@@ -98,7 +102,7 @@ def read_foreign(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
 
     Text that is no UTF-8 is read as well as it can be.
     """
-    with meaningful(path), copied(path) as copy, closing(sqlite3.connect(copy)) as connection:
+    with translated_errors(path), copied(path) as copy, closing(sqlite3.connect(copy)) as connection:
         connection.execute("pragma query_only = on")
         connection.execute("pragma trusted_schema = off")
         connection.text_factory = partial(str, encoding="utf-8", errors="replace")
@@ -169,7 +173,7 @@ class MemoryTables:
 
     def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a statement that only reads."""
-        with self._turn, meaningful(self.path):
+        with self._turn, translated_errors(self.path):
             self._check_open()
             return self._connection.execute(sql, parameters).fetchall()
 
@@ -179,7 +183,7 @@ class MemoryTables:
 
     def write(self, work: Callable[[Transaction], T], *, recorded: int | None = None) -> T:
         """Run `work` in one transaction of a tick (None: a new one) and return its result."""
-        with self._turn, meaningful(self.path):
+        with self._turn, translated_errors(self.path):
             self._check_open()
             self._connection.execute("begin")
             try:

@@ -30,8 +30,8 @@ from edgemem.errors import (
     ReadOnlyError,
     StoreError,
 )
-from edgemem.store.db.connection import FOREIGN, connect, meaningful, plain_connection, vec0_version
-from edgemem.store.db.files import Closing, FileLock, OpenedFiles, create_private, meaning_of
+from edgemem.store.db.connection import FOREIGN, connect, plain_connection, translated_errors, vec0_version
+from edgemem.store.db.files import Closable, FileIdentities, FileLock, create_private, to_store_error
 from edgemem.store.db.migrations import Schema, Ticks, check_schema, migrate, missing_steps
 from edgemem.store.db.threads import Readers, Writer
 from edgemem.store.db.transaction import Transaction
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 _AGAIN_S = 0.01  # between two tries to empty the log
 
 
-class Database(Closing):
+class Database(Closable):
     """An open database file; a context manager, safe to use from several threads.
 
     Args:
@@ -106,7 +106,7 @@ class Database(Closing):
         self._version = self._looked = -1
         """`data_version` of the writer, and of the shared reader, when ticks of others were last looked for."""
         self._synchronous = "full" if durable else "off"
-        with ExitStack() as opened, meaningful(self.path):
+        with ExitStack() as opened, translated_errors(self.path):
             # Before it is opened: SQLite takes the log away from beside an empty file.
             if not self._create:
                 _check_not_lost(self.path)
@@ -118,7 +118,7 @@ class Database(Closing):
             lock = FileLock(self._file.with_name(self._file.name + ".lock"), timeout_s=busy_timeout_s)
             opened.callback(lock.close)
             # Whatever is derived may be made again at any time, by any process.
-            files = OpenedFiles(self.path) if durable and not read_only else None
+            files = FileIdentities(self.path) if durable and not read_only else None
             # Not methods of ours: what refers back to us would keep a forgotten database from being collected.
             self._exclusively = partial(_exclusive, self.path, lock, files)
             self._readers = Readers(partial(_reader, self._file, busy_timeout_s, load_vec, files))
@@ -139,28 +139,28 @@ class Database(Closing):
         try:  # not `meaningful`, which costs a context
             return self._readers.query(sql, parameters)
         except FOREIGN as error:
-            raise meaning_of(error, self.path) from error
+            raise to_store_error(error, self.path) from error
 
     def now(self) -> float:
         """Return the clock's time, which is not before anything that any process has stored here."""
         self._check_open()
-        with meaningful(self.path), self._readers.shared() as connection:
+        with translated_errors(self.path), self._readers.shared() as connection:
             self._looked = self._ticks.look(connection, self._looked)
         return self.clock.now()
 
     def version(self) -> int:
         """Return a number that is another one after each commit, of any process; it compares within this object only."""
         self._check_open()
-        with meaningful(self.path), self._readers.shared() as connection:
+        with translated_errors(self.path), self._readers.shared() as connection:
             return int(connection.execute("pragma data_version").fetchone()[0])
 
-    def high_water(self) -> int:
+    def last_tick(self) -> int:
         """Return the highest tick that the file holds; 0 if it holds none."""
         self._check_open()
-        with meaningful(self.path), self._readers.shared() as connection:
+        with translated_errors(self.path), self._readers.shared() as connection:
             return self._ticks.newest(connection)
 
-    def born(self) -> int:
+    def created_at(self) -> int:
         """Return the tick at which the schema was made; it tells a truth, and its copies, from every other."""
         return int(self.query("select min(recorded) from migrations")[0][0])
 
@@ -266,7 +266,7 @@ class Database(Closing):
         target = Path(target).expanduser().absolute()
         self._check_open()
         with (
-            meaningful(self.path),
+            translated_errors(self.path),
             closing(connect(self._file, "ro", self._busy_timeout_s, False)) as source,
         ):
             return write_copy(source, target, connect=plain_connection, stop=stop)
@@ -284,7 +284,7 @@ class Database(Closing):
         self._readers.close()
         self._log.empty()
         try:
-            with self._lock.held():
+            with self._lock.hold():
                 self._connection.close()
         except BusyError:
             # Whoever holds the lock has the file open, so this connection is not the last: nothing is moved.
@@ -379,7 +379,7 @@ class Database(Closing):
         target = self._backups / copy_name(self.clock.tick())
         try:
             with (
-                meaningful(target),
+                translated_errors(target),
                 closing(connect(self.path, "ro", self._busy_timeout_s, False)) as source,
             ):
                 write_copy(source, target, connect=plain_connection)
@@ -414,14 +414,14 @@ class Database(Closing):
 
 @contextmanager
 def _exclusive(
-    path: Path, lock: FileLock, files: OpenedFiles | None, *, moving: bool = False
+    path: Path, lock: FileLock, files: FileIdentities | None, *, moving: bool = False
 ) -> Iterator[None]:
     """Keep other processes from writing; raise ReplacedError where the files are others than those that were opened.
 
     Args:
         moving: the database itself is written, and not only its log.
     """
-    with meaningful(path), lock.held():
+    with translated_errors(path), lock.hold():
         if files is None:
             yield
             return
@@ -442,7 +442,7 @@ def _check_not_lost(path: Path) -> None:
         raise LostTruthError(f"{path} is empty.")
 
 
-def _reader(path: Path, timeout_s: float, load_vec: bool, files: OpenedFiles | None) -> Any:
+def _reader(path: Path, timeout_s: float, load_vec: bool, files: FileIdentities | None) -> Any:
     """Open one more connection, for reading, to the open database."""
     if files is not None:
         files.check()

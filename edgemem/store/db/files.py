@@ -39,7 +39,7 @@ LOCK_TIMEOUT_S = 5.0
 """How long a file of ours is waited for."""
 
 
-class Closing(ABC):
+class Closable(ABC):
     """A context manager that closes what it has opened."""
 
     @abstractmethod
@@ -144,12 +144,12 @@ def name_aside(path: Path, why: str = ".damaged-") -> Path:
 
 
 @contextmanager
-def meaningful(path: Path) -> Iterator[None]:
+def translated_errors(path: Path) -> Iterator[None]:
     """Turn an error of the system about a file into one of edgemem's."""
     try:
         yield
     except OSError as error:
-        raise meaning_of(error, path) from error
+        raise to_store_error(error, path) from error
 
 
 def sync(path: Path) -> None:
@@ -170,7 +170,7 @@ class _Seen(NamedTuple):
     """When the database itself was written last, and its size."""
 
 
-class OpenedFiles:
+class FileIdentities:
     """The files of a database as this process opened them: what is written to others, or over others, would be gone.
 
     A commit goes to the log; the database itself is written by checkpoints only, which all of our processes make under one
@@ -253,7 +253,7 @@ class FileLock:
         self._busy = f"{sentence} {timeout_s:g} s; close it or try again."
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Hold the lock; raise BusyError when another process keeps it for longer than the timeout."""
         _lock(self._fd, fcntl.LOCK_EX, self.timeout_s, self._busy)
         try:
@@ -290,10 +290,10 @@ def locked_beside(path: Path) -> Iterator[None]:
     The lock's file is there only while somebody holds it, so that it may stand in anybody's folder.
     """
     place = path.with_name(f".{path.name}.lock")
-    with meaningful(path):
+    with translated_errors(path):
         make_folder(path.parent)
         while True:
-            with closing(FileLock(place, timeout_s=LOCK_TIMEOUT_S)) as lock, lock.held():
+            with closing(FileLock(place, timeout_s=LOCK_TIMEOUT_S)) as lock, lock.hold():
                 if not lock.stands():  # whoever held it before has removed it, and the next one makes another
                     continue
                 try:
@@ -406,7 +406,7 @@ _OS_MEANINGS: dict[int, tuple[type[StoreError], str]] = {
 }
 
 
-def meaning_of(error: Exception, path: Path) -> StoreError | InvalidInputError:
+def to_store_error(error: Exception, path: Path) -> StoreError | InvalidInputError:
     """Return the error of ours that says what happened to `path` and what to do."""
     if isinstance(error, OSError):
         if error.errno in (errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP):

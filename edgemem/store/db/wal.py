@@ -137,7 +137,7 @@ _MOST_PAGES = 1 << 25
 class RawFile:
     """The bytes of a database file, beside SQLite; opened when they are needed.
 
-    Closing any descriptor of a file drops all locks that the process holds on it, SQLite's too. So all that a process opens
+    Closable any descriptor of a file drops all locks that the process holds on it, SQLite's too. So all that a process opens
     of one file share a descriptor, which is closed with the last of them; close this behind the connections.
     """
 

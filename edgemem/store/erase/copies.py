@@ -41,7 +41,7 @@ class Erased(NamedTuple):
     """Finds all of them."""
 
     @classmethod
-    def of(cls, scope: str, key: str, values: Iterable[str | None]) -> Erased:
+    def with_values(cls, scope: str, key: str, values: Iterable[str | None]) -> Erased:
         """Return what finds the values of a fact, as they were stored and as tools tell them."""
         forms = sorted({form for value in values if value for form in _forms(value)}, key=len, reverse=True)
         return cls(scope, key, _pattern([form for form in forms if len(form) >= _SHORT]), _pattern(forms))
@@ -72,7 +72,7 @@ def read_erased(tx: Transaction, key: str, *, scope: str, person: str | None = N
         """,
         {"scope": scope, "key": key, "name": person},
     )
-    return Erased.of(scope, key, (value for (value,) in rows))
+    return Erased.with_values(scope, key, (value for (value,) in rows))
 
 
 def erase_tool_copies(tx: Transaction, gone: Sequence[Erased]) -> None:

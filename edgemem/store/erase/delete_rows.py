@@ -83,7 +83,7 @@ def erase_record(tx: Transaction, kind: Kind, record_id: str) -> Erased | None:
     if not rows:
         return None
     row = dict(zip(kind.names, rows[0], strict=True))
-    erased = Erased.of(
+    erased = Erased.with_values(
         kind.doc, f"{kind.doc}:{row['id']}", [text_of(kind, [row[column] for column in kind.found_by])]
     )
     note_forgotten(tx)

@@ -38,7 +38,7 @@ def find_mentions(
     pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
     quoted: list[Mention] = []
     count = 0
-    for kind, place, by, lead, texts in _places(db, notes, bank):
+    for kind, place, by, lead, texts in _texts(db, notes, bank):
         for text in map(_composed, texts):
             if (match := pattern.search(text)) is not None:
                 count += 1
@@ -59,7 +59,7 @@ def _around(text: str, at: int) -> str:
     return ("…" if begin else "") + " ".join(text[begin:end].split()) + ("…" if end < len(text) else "")
 
 
-def _places(
+def _texts(
     db: Database, notes: NotesFile | None, bank: MemoryBank | None
 ) -> Iterator[tuple[str, str, str, str, list[str]]]:
     """Yield all texts by the place: kind, where it is, who said it, the text before its words, and its words."""

@@ -16,10 +16,10 @@ from edgemem.store.db.files import (
     LOCK_TIMEOUT_S,
     FileLock,
     make_folder,
-    meaningful,
     name_aside,
     set_aside,
     sync,
+    translated_errors,
     write_new,
     write_private,
 )
@@ -62,7 +62,7 @@ class JsonFile(Generic[T]):
         self.damaged = False
         pauses = iter(_PAUSES_S)
         while True:
-            with meaningful(self.path):
+            with translated_errors(self.path):
                 try:
                     self._stamp = look(self.path)
                     data = self.path.read_bytes().removeprefix(_BOM)
@@ -78,7 +78,7 @@ class JsonFile(Generic[T]):
                 break
             time.sleep(pause)  # an editor may still be writing it
         aside = name_aside(self.path)
-        with meaningful(self.path):
+        with translated_errors(self.path):
             self.path.rename(aside)
             sync(self.path.parent)
         self._stamp, self.damaged = None, True
@@ -123,7 +123,7 @@ class JsonFile(Generic[T]):
                 {**msgspec.json.decode(text, type=dict[str, msgspec.Raw]), **self._unknown}
             )
         data = msgspec.json.format(text, indent=2) + b"\n"
-        with meaningful(self.path):
+        with translated_errors(self.path):
             if not write_private(
                 self.path, data, part=_new(self.path), stands=lambda: look(self.path) == self._stamp
             ):
@@ -144,7 +144,7 @@ def look(path: Path) -> tuple[int, int, int] | None:
 def copy_aside(path: Path) -> Path:
     """Set a copy of a file aside, before what could not be understood in it is lost; return where."""
     copy = name_aside(path)
-    with meaningful(path):
+    with translated_errors(path):
         write_new(copy, path.read_bytes())
         sync(path.parent)
     return copy
@@ -152,7 +152,7 @@ def copy_aside(path: Path) -> Path:
 
 def erase(path: Path) -> bool:
     """Remove a file, its copies set aside and the half of a new one; return whether there was any."""
-    with meaningful(path):
+    with translated_errors(path):
         gone = [file for file in (path, _new(path), *set_aside(path)) if file.exists()]
         for file in gone:
             file.unlink()
@@ -168,11 +168,11 @@ def _new(path: Path) -> Path:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file of a folder that is ours; both are made (0700) where they are missing, and stay."""
-    with meaningful(path):
+    with translated_errors(path):
         make_folder(path.parent)
         lock = FileLock(path, timeout_s=LOCK_TIMEOUT_S)
     try:
-        with lock.held():
+        with lock.hold():
             yield
     finally:
         lock.close()

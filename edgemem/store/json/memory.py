@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from edgemem.clock import Clock
 from edgemem.errors import ClosedError, EdgememError
 from edgemem.store.db.connection import MemoryTables
-from edgemem.store.db.files import locked_beside, meaningful, set_aside
+from edgemem.store.db.files import locked_beside, set_aside, translated_errors
 from edgemem.store.json.files import JsonFile, copy_aside
 from edgemem.store.json.records import MemoryFile, file_of, fill, free_id, state_fact
 from edgemem.store.memory_store import TableMemoryStore, settings_of
@@ -143,7 +143,7 @@ class JSONMemoryStore(TableMemoryStore):
         """Have it leave the copies that were set aside as well: erased is erased."""
         self.flush()
         forms = {form for text in texts if text for form in _forms(text)}
-        with meaningful(self.path):
+        with translated_errors(self.path):
             for copy in set_aside(self.path):
                 if any(form in copy.read_bytes() for form in forms):
                     copy.unlink()

@@ -24,7 +24,7 @@ from edgemem.scopes import Level, level_of_scope
 from edgemem.store import facts
 from edgemem.store.episodes import append_episode, read_payload, recent_episodes
 from edgemem.store.preferences import put_preference, read_preferences
-from edgemem.store.rights import LEVELS, spell_both
+from edgemem.store.rights import LEVELS, canonical_owner_and_heard
 from edgemem.store.validation import NULL, heard_columns, heard_of
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ ABOUT = (
 )
 _FILLED = ["doubts", "facts", "fact_keys", "preferences", "episodes", "names", "index_queue", "erasings"]
 _STATED = f"""
-  select k.scope, k.key, k.topic, f.recorded, null, {facts.STATED} from facts f join fact_keys k on k.id = f.key_id
+  select k.scope, k.key, k.topic, f.recorded, null, {facts.STATEMENT_COLUMNS} from facts f join fact_keys k on k.id = f.key_id
   where f.id = f.recorded
   union all
-  select k.scope, k.key, k.topic, d.id, iif(d.confirmed_by is null, d.settled, null), {facts.STATED} from doubts d join fact_keys k on k.id = d.key_id
+  select k.scope, k.key, k.topic, d.id, iif(d.confirmed_by is null, d.settled, null), {facts.STATEMENT_COLUMNS} from doubts d join fact_keys k on k.id = d.key_id
   where coalesce(d.confirmed_by, d.id) >= d.id
   order by 4
 """  # noqa: S608 - our own constant
@@ -142,7 +142,7 @@ def state_fact(
     key = facts.topic_key(key, topic)
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
     statement = facts.checked_fact(key, value, scope=scope, valid_from=begin, **options)
-    owner, heard = spell_both(tx, statement.owner, heard_of(statement.heard))
+    owner, heard = canonical_owner_and_heard(tx, statement.owner, heard_of(statement.heard))
     statement = statement._replace(owner=owner, heard=heard_columns(heard))
     key_id = facts.ensure_key(tx, scope, key, topic)
     newest = tx.execute(
@@ -155,8 +155,10 @@ def state_fact(
     if valid_from is None:
         begin = tx.recorded / 1e6 if statement.valid_to is None else statement.valid_from
         statement = facts.since_first_heard(tx, key_id, statement._replace(valid_from=begin))
-    badly = partial(facts.heard_badly, below=doubtful_below)
-    return facts.believe(tx, key_id, statement, badly=badly, number=tx.recorded, recorded=tx.recorded)
+    low_confidence = partial(facts.is_low_confidence, below=doubtful_below)
+    return facts.assert_version(
+        tx, key_id, statement, low_confidence=low_confidence, number=tx.recorded, recorded=tx.recorded
+    )
 
 
 def free_id(tx: Transaction, table: str, tick: int) -> int:

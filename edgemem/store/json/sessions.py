@@ -19,7 +19,7 @@ import msgspec
 from edgemem.clock import Clock
 from edgemem.fence import check_session_id
 from edgemem.records import Message, Session
-from edgemem.store.db.files import Closing, append, meaningful, sync
+from edgemem.store.db.files import Closable, append, sync, translated_errors
 from edgemem.store.json.files import JsonFile, copy_aside, erase, locked, look
 from edgemem.store.messages import message_of, row_of, stored_message
 from edgemem.store.sessions import state_text
@@ -57,7 +57,7 @@ class _Known(msgspec.Struct):
     state: dict[str, bytes]
 
 
-class JSONSessionStore(Closing):
+class JSONSessionStore(Closable):
     """Conversations as files in a folder; a save is on the disk when it returns, and writes only new text.
 
     Args:
@@ -97,11 +97,11 @@ class JSONSessionStore(Closing):
                 head = (
                     msgspec.json.encode(_Head(known.updated_at)) + b"\n" if known.stamps[1] is None else b""
                 )
-                with meaningful(self._lines(id)):
+                with translated_errors(self._lines(id)):
                     append(self._lines(id), head + msgspec.json.encode(line) + b"\n")
                 self._in_lines.add(id)
             path = self._path(id)
-            with meaningful(path):
+            with translated_errors(path):
                 others = (other.stat().st_mtime_ns for other in self.base.glob("*.json") if other != path)
                 newest = max(self._clock.tick() * 1000, max(others, default=0) + 1000)
                 os.utime(path, ns=(newest, newest))
@@ -138,7 +138,7 @@ class JSONSessionStore(Closing):
             since: only those that were saved then or later, seconds since the epoch.
         """
         oldest = None if since is None else checked_time(since, "since") * 1e9
-        with meaningful(self.base):
+        with translated_errors(self.base):
             files = [(path.stat().st_mtime_ns, path) for path in self.base.glob("*.json")]
         return [_id_of(path) for at, path in sorted(files, reverse=True) if oldest is None or at >= oldest]
 
@@ -161,7 +161,7 @@ class JSONSessionStore(Closing):
 
     def _stamps(self, session_id: str) -> _Stamps:
         path = self._path(session_id)
-        with meaningful(path):
+        with translated_errors(path):
             return look(path), look(self._lines(session_id))
 
     def _read(self, session_id: str, file: JsonFile[_SessionFile]) -> tuple[_SessionFile | None, str]:
@@ -169,7 +169,7 @@ class JSONSessionStore(Closing):
         while True:
             stamps, data = self._stamps(session_id), b""
             stored = file.read()
-            with meaningful(file.path), suppress(FileNotFoundError):
+            with translated_errors(file.path), suppress(FileNotFoundError):
                 data = self._lines(session_id).read_bytes()
             # Who writes the file whole removes the lines behind that, so both are of one moment if it is the same still.
             if self._stamps(session_id) == stamps:
@@ -204,7 +204,7 @@ class JSONSessionStore(Closing):
             whole.updated_at = max(self._clock.tick() / 1e6, before + 1e-6)
             if file.write(whole):
                 break  # else an editor wrote it just now
-        with meaningful(lines):
+        with translated_errors(lines):
             if new is None and at is not None:
                 os.utime(file.path, ns=(at[2], at[2]))
             if fault:

@@ -108,7 +108,7 @@ class _Export:
     def __init__(self, db: Database, person: str | None) -> None:
         self._db = db
         self.person = person
-        self._bound = {"name": person, "until": db.high_water(), "page": _PAGE}
+        self._bound = {"name": person, "until": db.last_tick(), "page": _PAGE}
 
     def withheld(self) -> int:
         """Return how many facts of the person also hold something private to somebody else."""

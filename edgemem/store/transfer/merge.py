@@ -91,7 +91,7 @@ def import_lines(
                     merge.take_fact(spelled)
                 else:
                     for record in spelled:
-                        merge.take(record)
+                        merge.take_line(record)
         except InvalidInputError as error:
             raise InvalidInputError(f"{error} Nothing was imported.") from error
         merge.finish(reading.newest)
@@ -158,7 +158,7 @@ class _Merge:
         self._parted: dict[str, int] = {}
         """How much of each conversation was left out after it had parted."""
 
-    def take(self, line: Any) -> None:
+    def take_line(self, line: Any) -> None:
         """Take in a line that is of no fact."""
         codec = codec_of(line)
         if isinstance(line, File):
@@ -431,7 +431,7 @@ def _name_of(kind: Kind, line: Any) -> str:
 def _take_file(bank: MemoryBank, given: File, report: ImportReport) -> None:
     """Write a file of the bank where there is none; one that the bank does not take is refused."""
     try:
-        place = bank.at(given.bank, given.topic)
+        place = bank.for_scope(given.bank, given.topic)
         here = place.read(given.path)
         if here is None:
             place.write(given.path, given.content, at=given.modified)

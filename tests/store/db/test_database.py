@@ -178,7 +178,7 @@ def test_the_log_is_emptied_when_it_is_large_and_nobody_waits(tmp_path):
 def test_another_program_that_holds_the_lock_or_the_file_is_named(db):
     """Fault 15: a write waits as long as the profile says, and then tells; reading and later writing work."""
     lock = FileLock(db.path.with_name("x.db.lock"), timeout_s=0)
-    with lock.held(), pytest.raises(BusyError, match="Another process"):
+    with lock.hold(), pytest.raises(BusyError, match="Another process"):
         db.write(note("x"))
     lock.close()
     shell = sqlite3.connect(db.path, isolation_level=None)
@@ -283,7 +283,7 @@ def test_an_erased_newest_row_does_not_take_its_tick_along(tmp_path, hand):
     hand.wall -= 3600
     clock = Clock(wall=lambda: hand.wall, monotonic=lambda: hand.monotonic)
     with open_truth(tmp_path / "x.db", clock=clock) as db:
-        assert db.high_water() > tick
+        assert db.last_tick() > tick
         assert db.write(remember) > tick
 
 

@@ -102,7 +102,7 @@ def test_what_was_lived_through_leaves_no_byte(memory, way):
         users.save_phase_state("Ann", "zebra-11", "zebra-12")
         users.save_session_state("Ann", "hall", "zebra-13", ["zebra-14"])
         users.save_summary("Ann", "hall", "zebra-15", 1)
-        memory.bank.of("Ann", "hall").write("plan.md", "zebra-16")
+        memory.bank.for_person("Ann", "hall").write("plan.md", "zebra-16")
         memory.procedures.store(
             Procedure("own", "zebra-17", "", "zebra-18", steps, owner="Ann", level="private")
         )

@@ -109,7 +109,7 @@ def test_a_summary_does_not_bring_it_back(tmp_path: Path) -> None:
             ("Alice: Good morning.\nlights -> on",)
         ]
         loop.session.messages.clear()
-    gone = [Erased.of("household", "pin", [SECRET])]
+    gone = [Erased.with_values("household", "pin", [SECRET])]
     assert summary_without(summary, gone) == "Alice: Good morning.\nlights -> on"
 
 
@@ -136,7 +136,7 @@ def test_values_are_found_as_tools_write_them(value: str, arguments: dict[str, A
         ),
         StoredMessage("tool", content, {"tool_call_id": "c"}),
     ]
-    call, result = without_copies(said, [Erased.of("global", "list", [value])])
+    call, result = without_copies(said, [Erased.with_values("global", "list", [value])])
     left = json.loads(call.extra["tool_calls"][0]["function"]["arguments"])
     assert left == {"key": "list", "value": ERASED}
     assert value.split(maxsplit=1)[0] not in (result.content or "")
@@ -145,7 +145,7 @@ def test_values_are_found_as_tools_write_them(value: str, arguments: dict[str, A
 
 def test_other_results_keep_their_words() -> None:
     """A short value is no reason to touch what is told of something else, nor is a part of a word."""
-    gone = [Erased.of("global", "sugar", ["no"]), Erased.of("global", "tea", ["black"])]
+    gone = [Erased.with_values("global", "sugar", ["no"]), Erased.with_values("global", "tea", ["black"])]
     said = [
         StoredMessage("tool", "- coriander: no", {"name": "recall_fact"}),
         StoredMessage("tool", "- berry: blackberry", {"name": "recall_fact"}),
