@@ -79,7 +79,7 @@ def test_a_write_that_fails_is_told(hurried: Memory) -> None:
     hurried.diagnostics.database.flush()
     assert [told(turn)[0][1] for turn in turns_of(hurried)] == ["one", "four"]
     assert {(f.hook, "worn out" in f.message) for f in loop.hooks.failures()} == {
-        ("PersistSessionHook", True)
+        ("session", True)
     }
 
 
