@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import edgemem
-from edgemem.bench.corpus import SPEAKER, known, sentences
+from edgemem.bench.corpus import SPEAKER, household_facts, sentences
 from edgemem.bench.footprint import measured
 from edgemem.bench.ground import (
     EMBEDDER,
@@ -174,7 +174,7 @@ def _embed(times: int) -> dict[str, Any]:
     from edgemem.llama.embedder import LlamaEmbedder
 
     figures: dict[str, Any] = {}
-    short = [fact.question for fact in known(times)]
+    short = [fact.question for fact in household_facts(times)]
     # A sentence is some 12 tokens; the embedder cuts off the rest.
     long = [" ".join(sentences(LONG_TOKENS // 6, seed=n)) for n in range(1 + times // 5)]
     for name, threads in (("1_thread", 1), ("every_core", os.cpu_count() or 1)):
@@ -187,7 +187,7 @@ def _embed(times: int) -> dict[str, Any]:
 
 def _sized(home: Path, size: int, times: int, embedder: NearlyReal | None, tokenizer: Any) -> dict[str, Any]:
     """Measure a memory of so many records; without an embedder, one that finds by words."""
-    stored = known(size // 2)
+    stored = household_facts(size // 2)
     with edgemem.open(
         home, profile=None if embedder else quiet(), embedder=embedder, tokenizer=tokenizer, worker=False
     ) as memory:
@@ -227,7 +227,7 @@ def _start(home: Path, embedder: NearlyReal | None) -> dict[str, float]:
     if embedder is None:
         (home / PROFILE_FILE).write_text('[llama]\nembedder = ""\n')
     # The first one compiles.
-    started = [measured(home, known(1)[0].question) for _ in range(1 + STARTS)][1:]
+    started = [measured(home, household_facts(1)[0].question) for _ in range(1 + STARTS)][1:]
     return {name: median(start[name] for start in started) for name in STARTED}
 
 

@@ -50,7 +50,6 @@ class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sayings: list[str]
     slots: dict[str, list[str] | str]
     numbers: dict[str, tuple[int, int, int]]
-    """Slots of numbers: the first, the one behind the last, the step."""
     families: dict[str, Family]
 
 
@@ -63,7 +62,7 @@ _SLOTS = {
 }
 
 
-def known(n: int, *, seed: int = 1) -> list[Known]:
+def household_facts(n: int, *, seed: int = 1) -> list[Known]:
     """Return up to 10,000 different facts about people, things, dishes, rooms, plants and shops."""
     rng = random.Random(seed)
     facts = [

@@ -21,7 +21,6 @@ from edgemem.records import REMEMBER_FACT
 
 NOTE = "note"
 TURNS = 40
-"""Of an evening."""
 TOOLS = (
     tool("timer", "Start a timer.", "minutes"),
     tool("light", "Set a light.", "room", "percent"),
@@ -33,7 +32,6 @@ TOOLS = (
 )
 _FOLDER = Path(__file__).parent
 FACTS = tuple(Known(*fact) for fact in msgspec.toml.decode((_FOLDER / "evening.toml").read_bytes())["facts"])
-"""Facts before the first evening."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -57,7 +55,6 @@ class _Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     say: str
     reply: str
     tools: list[tuple[str, dict[str, Any], str]]
-    """Names, arguments, results."""
     note: str
     needs: tuple[str, str] | None = None
     changed: list[tuple[str, str]] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import edgemem
-from edgemem.bench.corpus import known
+from edgemem.bench.corpus import household_facts
 from edgemem.bench.ground import (
     NearlyReal,
     in_process,
@@ -58,7 +58,7 @@ def run(*, records: int = 10_000, processes: int = 7, home: Path | None = None) 
         home: where scratch files go; default: the temporary files.
     """
     real_embedder()
-    question = known(1)[0].question
+    question = household_facts(1)[0].question
     sides: dict[str, dict[str, Any]] = {}
     bars = {}
     with scratch(home) as folder:
@@ -81,7 +81,7 @@ def run(*, records: int = 10_000, processes: int = 7, home: Path | None = None) 
 def _fill(home: Path, records: int, *, embedder: NearlyReal | None) -> None:
     """Make a home with records, indexed."""
     with edgemem.open(home, profile=None if embedder else quiet(), embedder=embedder, worker=False) as memory:
-        store_facts(memory.diagnostics.database, known(records // 2))
+        store_facts(memory.diagnostics.database, household_facts(records // 2))
         store_turns(memory.diagnostics.database, records // 4)
         memory.idle(IDLE_S)
     if embedder is None:

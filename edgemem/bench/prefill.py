@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
-from edgemem.bench.corpus import SPEAKER, Known, known
+from edgemem.bench.corpus import SPEAKER, Known, household_facts
 from edgemem.bench.evening import FACTS, TOOLS, Moment, evening
 from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, ticking
 from edgemem.bench.report import at_least, at_most, median, report, say
@@ -57,7 +57,7 @@ def run(*, turns: int = 40, facts: int = 10_000, home: Path | None = None) -> di
         say(f"{turns} turns of evenings …")
         evenings = play(folder / "evening", FACTS, evening(turns), TOOLS)
         say(f"storing and embedding {facts} facts …")
-        stored = known(facts)
+        stored = household_facts(facts)
         asked = [
             Moment(Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}."), fact)
             for fact in askable(stored, turns)
@@ -141,7 +141,7 @@ class CountingModel:
         self._before = prompt
         return self._script.complete(messages, tools=tools, stop=stop, on_text=on_text, now=now)
 
-    def take(self) -> list[Read]:
+    def pop_reads(self) -> list[Read]:
         """Return the prompts since the last call."""
         reads, self._reads = self._reads, []
         return reads
@@ -162,12 +162,10 @@ def _reply_ids(before: Prompt | None, prompt: Prompt) -> Sequence[int]:
 
 
 class TurnCost(NamedTuple):
-    """The tokens of one turn, and whether it was shown the fact that it asked for."""
+    """New tokens of each loop in one turn, those of its block, and whether it was shown the fact that it asked for."""
 
     read: dict[str, int]
-    """New tokens of each loop."""
     block: int
-    """Tokens of the block."""
     compacted: bool
     needed: str
     """Key of the fact that the question needs; empty: none."""
@@ -186,10 +184,10 @@ class Reference:
         self.robot.loop.model = self._model
         self._memory = memory
 
-    def hear(self, line: Line) -> list[Read]:
+    def play(self, line: Line) -> list[Read]:
         """Play a line, and return its prompts, call by call."""
         self.robot.turn(line)
-        return self._model.take()
+        return self._model.pop_reads()
 
     def keep(self, facts: Sequence[Known], notes: Sequence[str]) -> None:
         """Remember facts that hold from now on, and write down notes."""
@@ -212,7 +210,7 @@ def play(
     """Play the same lines with memory and without it, and through other loops.
 
     Args:
-        others: loops with the methods `hear` and `keep` of `Reference`.
+        others: loops with the methods `play` and `keep` of `Reference`.
     """
     with (
         closing(real_tokenizer()) as tokenizer,
@@ -230,7 +228,7 @@ def play(
         out: list[TurnCost] = []
         for moment in moments:
             epoch = _epoch(ours.robot)
-            reads: dict[str, list[Read]] = {name: loop.hear(moment.line) for name, loop in loops.items()}
+            reads: dict[str, list[Read]] = {name: loop.play(moment.line) for name, loop in loops.items()}
             needs = moment.needs
             out.append(
                 TurnCost(

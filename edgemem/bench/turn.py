@@ -7,10 +7,10 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
-from edgemem.bench.corpus import SPEAKER, Known, known
+from edgemem.bench.corpus import SPEAKER, Known, household_facts
 from edgemem.bench.ground import (
     KEEP_PLAN,
     NearlyReal,
@@ -23,40 +23,27 @@ from edgemem.bench.ground import (
 )
 from edgemem.bench.report import at_most, median, percentile, report, say, timed_ms
 from edgemem.inspect.replay import Line, ScriptedCall
-from edgemem.session.points import BEFORE_LLM
-from edgemem.session.registry import HookRegistry
 
 if TYPE_CHECKING:
     from edgemem.memory import Memory
-    from edgemem.session.points import HookResult
-
-    Spent = dict[str, float]
 
 LIMITS_MS = {"hooks_ms": 10.0, "hooks_p95_ms": 25.0}
 IDLE_S = 3600.0
 QUERIES = 50
-HOT = "before_the_model"
-"""From the utterance to the model, among the points of a turn."""
 
 
-class _Timed(HookRegistry):
-    """A registry that adds up the time of all hooks, by point."""
+class Spent(NamedTuple):
+    """Milliseconds of one turn beside its model and the embedding of its question."""
 
-    spent_ms: Spent
-
-    def fire(self, point: str, ctx: Any, payload: Any) -> HookResult:
-        """Call the hooks of a point and keep how long they took."""
-        started = perf_counter()
-        try:
-            return super().fire(point, ctx, payload)
-        finally:
-            self.spent_ms[point] = self.spent_ms.get(point, 0.0) + (perf_counter() - started) * 1e3
+    all: float
+    before_the_model: float
+    commit: float
 
 
 def run(
     *, facts: int = 10_000, turns: int = 10_000, asked: int = 100, home: Path | None = None
 ) -> dict[str, Any]:
-    """Time all default hooks of a turn with a tool call, at every point, beside a large memory.
+    """Time all that memory does in a turn with a tool call, beside a large memory.
 
     Stored vectors are real ones of 300 sentences with seeded noise, because embedding 30,000 texts would take
     minutes; the time of a real query embedding is measured apart.
@@ -69,7 +56,7 @@ def run(
     """
     embed_ms = _real_query_ms()
     embedder = NearlyReal()
-    stored = known(facts)
+    stored = household_facts(facts)
     with (
         scratch(home) as folder,
         closing(real_tokenizer()) as tokenizer,
@@ -102,28 +89,29 @@ def run(
 
 def figures_of(spent: Sequence[Spent]) -> dict[str, float]:
     """Return medians and 95th percentiles of the time of turns, in ms."""
-    totals = [sum(ms for point, ms in points.items() if point != HOT) for points in spent]
-    figures = {"hooks_ms": median(totals), "hooks_p95_ms": percentile(totals, 0.95)}
-    hot = [points[HOT] for points in spent]
-    figures |= {f"{HOT}_ms": median(hot), f"{HOT}_p95_ms": percentile(hot, 0.95)}
-    points = [point for point in spent[0] if point != HOT]
-    return figures | {f"{point}_ms": median(turn.get(point, 0.0) for turn in spent) for point in points}
+    every, before, commits = zip(*spent, strict=True)
+    return {
+        "hooks_ms": median(every),
+        "hooks_p95_ms": percentile(every, 0.95),
+        "before_the_model_ms": median(before),
+        "before_the_model_p95_ms": percentile(before, 0.95),
+        "commit_ms": median(commits),
+    }
 
 
 def ask(memory: Memory, embedder: NearlyReal | None, facts: Sequence[Known], asked: int) -> list[Spent]:
-    """Play turns that ask for facts; return the hooks' time, in ms: of each turn by point, and before the model."""
-    timed = _Timed(memory.hooks(session_id="now"))
-    robot = Robot(timed, tools=[KEEP_PLAN])
+    """Play turns that ask for facts, with a tool call each, and return their times."""
+    robot = Robot(memory.hooks(session_id="now"), tools=[KEEP_PLAN])
     spent = []
     for n, fact in enumerate(facts[i * len(facts) // asked] for i in range(asked)):
         call = ScriptedCall("keep_plan", {"text": f"plan {n}", "who": SPEAKER}, "kept")
         line = Line(fact.question, speaker=SPEAKER, reply=f"It is {fact.value}.", tools=(call,))
         # The vector of a query is made up here; the time of a real one is reported beside.
-        timed.spent_ms, before = {}, embedder.query_ms if embedder else 0.0
-        hooks_ms = robot.turn(line).hooks_ms
+        started, before = perf_counter(), embedder.query_ms if embedder else 0.0
+        turn = robot.turn(line)
         vector_ms = embedder.query_ms - before if embedder else 0.0
-        timed.spent_ms[BEFORE_LLM] -= vector_ms
-        spent.append({**timed.spent_ms, HOT: hooks_ms - vector_ms})
+        all_ms = (perf_counter() - started) * 1e3 - turn.model_ms - vector_ms
+        spent.append(Spent(all_ms, turn.hooks_ms - vector_ms, turn.commit_ms))
         memory.idle(IDLE_S)
     robot.check()
     return spent
@@ -134,4 +122,6 @@ def _real_query_ms() -> float:
 
     with LlamaEmbedder(real_embedder()) as embedder:
         embedder.embed_query("Is somebody there?")  # loads the model
-        return median(timed_ms(partial(embedder.embed_query, fact.question)) for fact in known(QUERIES))
+        return median(
+            timed_ms(partial(embedder.embed_query, fact.question)) for fact in household_facts(QUERIES)
+        )

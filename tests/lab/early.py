@@ -10,7 +10,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import edgemem
-from edgemem.bench.corpus import SPEAKER, known, sentences
+from edgemem.bench.corpus import SPEAKER, household_facts, sentences
 from edgemem.bench.ground import Robot, real_embedder, real_tokenizer, scratch, store_facts, store_turns
 from edgemem.bench.report import at_least, median, percentile, report, say, timed_ms
 from edgemem.hooks.builtin import EarlyRecallHook
@@ -87,7 +87,7 @@ def run(
     """
     from edgemem.llama.embedder import LlamaEmbedder
 
-    facts = known(200)
+    facts = household_facts(200)
     dice = random.Random("early")
     questions = dice.sample([fact.question for fact in facts], -(-utterances // 2))
     # Not the seed of what is stored: a sentence that stands there word for word would find itself.

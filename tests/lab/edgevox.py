@@ -124,12 +124,12 @@ class EdgevoxAgent:
         for note in notes:
             self._notes.append(note)
 
-    def hear(self, line: Line) -> list[Read]:
+    def play(self, line: Line) -> list[Read]:
         """Play a line, and return what was read for it, call by call."""
         self._script.expect(line)
         self._results = {call.name: call.result for call in line.tools}
         self._agent.run(line.say, self._ctx)
-        return self._model.take()
+        return self._model.pop_reads()
 
     def complete(
         self, messages: list[Message], *, tools: list[dict[str, Any]] | None = None, **_: Any

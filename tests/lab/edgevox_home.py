@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgemem.bench.corpus import known, sentences
+from edgemem.bench.corpus import household_facts, sentences
 from edgemem.bench.session import conversation
 from edgemem.store.db.database import Database
 from edgemem.store.db.migrations import Schema
@@ -145,7 +145,7 @@ def _agent_of(row: Row) -> str:
 
 def _versions(rng: random.Random, keys: int) -> list[Row]:
     """Return the rows of facts as they were written, in the order in which they were."""
-    subjects = known(keys)
+    subjects = household_facts(keys)
     order = [n for n in range(keys) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
     rng.shuffle(order)
     rows: list[Row] = []

@@ -13,7 +13,7 @@ from typing import Any
 
 import edgemem.aio
 from edgemem.aio import AsyncConversation, AsyncMemory, AsyncTurn
-from edgemem.bench.corpus import SPEAKER, known, sentences
+from edgemem.bench.corpus import SPEAKER, household_facts, sentences
 from edgemem.bench.ground import quiet, real_embedder, scratch, store_facts, store_turns
 from edgemem.bench.report import at_most, median, percentile, report, say
 from edgemem.config import Profile
@@ -83,7 +83,7 @@ async def _way(
             memory = await opened.enter_async_context(edgemem.aio.open(folder / "home", profile=profile()))
             database = memory.diagnostics.database
             await asyncio.to_thread(store_turns, database, messages // 2)
-            await asyncio.to_thread(store_facts, database, known(200))
+            await asyncio.to_thread(store_facts, database, household_facts(200))
             tools = await memory.tools(speaker=SPEAKER)
             talk = _Talk(await memory.session("talk", speaker=SPEAKER, tools=tools))
             beside = talk.beside(memory, done)
@@ -116,7 +116,9 @@ class _Talk(Loop):
 
     def __init__(self, door: AsyncConversation | None) -> None:
         super().__init__(door)
-        self.questions = itertools.cycle([fact.question for fact in known(200)] + sentences(200, seed=77))
+        self.questions = itertools.cycle(
+            [fact.question for fact in household_facts(200)] + sentences(200, seed=77)
+        )
 
     def beside(self, memory: AsyncMemory, done: Counter[str]) -> list[Any]:
         """Return what other tasks do meanwhile."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import edgemem
-from edgemem.bench.corpus import known
+from edgemem.bench.corpus import household_facts
 from edgemem.bench.ground import (
     KEEP_PLAN,
     Robot,
@@ -77,7 +77,7 @@ def run(*, turns: int = 400, facts: int = 500, home: Path | None = None) -> dict
     idle: list[int] = []
     new: list[int] = []
     seen: set[str] = set()
-    stored = known(facts)
+    stored = household_facts(facts)
     with scratch(home) as folder:
         try:
             with edgemem.open(folder / "home", tokenizer=tokenizer, clock=ticking()) as memory:

@@ -13,7 +13,7 @@ from statistics import mean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from edgemem.bench.corpus import known
+from edgemem.bench.corpus import household_facts
 from edgemem.bench.ground import in_process, real_embedder, scratch
 from edgemem.bench.report import Bar, at_least, at_most, median, report, say, timed_ms
 from edgemem.errors import EdgememError, InvalidInputError
@@ -86,7 +86,7 @@ def run(
     bars: dict[str, Bar] = {}
     with scratch(home) as folder:
         say(f"embedding {sentences} sentences …")
-        facts = known(sentences, seed=SEED)
+        facts = household_facts(sentences, seed=SEED)
         with LlamaEmbedder(real_embedder()) as embedder:
             np.save(
                 folder / _BASES, embedder.embed_texts([f"{fact.question} {fact.value}" for fact in facts])

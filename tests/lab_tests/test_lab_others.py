@@ -10,7 +10,7 @@ import pytest
 from edgemem.bench.ground import EMBEDDER
 from edgemem.errors import InvalidInputError
 from edgemem.llama.models.catalog import find_model
-from lab import cognitia, compaction, early, edgevox, estimate, import_, lag, languages, lived, reboot
+from lab import compaction, early, edgevox, estimate, import_, lag, languages, lived, reboot
 from lab.answers import is_right
 from lab.random_model import write_model
 from support.data import LATIN, OTHERS
@@ -125,17 +125,6 @@ def test_the_real_edgevox_reads_more(tmp_path: Path, edgevox_path: Path) -> None
     figures = edgevox.run(turns=4, edgevox=edgevox_path, home=tmp_path)
     assert figures["times_without_memory"] > 2
     assert figures["read"]["edgevox"] > figures["read"]["with_memory"]
-
-
-def test_what_differs_from_cognitia_needs_a_reason() -> None:
-    """The same random calls come for the same seed; a result that nobody can explain is told with what came before."""
-    assert all(
-        cognitia.sequences(name, 3, 1) == cognitia.sequences(name, 3, 1) for name in cognitia.PROTOCOLS
-    )
-    calls = [["memory", "get_messages", ["a", "t", limit], {}] for limit in (5, -1, 2)]
-    figures = cognitia.compared([calls], [[["x"], [], []]], [[["x"], ["x"], ["x"]]])
-    assert (figures["same"], list(figures["reasons"].values())) == (1, [1])
-    assert figures["unexplained"] == [[calls[2], [], ["x"], calls[:2]]]
 
 
 def test_reboot_evaluates_only_the_turn(tmp_path: Path) -> None:

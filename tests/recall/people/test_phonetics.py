@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import edgemem
-from edgemem.bench.corpus import known
+from edgemem.bench.corpus import household_facts
 from edgemem.bench.prefill import askable
 from edgemem.recall.index.sources import split_key
 from edgemem.recall.people.names import (
@@ -120,7 +120,7 @@ def test_an_unknown_common_word_is_nobodys_name(memory):
 
 def test_questions_about_what_is_known_are_taken_as_they_were_said():
     """Of hundreds of questions among many facts none is changed, with and without capitals."""
-    facts = known(3000)
+    facts = household_facts(3000)
     stems = {term for fact in facts for term in terms(f"{spell_out(fact.key)} {fact.value}")}
     names = {word for fact in facts for word in (split_key(fact.key)[0] or "").split()}
     for fact in askable(facts, 200):
