@@ -222,7 +222,7 @@ def _ends(reply: str, heard: Sequence[_Word]) -> list[int]:
 
 def _step(heard: Sequence[_Word], written: Sequence[_Word]) -> tuple[int, int] | None:
     """Return how many heard and written words stand for one another at the head of both; None if none do."""
-    same = _same(heard, written)
+    same = _same_sound(heard, written)
     if same is not None or not written:
         return same
     mine_most = min(_LONGEST_NUMBER if written[0].number else _LONGEST_OTHER, len(heard) - 1)
@@ -230,12 +230,12 @@ def _step(heard: Sequence[_Word], written: Sequence[_Word]) -> tuple[int, int] |
     for both in range(2, mine_most + theirs_most + 1):
         for theirs in range(max(1, both - mine_most), min(theirs_most, both - 1) + 1):
             # What differs is passed over only where both go on alike behind it.
-            if _same(heard[both - theirs :], written[theirs:]) is not None:
+            if _same_sound(heard[both - theirs :], written[theirs:]) is not None:
                 return both - theirs, theirs
     return None
 
 
-def _same(heard: Sequence[_Word], written: Sequence[_Word]) -> tuple[int, int] | None:
+def _same_sound(heard: Sequence[_Word], written: Sequence[_Word]) -> tuple[int, int] | None:
     """Return how many words at the head of both sound the same together, such as "ice cream" and "ice-cream"."""
     mine = theirs = 0
     ours = yours = ""

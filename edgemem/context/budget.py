@@ -209,7 +209,7 @@ class Budget:
         )
 
 
-class Fit(msgspec.Struct, frozen=True):
+class FittedPrompt(msgspec.Struct, frozen=True):
     """The part of a message list that goes to the model."""
 
     messages: list[Message]
@@ -230,7 +230,7 @@ def fit(
     target_tokens: int | None = None,
     tools: Sequence[dict[str, Any]] | None = None,
     dropped_turns: int = 0,
-) -> Fit:
+) -> FittedPrompt:
     """Leave out the oldest whole turns until the prompt is within the budget.
 
     The instructions and the newest user message always stay, and with it what tools were asked and answered since; only
@@ -279,7 +279,7 @@ def fit(
         )
     elif note:
         note += f" to stay within {budget_tokens:,} tokens."
-    return Fit(prompt(stays), first, tokens, tokens <= budget_tokens, note)
+    return FittedPrompt(prompt(stays), first, tokens, tokens <= budget_tokens, note)
 
 
 def _cut(size: Callable[[int], int], too_early: int, newest: int, limits: Sequence[int]) -> tuple[int, int]:

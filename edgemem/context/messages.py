@@ -152,7 +152,7 @@ def is_part(message: Message, uncut: Message) -> bool:
     return alike and text_of(uncut).startswith(text_of(message))
 
 
-def whole(messages: Sequence[Message]) -> list[Message]:
+def completed(messages: Sequence[Message]) -> list[Message]:
     """Return a turn as every template takes it, however it was cut off.
 
     Strict ones refuse a call without a result, two user messages in a row, and a reply without a word.

@@ -36,13 +36,13 @@ class TokenCache:
         # Python keeps the hash of a text with it, and it says as little of the words as any other.
         self._known: OrderedDict[tuple[int, int], int] = OrderedDict()
 
-    def known(self, text: str) -> int | None:
+    def counted(self, text: str) -> int | None:
         """Return what a text takes, if it was counted."""
         return self._known.get((hash(text), len(text)))
 
-    def of(self, text: str) -> int:
+    def tokens(self, text: str) -> int:
         """Return what a text takes."""
-        size = self.known(text)
+        size = self.counted(text)
         if size is None:
             size = len(self.tokenizer.encode(text))
             self.note(text, size)
@@ -50,16 +50,16 @@ class TokenCache:
 
     def count(self, text: str) -> int:
         """Return what a text takes; a block before it that is known is not counted anew, and may share a token with it."""
-        if self.known(text) is None and is_fenced(text):
+        if self.counted(text) is None and is_fenced(text):
             end = text.index(CLOSE) + len(CLOSE)
-            block = self.known(text[:end])
+            block = self.counted(text[:end])
             if block is not None:
-                self.note(text, block + self.of(text[end:]))
-        return self.of(text)
+                self.note(text, block + self.tokens(text[end:]))
+        return self.tokens(text)
 
     def upper_bound(self, text: str) -> int:
         """Return an upper bound of a text's tokens, and tokenise nothing: bytes bound a text that was never counted."""
-        size = self.known(text)
+        size = self.counted(text)
         return len(text.encode(errors="replace")) if size is None else size
 
     def note(self, text: str, tokens: int) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from edgemem.context.block.delta import VALUES, head_of
 from edgemem.context.block.render import IN_A_LINE_ABOVE
-from edgemem.context.block.select import Uttered, adds, least_scores, only_asks, worth_saying
+from edgemem.context.block.select import Uttered, adds_information, least_scores, only_asks, select_items
 from edgemem.context.budget import Budget
 from edgemem.context.messages import split_turns
 from edgemem.context.prompt.log import PromptLog
@@ -357,8 +357,8 @@ class Judge:
         self._k = k
         recalled = injection.last
         utterance = analyse(prompt_log.utterance)
-        self._utterance = Uttered.of(utterance)
-        worth = worth_saying(recalled, injection.floors, utterance=utterance, answer=prompt_log.answer)
+        self._utterance = Uttered.split(utterance)
+        worth = select_items(recalled, injection.floors, utterance=utterance, answer=prompt_log.answer)
         # What passed each step of the selection.
         self._recalled, self._worth, self._considered = (
             set(map(_name, items)) for items in (recalled, worth, injection.considered(worth))
@@ -386,7 +386,7 @@ class Judge:
         least = least_scores(
             (*self._injection.last, item), self._injection.floors, answer=self._prompt_log.answer
         )
-        return item.score >= least.of(item)
+        return item.score >= least.score_for(item)
 
     def reason(self, item: Recalled) -> str:
         """Return why it is left out, in a few words."""
@@ -406,16 +406,16 @@ class Judge:
             return f"before the model already: turn {item.turn} of this conversation"
         if only_asks(item):
             return "only asks something"
-        if item.kind == "turn" and not adds(item.text, self._utterance):
+        if item.kind == "turn" and not adds_information(item.text, self._utterance):
             return "says what has just been said"
         if not self._is_near(item):
             if item.safety:
-                return f"under {self._least.of(item):.2f}, the least for what concerns safety"
+                return f"under {self._least.score_for(item):.2f}, the least for what concerns safety"
             if math.isinf(self._least.best):
                 return f"nothing reaches {floors.any:.2f} ([injection] min_score)"
-            if self._least.of(item) == floors.any and self._least.closes(item):
+            if self._least.score_for(item) == floors.any and self._least.closes(item):
                 return f"would make the answer {item.level}, and is under {floors.any:.2f} ([injection] min_score)"
-            return f"under {self._least.of(item):.2f}, {self._least.share(item):.0%} of the best one"
+            return f"under {self._least.score_for(item):.2f}, {self._least.share(item):.0%} of the best one"
         if name not in self._recalled:
             return f"behind the best {self._k} ([recall] k)"
         if name not in self._worth:

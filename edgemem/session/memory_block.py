@@ -17,7 +17,7 @@ import msgspec
 from edgemem.config import InjectionSettings, Profile, Settings
 from edgemem.context.block.delta import changes, lines_for, value_as_recalled
 from edgemem.context.block.render import LINE_CHARS
-from edgemem.context.block.select import FittingLines, Floors, floors_of, within, worth_saying
+from edgemem.context.block.select import FittingLines, Floors, fit_lines, floors_of, select_items
 from edgemem.context.prompt.turn import interruption
 from edgemem.context.size import TokenCache
 from edgemem.fence import CLOSE, OPEN, clean, storable
@@ -148,7 +148,7 @@ class MemoryBlock:
         lines += self._changed(prompt_log.reader, committed, log)
         self.last = list(self._recall(utterance, prompt_log.reader))
         question = analyse(utterance)
-        worth = worth_saying(self.last, self.floors, utterance=question, answer=answer)
+        worth = select_items(self.last, self.floors, utterance=question, answer=answer)
         considered = self.considered(worth)
         now = None if self._now is None else self._now()
         header = f"{self.header}\n" if self.header else ""
@@ -158,18 +158,18 @@ class MemoryBlock:
             visible_turns=committed.numbers,
             session=prompt_log.session,
             kept=self._exists,
-            stands=committed.seen.holds,
+            is_in_conversation=committed.seen.holds,
             question=question,
             now=now,
         )
         abouts = {line.about for line in lines if line.about is not None}
         lines += [line for line in candidates if line.about is None or line.about not in abouts]
         tokens = self.block_tokens
-        return within(
+        return fit_lines(
             lines,
             tokens=math.inf if tokens is None else tokens,
-            count=self._sizes.of,
-            spent=self._sizes.of(f"{OPEN}\n") + self._sizes.of(f"{header}{CLOSE}"),
+            count=self._sizes.tokens,
+            spent=self._sizes.tokens(f"{OPEN}\n") + self._sizes.tokens(f"{header}{CLOSE}"),
             alone=not self.header,
             recalled=considered,
             question=question,

@@ -73,7 +73,7 @@ class Proposals:
         self._proposed, self._runs = None, []
         line = self._chosen(moment.log, moment.payload.get("tools")) if self._exist() else None
         if line is not None:
-            moment.log.prompt_log.put(_SECTION, [line], tokens=self._sizes.of(f"{line.line}\n"))
+            moment.log.prompt_log.put(_SECTION, [line], tokens=self._sizes.tokens(f"{line.line}\n"))
 
     def note(self, moment: Moment) -> None:
         """Note how a tool went."""
@@ -104,7 +104,7 @@ class Proposals:
         return None
 
     def _has_room(self, sections: Any, line: BlockLine) -> bool:
-        memory, count = sections.get("memory"), self._sizes.of
+        memory, count = sections.get("memory"), self._sizes.tokens
         taken = memory.tokens if memory is not None and memory.lines else count(f"{OPEN}\n") + count(CLOSE)
         return taken + count(f"{line.line}\n") <= self._budget.plan["memory"]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import edgemem
 from edgemem.config import NotesSettings, Profile
-from edgemem.context.block.select import NEAR
+from edgemem.context.block.select import MIN_SHARE_FACT
 from edgemem.inspect.prompt import Inspection, inspect_prompt
 from edgemem.llama.tokens.tokenizer import LlamaTokenizer
 from edgemem.loop.loop import AgentLoop
@@ -162,7 +162,7 @@ def test_what_is_left_out_says_why(tmp_path: Path) -> None:
             look(memory, "Is the van in the garage until Friday, its red paint scratched?", session="new")
         )
     assert told["ann van: in the garage until Friday, its red paint is scratched"].startswith("no room in 16")
-    assert f"{NEAR:.0%} of the best one" in near["ann car: a red van"]
+    assert f"{MIN_SHARE_FACT:.0%} of the best one" in near["ann car: a red van"]
 
 
 def test_notes_that_are_closed_to_the_voice_are_named(tmp_path: Path) -> None:

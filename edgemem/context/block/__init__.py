@@ -1,5 +1,5 @@
-"""The block: what memory puts before an utterance, and at the head of an epoch.
+"""The block: the lines of memory before an utterance, and at the head of an epoch.
 
-`select` chooses what is worth its tokens, `delta` leaves out what the prompt holds and makes the head of an epoch, `render`
-writes the lines and shortens what was said.
+`select` chooses the items that are worth their tokens, `delta` leaves out those that the prompt holds and makes the head of
+an epoch, `render` writes the lines and shortens messages.
 """

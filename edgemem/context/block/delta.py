@@ -1,13 +1,11 @@
-"""The delta: the lines of what was recalled that the prompt does not hold yet, and of what it holds and holds no more.
+"""The delta: lines for recalled items that the prompt does not hold yet, and for items in it that hold no more.
 
 A fact that changed since it was shown is told as a change. Every line is clean (`fence.clean`).
 
-The head of an epoch: what stands for the turns before it, a summary and the values that memory told in them.
-
-A value that was asked for is likely to be asked for again. What memory told in the turns that leave the prompt goes on
-standing in it, so that no later turn has to be told it anew, each time with a fence of its own; and since it stands in the
-head, it is read with the epoch's prompt, ahead of speech where that is read ahead. Only facts that everybody of the
-household may know are carried, with the values that hold when the epoch is written, in the summary's share of the window.
+The head of an epoch replaces the turns before it: a summary, and the values that memory told in those turns. A value that was
+asked for is likely to be asked for again; in the head it is read with the epoch's prompt, and no later turn tells it anew with
+a fence of its own. Only facts that the whole household may know are carried, with the values that hold when the epoch is
+written, in the summary's share of the window.
 """
 
 from __future__ import annotations
@@ -48,26 +46,30 @@ def lines_for(
     visible_turns: frozenset[int],
     session: str,
     kept: Callable[[BlockLine], bool] = lambda _: True,
-    stands: Callable[[Recalled], bool] = lambda _: False,
+    is_in_conversation: Callable[[Recalled], bool] = lambda _: False,
     question: Analysis = NOTHING,
     now: float | None = None,
 ) -> list[BlockLine]:
-    """Return the lines for what was recalled and is not in the prompt already, best first.
+    """Return lines for the recalled items that the prompt does not hold, best first.
 
     Args:
         kept: whether the value that was shown was not erased since, so that it may be said once more.
-        stands: whether an item stands in the conversation itself.
-        question: what may be answered by that part of a turn which was not shown.
+        is_in_conversation: whether the conversation itself holds an item.
+        question: may be answered by the part of a turn that was not shown.
         now: seconds since the epoch; a day of another year is said with it.
     """
     before = visible.newest
     out = []
     for item in recalled:
         name = f"{item.kind}:{item.id}"
-        if name in visible or (item.session == session and item.turn in visible_turns) or stands(item):
+        if (
+            name in visible
+            or (item.session == session and item.turn in visible_turns)
+            or is_in_conversation(item)
+        ):
             continue
         if item.kind == "summary" and item.session == session:
-            continue  # it stands at the head of the prompt, or what it was made from does
+            continue  # the head of the prompt holds it, or the prompt holds its turns
         if item.past:
             out.append(_line_of_past(name, item, now=now))
             continue
@@ -141,7 +143,7 @@ def changes(
             text = f"no longer true: {_named(about)}: {before}"
             out.append(_line_of(f"gone:{item.id}", about, "", item.level, item.owner, text=text))
         else:
-            # The value still stands above, so the model is asked not to use it. Of a person, not even the name is said.
+            # The prompt still holds the value, so the model is asked not to use it. Of a person, not even the name is said.
             text = ERASED if item.level == "private" else f"{_named(about)} is no longer known"
             line = _line_of(f"erased:{item.id}", about, "", item.level, item.owner, text=text)
             again = any(line.line == other.line for other in out)
@@ -233,21 +235,21 @@ def value_as_recalled(of: Fact | Preference) -> Recalled:
 SUMMARY_HEADER = "Earlier in this conversation:"
 
 CARRIED_SHARE = 0.5
-"""Share of the summary's tokens that values may have: a summary of less says too little of what was said."""
+"""Share of the summary's tokens that values may have: a shorter summary says too little of the turns."""
 
 Current = Callable[[Collection[About]], Mapping[About, Held]]
 """Returns for facts what holds now, as far as everybody of the household may know it."""
 
 
 def head_of(epoch: Epoch) -> str:
-    """Return the block that stands before an epoch's first utterance; empty if nothing came before it."""
+    """Return the block before an epoch's first utterance; empty if nothing came before it."""
     summary = [SUMMARY_HEADER, *epoch.summary.splitlines()] if epoch.summary.strip() else []
     lines = [*(item.line for item in carried_by(epoch)), *summary]
     return fence(lines) if lines else ""
 
 
 def carried_by(epoch: Epoch) -> tuple[BlockLine, ...]:
-    """Return what of memory stands in an epoch's head."""
+    """Return the lines of memory in an epoch's head."""
     return tuple(filter(_is_carried, map(BlockLine.of, epoch.carried)))
 
 
@@ -261,11 +263,11 @@ def carrying(epoch: Epoch, items: Iterable[BlockLine]) -> Epoch:
 
 
 def to_carry(shown: Iterable[BlockLine], stays: Collection[About]) -> list[BlockLine]:
-    """Return what of the values told in turns that leave the prompt may be carried, the newest first.
+    """Return the values of turns that leave the prompt which may be carried, the newest first.
 
     Args:
-        shown: what was told, oldest first.
-        stays: what is told in the turns that stay.
+        shown: the lines of those turns, oldest first.
+        stays: the keys of values in turns that stay.
     """
     newest: dict[About, BlockLine] = {}
     for item in shown:

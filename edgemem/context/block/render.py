@@ -1,4 +1,4 @@
-"""Rendering: a line of a block, and how what was said, done and noted stands in it, with who said it and when.
+"""Rendering: the line of a message, an episode or a note in a block, with its speaker and day.
 
 Where not everything fits, a long message is told in an excerpt, the best message first; a short one is told whole or not at
 all. A speaker first says what a message is about, in the words that a question will have, and then what there is to know of
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from edgemem.records import Recalled
 
 
-IN_A_LINE_ABOVE = "(in a line above)"
-"""How a person is told of an item whose line is empty: what one person said on a day stands in one line."""
+IN_A_LINE_ABOVE = "(merged with the line above)"
+"""Shown to an operator for an item whose line is empty: one person's messages of a day share a line."""
 
 
 class VisibleLines(dict[str, BlockLine]):
@@ -60,7 +60,7 @@ _MOST_OF_ONE = 2 * LINE_CHARS
 """The most characters of one item, however much room there is."""
 
 GAP = "…"
-"""Stands where something was left out."""
+"""Marks a gap in an excerpt."""
 
 _ENDLESS_CHARS = 120
 """A sentence that is longer, and that no mark ends, is more than one."""
@@ -92,7 +92,7 @@ class Excerpt(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return what is told, with a mark where there was more."""
+        """Return the text, with a mark at each gap."""
         if self.whole:
             return self.source
         text = self.source[self.spans[self.first][0] : self.spans[self.end - 1][1]]
@@ -125,7 +125,7 @@ def excerpt(text: str, asked: frozenset[str]) -> Excerpt:
 
 
 def line_text(item: Recalled, *, now: float | None = None) -> str:
-    """Return what a line says of a whole item, without its bullet."""
+    """Return the line of a whole item, without its bullet."""
     lead = _lead(item, _day(item, now))
     text = f"{item.kind}: {item.text}" if item.kind in ("note", "summary") else item.text
     return clean(f"{lead}{text}", max_chars=LINE_CHARS)
@@ -140,12 +140,12 @@ def fitting(
     count: Callable[[Sequence[BlockLine]], int],
     now: float | None = None,
 ) -> list[BlockLine]:
-    """Return those lines that fit, best first: long turns in an excerpt, what one person said in one line.
+    """Return those lines that fit, best first: long turns in an excerpt, one person's messages in one line.
 
     Args:
         lines: of items that are not facts, best first.
-        items: what they tell of, by their ids.
-        question: what a turn is shortened by.
+        items: the recalled items of the lines, by their ids.
+        question: chooses the excerpt of a long turn.
         room: tokens of the whole block.
         count: tokens of the whole block, with some lines.
     """
@@ -206,12 +206,12 @@ def _day(item: Recalled, now: float | None) -> str:
 def _rendered(
     lines: Sequence[BlockLine], items: Sequence[Recalled], kept: Mapping[int, Excerpt], now: float | None
 ) -> list[BlockLine]:
-    """Return the lines; of what one person said the first bears it all, in the order in which it was said, and the others are empty.
+    """Return the lines; one person's messages share the first of theirs, in the order of time, and the others are empty.
 
     Items that other people may read stand in another line, and so do items without a day, and whatever is no turn.
 
     Args:
-        kept: what is told, by its number among the lines.
+        kept: the excerpts, by their number among the lines.
     """
     groups: dict[object, list[int]] = {}
     for n in kept:
@@ -232,14 +232,14 @@ def _rendered(
 
 
 def _joined(group: Sequence[tuple[Recalled, str]], now: float | None) -> str:
-    """Return a line of what one person said, earliest first: `- Ann 7 May: one / another / 9 May: a third`."""
+    """Return a line of one person's messages, earliest first: `- Ann 7 May: one / another / 9 May: a third`."""
     out, before = "", ""
     for item, text in group:
         if item.kind != "turn":
             return text
         day = _day(item, now)
         if out:
-            # Where a full stop ends what stands before the sign, it is plain without that.
+            # A full stop before the sign is needless.
             out = out[:-1] if out.endswith(".") and not out.endswith("..") else out
             out += f"{_ASIDE}{f'{day}: ' if day != before else ''}{text}"
         else:

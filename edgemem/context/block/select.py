@@ -1,10 +1,10 @@
-"""The selection: which recalled items are worth their tokens, and which of their lines fit the budget of a block.
+"""The selection: the recalled items that are worth their tokens, and their lines that fit the budget of a block.
 
 An item is left out if it scores too little beside the best one, if it only asks, or if it repeats the utterance. A turn that
 holds a sentence of the utterance still adds something if another of its sentences goes on from there: that sentence shares a
 word with the utterance, or refers back ("It's on the shelf.").
 
-An answer is as private as what memory shows before it, so what would close it must be likely to help by itself.
+An answer is as private as the items that memory shows before it, so one that would close it must be likely to help alone.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from edgemem.recall.text.analyse import NOTHING, Analysis, plain_words, stem, te
 from edgemem.records import BlockLine, Recalled
 from edgemem.scopes import RANK, Level
 
-NEAR, NEAR_TOLD, BESIDE = 0.4, 0.25, 0.6
-"""The least score of a fact, of any other item, and of any other item beside a fact, as a share of the best item's score.
+MIN_SHARE_FACT = 0.4
+"""The least score of a fact, as a share of the best item's score. `tests/lab/tuning.md` tells how the shares were chosen."""
 
-Each token costs silence, and a fact says in few words what holds now: so more is asked of what stands beside one. How the
-shares were chosen stands in `tests/lab/tuning.md`.
-"""
+MIN_SHARE_OTHER = 0.25
+"""The least score of any other item, as such a share."""
+
+MIN_SHARE_WITH_FACT = 0.6
+"""The least score of any other item beside a fact: each token costs silence, and a fact says in few words what holds now."""
 
 _EPISODE = 0.15
-"""Added to the score of an episode: it stands before a turn that scores a little more, since it is short and sure."""
+"""Added to the score of an episode: it precedes a turn that scores a little more, since it is short and sure."""
 
 _FEWEST = 3
 """Words of a sentence, from which on it is no chance that both have it."""
@@ -58,7 +60,7 @@ class Floors(NamedTuple):
     @property
     def lowest(self) -> float:
         """Return the score below which nothing is ever said."""
-        return min(NEAR_TOLD * self.any, self.safety)
+        return min(MIN_SHARE_OTHER * self.any, self.safety)
 
 
 def floors_of(injection: InjectionSettings) -> Floors:
@@ -66,23 +68,23 @@ def floors_of(injection: InjectionSettings) -> Floors:
     return Floors(injection.min_score, MIN_SAFETY_SCORE)
 
 
-def worth_saying(
+def select_items(
     recalled: Sequence[Recalled],
     floors: Floors,
     *,
     utterance: Analysis = NOTHING,
     answer: Level | None = None,
 ) -> list[Recalled]:
-    """Return what is worth its tokens: facts first, then what tools did and what was said, each best first.
+    """Return the items that are worth their tokens: facts first, then outcomes of tools and messages, each best first.
 
-    A fact says what holds now in few words, while the turn in which it was told may have been corrected since; a
-    turn that only asks answers nothing, and one that says again what the speaker has just said tells nothing.
+    A fact gives the present value in few words, while the turn in which it was told may have been corrected since; a
+    turn that only asks answers nothing, and one that repeats the utterance adds nothing.
 
     Args:
         answer: who may read the answer so far; None: nothing that is shown closes it.
     """
     least = least_scores(recalled, floors, answer=answer)
-    worth = [item for item in recalled if item.score >= least.of(item) and not only_asks(item)]
+    worth = [item for item in recalled if item.score >= least.score_for(item) and not only_asks(item)]
     settled = sorted((item for item in worth if item.kind in VALUES), key=lambda item: -item.score)
     others = [item for item in worth if item.kind not in VALUES]
     others.sort(key=lambda item: -item.score - _EPISODE * (item.kind == "episode"))
@@ -99,7 +101,7 @@ class Least(NamedTuple):
     floors: Floors
     answer: Level | None
 
-    def of(self, item: Recalled) -> float:
+    def score_for(self, item: Recalled) -> float:
         """Return the least score that one item needs to be shown."""
         least, alone = self.best * self.share(item), self.floors.any
         if item.safety:
@@ -112,13 +114,15 @@ class Least(NamedTuple):
 
     def share(self, item: Recalled) -> float:
         """Return the share of the best that an item must score."""
-        return NEAR if item.kind in VALUES else BESIDE if self.beside else NEAR_TOLD
+        return (
+            MIN_SHARE_FACT if item.kind in VALUES else MIN_SHARE_WITH_FACT if self.beside else MIN_SHARE_OTHER
+        )
 
 
 def least_scores(recalled: Iterable[Recalled], floors: Floors, *, answer: Level | None = None) -> Least:
     """Return the score from which on each of some items is worth its tokens.
 
-    How likely it is that any helps, the best of all tells, also if it only asks; what is near, the best that tells anything.
+    The best item of all, even one that only asks, decides whether any is shown; shares are taken of the best that informs.
     """
     best, nearest, beside = 0.0, 0.0, False
     for item in sorted((item for item in recalled if not item.safety), key=lambda item: -item.score):
@@ -136,26 +140,30 @@ def only_asks(item: Recalled) -> bool:
     return selection.only_asks(item.text) or (
         selection.asks(item.text)
         and not any(
-            tells(sentence) for sentence in split_sentences(item.text) if not selection.only_asks(sentence)
+            is_informative(sentence)
+            for sentence in split_sentences(item.text)
+            if not selection.only_asks(sentence)
         )
     )
 
 
 def _each_once(items: Iterable[Recalled], settled: Sequence[Recalled], utterance: Analysis) -> list[Recalled]:
-    """Return what somebody told, without what the utterance or a line before it says.
+    """Return the items that add something to the utterance and to the lines before them.
 
     A turn that holds the whole value of a fact is where the fact comes from, and says it at length. Of everything else
-    little words count, since "not" is one of them; and what two people said stands for both.
+    little words count, since "not" is one of them; and the same words of two people are two items.
     """
     values = [words for item in settled if len(words := frozenset(plain_words(item.value or ""))) > 1]
     kept: list[tuple[str | None, frozenset[str]]] = [
         (None, frozenset(plain_words(item.text))) for item in settled
     ]
     out = []
-    heard = Uttered.of(utterance)
+    heard = Uttered.split(utterance)
     for item in items:
         words, who = frozenset(plain_words(item.text)), item.speaker
-        if item.kind == "turn" and (not adds(item.text, heard) or any(value <= words for value in values)):
+        if item.kind == "turn" and (
+            not adds_information(item.text, heard) or any(value <= words for value in values)
+        ):
             continue
         if any(words <= other and by in (None, who) for by, other in kept):
             continue
@@ -169,10 +177,10 @@ class FittingLines(NamedTuple):
 
     lines: list[BlockLine]
     tokens: int
-    """The tokens of these lines and of what was spent before."""
+    """The tokens of these lines and of the parts before them."""
 
 
-def within(
+def fit_lines(
     shown: Sequence[BlockLine],
     *,
     tokens: float,
@@ -185,15 +193,15 @@ def within(
 ) -> FittingLines:
     """Return the lines that fit, best first; one that is too long lets a shorter one behind it pass.
 
-    Where they do not all fit, facts come first, and what was said is shortened, so that more of it may be told.
+    Where they do not all fit, facts come first, and messages are shortened, so that more of them fit.
 
     Args:
         tokens: the budget of the whole block.
         count: tokens of a text.
         spent: tokens that the fence and other lines take already.
         alone: whether they stand in a fence of their own, in which a single line takes less (`fence`).
-        recalled: what the lines tell of; a line of anything else stands as it is or not at all.
-        question: by what a turn is shortened.
+        recalled: the items of the lines; any other line is shown unchanged or not at all.
+        question: chooses the excerpt of a long turn.
         now: as for `lines_for`.
     """
     count = cache(count)  # a block that was tried is the one that is said
@@ -231,7 +239,7 @@ def _size(
     alone: bool,
     most: float = math.inf,
 ) -> int:
-    """Return what a block of some lines takes, where the fence of several lines takes `spent`; about, if it is more than `most`."""
+    """Return the tokens of a block of some lines, where the fence of several lines takes `spent`; an estimate above `most`."""
     lines = [line.line for line in shown if line.line]
     if alone and len(lines) == 1:
         return count(fence(lines))
@@ -248,14 +256,14 @@ class Uttered(NamedTuple):
     """The words of each of its sentences that can be said again."""
 
     @classmethod
-    def of(cls, whole: Analysis) -> Uttered:
+    def split(cls, whole: Analysis) -> Uttered:
         """Cut an utterance into its sentences."""
         sentences = map(plain_words, split_sentences(whole.text[:MOST_CHARS]))
         return cls(whole, [sentence for sentence in sentences if len(sentence) >= _FEWEST])
 
 
-def adds(text: str, utterance: Uttered) -> bool:
-    """Tell whether what somebody said once tells more than the utterance; in doubt it does."""
+def adds_information(text: str, utterance: Uttered) -> bool:
+    """Tell whether an earlier message informs beyond the utterance; in doubt it does."""
     repeated, uttered = utterance.sentences, frozenset(utterance.whole.words)
     words = plain_words(text)
     if tuple(words) == utterance.whole.words:
@@ -278,14 +286,14 @@ def adds(text: str, utterance: Uttered) -> bool:
     if not again:
         return True
     asked = frozenset(utterance.whole.terms())
-    return any(_goes_on(sentence, asked) for sentence in left)
+    return any(_continues_topic(sentence, asked) for sentence in left)
 
 
-def _goes_on(sentence: str, asked: frozenset[str]) -> bool:
-    """Tell whether a sentence says more of what it stands beside."""
+def _continues_topic(sentence: str, asked: frozenset[str]) -> bool:
+    """Tell whether a sentence continues the topic of its neighbours."""
     if _small_talk().refers.match(sentence.replace("’", "'")):
         return any(term not in _common_stems() for term in terms(sentence))
-    return not asked.isdisjoint(terms(sentence)) and tells(sentence)
+    return not asked.isdisjoint(terms(sentence)) and is_informative(sentence)
 
 
 def _much_alike(first: list[str], other: list[str]) -> bool:
@@ -317,7 +325,7 @@ def _common_stems() -> frozenset[str]:
     return frozenset(map(stem, common_words()))
 
 
-def tells(text: str) -> bool:
+def is_informative(text: str) -> bool:
     """Tell whether a sentence says more than small talk does, so that a reader would miss it."""
     if _small_talk().greeting.fullmatch(text):
         return False
@@ -328,7 +336,7 @@ def tells(text: str) -> bool:
 
 class _SmallTalk(NamedTuple):
     refers: Pattern
-    """The beginning of an answer that speaks of what the question was about."""
+    """The beginning of an answer that refers to the subject of the question."""
     greeting: Pattern
     """A text that greets, thanks or wonders, perhaps with whom it speaks to, and says nothing else."""
     empty: frozenset[str]

@@ -266,7 +266,7 @@ class EpochPlanner:
     def _fixed(self) -> int:
         """Return the tokens that every prompt has: the system's messages, and room for the summary."""
         return self.summary_tokens + sum(
-            self.prompt_size.cache.of(str(m.get("content"))) + 8 for m in self.log.system
+            self.prompt_size.cache.tokens(str(m.get("content"))) + 8 for m in self.log.system
         )
 
     def _cost(self, turn: PromptTurn) -> int:
@@ -275,7 +275,7 @@ class EpochPlanner:
         known = self._counted.get(turn.n)
         if known is None or known[0] != size:
             tokens = sum(self._tokens_of(message) for message in turn.messages)
-            known = (size, tokens + self.prompt_size.cache.of(turn.block))
+            known = (size, tokens + self.prompt_size.cache.tokens(turn.block))
             self._counted[turn.n] = known
         return known[1]
 
@@ -287,7 +287,7 @@ class EpochPlanner:
         prompt size knows the parts from then on, so that no turn has to tokenise what idle time has looked at.
         """
         texts = texts_of(message)
-        return 8 + 12 * (len(texts) - 1) + sum(map(self.prompt_size.cache.of, texts))
+        return 8 + 12 * (len(texts) - 1) + sum(map(self.prompt_size.cache.tokens, texts))
 
 
 def _attributed(turn: PromptTurn) -> Sequence[Message]:

@@ -17,12 +17,12 @@ from edgemem.context.messages import (
     bounded,
     call_arguments,
     call_name,
+    completed,
     heard_in,
     is_part,
     newest_user,
     repair_orphans,
     tool_calls,
-    whole,
 )
 from edgemem.records import REMEMBER_FACT, BlockLine, Heard, Message, Reader, Recalled, Turn, text_of
 from edgemem.scopes import RANK, Level, most_private
@@ -62,7 +62,7 @@ class PromptTurn(msgspec.Struct):
     """How many of its messages the loop's list had, where the reply came from elsewhere."""
     uncut: dict[int, Message] = msgspec.field(default_factory=dict)
     """By their numbers, messages as the loop has them, of which only what was heard stayed, or as much as is kept."""
-    whole: list[Message] | None = None
+    completed_messages: list[Message] | None = None
     """The messages of a committed turn as every template takes them; made anew after a change."""
     part: PromptTurn | None = None
     """The utterance of a committed turn and the line `CLOSED`; made anew after a change."""
@@ -123,7 +123,7 @@ class PromptTurn(msgspec.Struct):
             self.uncut[n] = message
             message = {**message, "content": heard}
         self.messages[n] = message
-        self.whole = self.part = None
+        self.completed_messages = self.part = None
 
     def as_heard(self, messages: Sequence[Message]) -> list[Message]:
         """Return messages that a loop has of this turn, cut where these are: it may know nothing of that, or cut elsewhere."""
@@ -189,7 +189,7 @@ class PromptTurn(msgspec.Struct):
         if self.block and (carrier := self.utterance) is not None:
             carried = messages[carrier]
         if committed:  # history is looked through once
-            self.whole = messages = self.whole or whole(messages)
+            self.completed_messages = messages = self.completed_messages or completed(messages)
         for message in messages:
             yield message, self.block if message is carried else ""
 

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from edgemem.context.block.delta import changes, lines_for
 from edgemem.context.block.render import VisibleLines
-from edgemem.context.block.select import BESIDE, NEAR, Floors, Uttered, adds, worth_saying
+from edgemem.context.block.select import (
+    MIN_SHARE_FACT,
+    MIN_SHARE_WITH_FACT,
+    Floors,
+    Uttered,
+    adds_information,
+    select_items,
+)
 from edgemem.recall.text.analyse import analyse
 from edgemem.records import BlockLine, Held, Recalled
 
@@ -56,14 +63,14 @@ FLOORS = Floors(0.4, 0.05)
 def test_the_best_brings_what_scores_about_as_much() -> None:
     """Where it is likely that something helps, what is far behind the best is left out; where it is not, everything is."""
     best = Recalled("fact", "1", "wifi: frogs", 0.5)
-    near = Recalled("fact", "2", "bike shed: 4711", 0.5 * NEAR)
-    said = Recalled("turn", "3", "The gate has 1147.", 0.5 * BESIDE)
+    near = Recalled("fact", "2", "bike shed: 4711", 0.5 * MIN_SHARE_FACT)
+    said = Recalled("turn", "3", "The gate has 1147.", 0.5 * MIN_SHARE_WITH_FACT)
     far = [
-        Recalled("fact", "4", "oven: 250", 0.5 * NEAR - 0.01),
-        Recalled("turn", "5", "The oven has 250.", 0.5 * BESIDE - 0.01),
+        Recalled("fact", "4", "oven: 250", 0.5 * MIN_SHARE_FACT - 0.01),
+        Recalled("turn", "5", "The oven has 250.", 0.5 * MIN_SHARE_WITH_FACT - 0.01),
     ]
-    assert worth_saying([best, near, said, *far], FLOORS) == [best, near, said]
-    assert worth_saying([near, said, *far], FLOORS) == []
+    assert select_items([best, near, said, *far], FLOORS) == [best, near, said]
+    assert select_items([near, said, *far], FLOORS) == []
 
 
 def test_what_would_close_the_answer_must_be_likely_to_help_by_itself() -> None:
@@ -73,9 +80,9 @@ def test_what_would_close_the_answer_must_be_likely_to_help_by_itself() -> None:
     meant = Recalled("turn", "3", "The pills are for my back.", 0.4, level="private", owner="Ann")
     pollen = Recalled("fact", "4", "allergy: pollen", 0.06, safety=True, level="private", owner="Ann")
     told = [best, mine, meant, pollen]
-    assert worth_saying(told, FLOORS, answer="household") == [pollen, best, meant]
-    assert worth_saying(told, FLOORS, answer="private") == [pollen, best, meant, mine]
-    assert worth_saying([mine], FLOORS, answer="household") == []
+    assert select_items(told, FLOORS, answer="household") == [pollen, best, meant]
+    assert select_items(told, FLOORS, answer="private") == [pollen, best, meant, mine]
+    assert select_items([mine], FLOORS, answer="household") == []
 
 
 def test_facts_come_first_and_questions_not_at_all() -> None:
@@ -84,7 +91,7 @@ def test_facts_come_first_and_questions_not_at_all() -> None:
     asked = Recalled("turn", "2", "When is the doctor?", 0.9)
     weak = Recalled("episode", "3", "timer: runs", 0.1)
     told = fact("f_1", "doctor: Tuesday")
-    assert worth_saying([asked, turn, told, weak], FLOORS) == [told, turn]
+    assert select_items([asked, turn, told, weak], FLOORS) == [told, turn]
 
 
 def test_who_greets_and_asks_only_asks() -> None:
@@ -98,7 +105,7 @@ def test_who_greets_and_asks_only_asks() -> None:
             "When is the doctor? Mara said on Tuesday at ten.",
         ))
     ]  # fmt: skip
-    assert worth_saying(told, FLOORS) == told[2:]
+    assert select_items(told, FLOORS) == told[2:]
 
 
 def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
@@ -106,20 +113,20 @@ def test_what_concerns_somebody_s_safety_has_a_floor_of_its_own() -> None:
     nuts = Recalled("fact", "1", "ann allergy: nuts", 0.06, safety=True)
     milk = Recalled("fact", "2", "bo allergy: milk", 0.04, safety=True)
     far = Recalled("turn", "3", "I like nuts.", 0.3)
-    assert worth_saying([nuts, milk, far], FLOORS) == [nuts]
+    assert select_items([nuts, milk, far], FLOORS) == [nuts]
     sure = Recalled("fact", "4", "cy allergy: eggs", 0.9, safety=True)
-    assert worth_saying([sure, far], FLOORS) == [sure]
+    assert select_items([sure, far], FLOORS) == [sure]
     best = fact("f_1", "cake: nut cake")
-    assert worth_saying([best, nuts, milk], FLOORS) == [best, nuts]
+    assert select_items([best, nuts, milk], FLOORS) == [best, nuts]
 
 
 def test_what_has_just_been_said_is_not_recalled() -> None:
     """A turn that says the utterance word for word tells nothing; one in other words does."""
     same = Recalled("turn", "1", "the cup is on the red shelf", 0.9)
     other = Recalled("turn", "2", "The cup is not on the red shelf.", 0.9)
-    assert worth_saying([same, other], FLOORS, utterance=analyse("The cup is on the red shelf!")) == [other]
+    assert select_items([same, other], FLOORS, utterance=analyse("The cup is on the red shelf!")) == [other]
     asked = "Did I say the cup is on the red shelf?"
-    assert worth_saying([same], FLOORS, utterance=analyse(asked)) == [same], "a question is answered by it"
+    assert select_items([same], FLOORS, utterance=analyse(asked)) == [same], "a question is answered by it"
 
 
 def test_each_thing_is_said_once() -> None:
@@ -128,7 +135,7 @@ def test_each_thing_is_said_once() -> None:
     again = Recalled("turn", "2", "on Friday is the party", 0.8, speaker="ann")
     bob = Recalled("turn", "3", "The party is on Friday.", 0.7, speaker="bob")
     no = Recalled("turn", "4", "The party is not on Friday.", 0.6, speaker="ann")
-    assert worth_saying([first, again, bob, no], FLOORS, utterance=analyse("When is it?")) == [first, bob, no]
+    assert select_items([first, again, bob, no], FLOORS, utterance=analyse("When is it?")) == [first, bob, no]
 
 
 def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
@@ -136,10 +143,10 @@ def test_a_fact_is_not_followed_by_the_turn_that_told_it() -> None:
     party = fact("f_1", "party: Friday evening")
     source = Recalled("turn", "1", "By the way, the party is on Friday evening from now on.", 0.8)
     half = Recalled("turn", "2", "Not before Friday, I think.", 0.8)
-    assert worth_saying([party, source, half], FLOORS, utterance=analyse("When is it?")) == [party, half]
+    assert select_items([party, source, half], FLOORS, utterance=analyse("When is it?")) == [party, half]
     tea = fact("f_2", "tea: black")
     cat = Recalled("turn", "3", "The cat is black.", 0.8)
-    assert worth_saying([tea, cat], FLOORS, utterance=analyse("What is it?")) == [tea, cat]
+    assert select_items([tea, cat], FLOORS, utterance=analyse("What is it?")) == [tea, cat]
 
 
 def test_a_fact_of_the_past_is_said_as_past() -> None:
@@ -196,7 +203,7 @@ SOCKS = "Why do socks vanish in the wash?"
 )
 def test_what_only_repeats_tells_nothing(said: str, utterance: str) -> None:
     """Neither the same words, nor the same with a phrase or another question behind."""
-    assert not adds(said, Uttered.of(analyse(utterance)))
+    assert not adds_information(said, Uttered.split(analyse(utterance)))
 
 
 @pytest.mark.parametrize(
@@ -214,14 +221,14 @@ def test_what_only_repeats_tells_nothing(said: str, utterance: str) -> None:
 )
 def test_what_says_anything_else_does(said: str, utterance: str) -> None:
     """An answer behind the same question, another person, a negation, and whatever was not said just now."""
-    assert adds(said, Uttered.of(analyse(utterance)))
+    assert adds_information(said, Uttered.split(analyse(utterance)))
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_anything_may_be_said(said: str, utterance: str) -> None:
     """Whatever both are, there is an answer, and the same words never add anything."""
-    assert adds(said, Uttered.of(analyse(utterance))) in {True, False}
-    assert not adds(said, Uttered.of(analyse(said)))
+    assert adds_information(said, Uttered.split(analyse(utterance))) in {True, False}
+    assert not adds_information(said, Uttered.split(analyse(said)))
 
 
 def test_a_shown_fact_that_stopped_being_true_is_taken_back() -> None:

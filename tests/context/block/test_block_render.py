@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edgemem.context.block.delta import lines_for
 from edgemem.context.block.render import GAP, MOST_CHARS, VisibleLines, day_of, excerpt, line_text
-from edgemem.context.block.select import within
+from edgemem.context.block.select import fit_lines
 from edgemem.fence import clean
 from edgemem.hooks.shared import log_of
 from edgemem.loop.loop import AgentLoop
@@ -52,7 +52,7 @@ def block(
     lines = lines_for(
         items, visible=VisibleLines(visible or {}), visible_turns=frozenset(), session="s", question=asked
     )
-    return within(lines, tokens=tokens, count=count, recalled=items, question=asked).lines
+    return fit_lines(lines, tokens=tokens, count=count, recalled=items, question=asked).lines
 
 
 def test_a_line_begins_with_who_and_when() -> None:
