@@ -107,7 +107,7 @@ def texts_within(value: object) -> set[str]:
 def test_no_words_are_kept(letters: Letters) -> None:
     """Of texts that were measured nothing is left but numbers, and after a forgetting not even these."""
     sizes = TokenCache(letters)
-    sizes.of("".join(["se", "cret"]))
+    sizes.tokens("".join(["se", "cret"]))
     letters.asked.clear()
     assert "secret" not in texts_within(sizes)
     sizes.forget()
