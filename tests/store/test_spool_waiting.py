@@ -64,9 +64,7 @@ def test_turns_wait_while_another_program_holds_the_database(memory: Memory) -> 
         loop.interrupt("You said")
         assert said(memory) == ["zero"]
         assert len(pending(memory)) == 1
-        (failure,) = [
-            f for f in loop.hooks.failures() if f.hook == "session" and f.point == "on_run_end"
-        ]
+        (failure,) = [f for f in loop.hooks.failures() if f.hook == "session" and f.point == "on_run_end"]
         assert TURNS_WAIT in failure.message
         with pytest.raises(BusyError):
             memory.sessions.journal.settle()

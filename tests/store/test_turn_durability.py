@@ -78,9 +78,7 @@ def test_a_write_that_fails_is_told(hurried: Memory) -> None:
     assert loop.run("four").reply == "You said: four"
     hurried.diagnostics.database.flush()
     assert [told(turn)[0][1] for turn in turns_of(hurried)] == ["one", "four"]
-    assert {(f.hook, "worn out" in f.message) for f in loop.hooks.failures()} == {
-        ("session", True)
-    }
+    assert {(f.hook, "worn out" in f.message) for f in loop.hooks.failures()} == {("session", True)}
 
 
 # -- several loops in one home -----------------------------------------------------------------------

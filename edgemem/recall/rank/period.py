@@ -7,7 +7,7 @@ evening. A question for what happened also finds texts of other times that speak
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgemem.recall.annotations import ASKS, COUNTS, GREETS, NAMES
 from edgemem.recall.index.sources import BANK, EPISODE, FACT, GOAL, KINDS, NOTE, PREFERENCE, SUMMARY, TURN
@@ -35,8 +35,6 @@ _SCORES = {
 }  # fmt: skip
 """By kind, the lowest and the highest score. None is below the floor of the profile, since the question wants an answer; notes
 score least, since they stand in the prompt anyway. A kind that is not here is of no time."""
-_SILENT = 0.04
-"""The score of a fact that repeats a message: below the floor."""
 _LIKELY = 0.5
 """Of several readings of a time, those that are as sure count, or else the likeliest."""
 _ABOUT, _ABOUT_COMING = 0.6, 0.3
@@ -53,8 +51,6 @@ _VALUES, _VALUE = (COUNTS, NAMES), 0.3
 adds to how informative a text is."""
 _SLICES = 8
 """The number of slices of the time from the first to the last text."""
-_SAME_S = 120.0
-"""A fact that was stored at most so long before or after a message repeats it."""
 
 
 def period_candidates(
@@ -169,18 +165,4 @@ def _scores(view: QueryView, slots: Slots, informative: NDArray[np.float64]) -> 
     share = spread / (spread.max() or 1.0)
     lowest, highest = np.array([_SCORES.get(number, (0.0, 0.0)) for number in KINDS])[kind].T
     scores: NDArray[np.float64] = np.where(informative > 0, lowest + (highest - lowest) * share, 0.0)
-    covered = _covered_by_a_message(at, kind, informative)
-    return np.where(covered, _SILENT, scores)
-
-
-def _covered_by_a_message(
-    at: NDArray[np.float64], kind: NDArray[np.integer[Any]], informative: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Tell which facts and preferences were stored at the time of a message that is among the texts, and so repeat it."""
-    import numpy as np
-
-    facts = (kind == FACT) | (kind == PREFERENCE)
-    times = np.sort(at[(kind == TURN) & (informative > 0)])
-    near = np.searchsorted(times, at + _SAME_S, "right") > np.searchsorted(times, at - _SAME_S, "left")
-    covered: NDArray[np.bool_] = facts & near
-    return covered
+    return scores
