@@ -1,7 +1,7 @@
 """Embedding: the upkeep of one model's vectors in an index, from a file that knows nothing of the model to a whole one.
 
-New and changed docs and those that were shown of late come first, then all that were there before the model, and facts that do
-not hold any more at the end; of each, the newest first. Several processes may work on one file: what another
+New and changed docs come first, then all that were there before the model, and facts that do not hold any more at the end; of
+each, the newest first. Several processes may work on one file: what another
 has made meanwhile is left as it is, and where another begins with another model, this one embeds no more.
 
 A text that is longer than the model's window is cut in halves until each piece fits, between sentences if possible, so that
@@ -17,19 +17,15 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 from edgemem.errors import ModelError
 from edgemem.languages.words import comes_up_with
 from edgemem.preload import Pattern
-from edgemem.recall.index.sources import EPISODE, FACT, KINDS, PREFERENCE, digest_of
+from edgemem.recall.index.sources import EPISODE, FACT, PREFERENCE, digest_of
 from edgemem.recall.index.state import sound
 from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name
 from edgemem.recall.text.analyse import terms
-from edgemem.records import BlockLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -113,13 +109,10 @@ PIECES = 16
 """Vectors that one text may have: a longer one than the embedder's window has one for each piece, and this many hold 15,000
 characters of English. The rest is found by its words."""
 
-_USED = 256  # docs that were shown of late and come before the others: some seconds of embedding
-_SESSIONS, _TURNS = 20, 50  # in which they were shown: the newest sessions, and the newest turns of each
 _RELATION_CHARS = 500
 _KEPT_NEW = 1024  # docs whose vectors wait in memory for the index, 1.5 KB for each sentence: twice what `UnindexedDocs` holds
 _TOGETHER = 64  # docs whose vectors are in memory and go into the file in one transaction: some 20 ms
 _PROBE = "Hello."
-_NUMBERS = {name: number for number, name in KINDS.items()}
 
 
 class _Row(NamedTuple):
@@ -139,14 +132,12 @@ class Embedding:
     def __init__(
         self,
         database: Database,
-        truth: Database,
         embedder: Embedder,
         *,
         originals: Originals,
         settings: Settings,
     ) -> None:
         self._database = database
-        self._truth = truth
         self.embedder = embedder
         self._originals = originals
         self._settings = settings
@@ -246,14 +237,9 @@ class Embedding:
         if not self.vectors.is_current():
             if self._began:
                 return False
-            urgent = self._numbers(_most_shown(self._truth, _USED))
-            self._database.write(lambda tx: begin_model(tx, self.embedder, urgent))
+            self._database.write(lambda tx: begin_model(tx, self.embedder))
         self._began = True
         return True
-
-    def _numbers(self, items: Sequence[tuple[int, int]]) -> list[int]:
-        sql = "select id from docs where kind = ? and ref = ?"
-        return [number for item in items for (number,) in self._database.query(sql, item)]
 
     def _queued(self, limit: int) -> list[_Row]:
         rows = self._database.query(
@@ -336,17 +322,3 @@ def _waits(tx: Transaction, row: _Row) -> bool:
       where u.urgent in (0, 1, 2) and u.doc = ? and d.kind = ? and d.ref = ? and d.digest = ? and d.past = ?
     """
     return bool(tx.execute(sql, row))
-
-
-def _most_shown(truth: Database, limit: int) -> list[tuple[int, int]]:
-    """Return kind and ref of the items that memory put before a model in most turns of late, at most `limit`."""
-    counts: Counter[tuple[int, int]] = Counter()
-    for (session,) in truth.query("select id from sessions order by recorded desc limit ?", (_SESSIONS,)):
-        rows = truth.query(
-            "select shown from turns where session_id = ? and shown is not null order by n desc limit ?",
-            (session, _TURNS),
-        )
-        for (shown,) in rows:
-            records = {BlockLine.of(entry).record for entry in msgspec.json.decode(shown)}
-            counts.update((_NUMBERS[kind], number) for kind, number in filter(None, records))
-    return [item for item, _ in counts.most_common(limit)]

@@ -495,9 +495,7 @@ class Index:
         self.postings = ResidentPostings(self.database)
 
     def _embed_with(self, embedder: Embedder) -> Embedding:
-        return Embedding(
-            self.database, self.truth, embedder, originals=self.originals, settings=self._settings
-        )
+        return Embedding(self.database, embedder, originals=self.originals, settings=self._settings)
 
     def _check_file(self) -> None:
         """Raise if another process has made the file again: connections of new threads would open that one."""

@@ -34,7 +34,7 @@ LEAST = 256
 AT_ONCE = 128
 """Docs whose vectors are read between two looks at `stop`: some milliseconds."""
 URGENT, LATER, PAST = 2, 1, 0
-"""How soon a doc is embedded: what came, changed or was shown of late, all else, and what does not hold any more."""
+"""How soon a doc is embedded: new and changed ones, those from before the model, and facts that do not hold any more."""
 _LEVELS = 16
 """Of half a byte: as many below 0 as above, so that no value loses its sign."""
 _STEP = 0.3352
@@ -274,12 +274,8 @@ def move_vectors(tx: Transaction, doc: int, *, past: bool) -> bool:
     return tx.changes > 0
 
 
-def begin_model(tx: Transaction, embedder: Embedder, urgent: Iterable[int]) -> None:
-    """Erase the vectors of the model before, and have all docs wait for those of a new one.
-
-    Args:
-        urgent: numbers of docs whose vectors are to be made first.
-    """
+def begin_model(tx: Transaction, embedder: Embedder) -> None:
+    """Erase the vectors of the model before, and have all docs wait for those of a new one."""
     set_meta(tx, "model", model_name(embedder))
     tx.execute("delete from vectors")
     if tx.changes:
@@ -288,10 +284,6 @@ def begin_model(tx: Transaction, embedder: Embedder, urgent: Iterable[int]) -> N
     tx.execute(
         "insert into unembedded (urgent, doc) select case past when 0 then ? else ? end, id from docs",
         (LATER, PAST),
-    )
-    tx.executemany(
-        "update unembedded set urgent = ? where urgent = ? and doc = ?",
-        [(URGENT, LATER, doc) for doc in set(urgent)],
     )
 
 
