@@ -241,9 +241,10 @@ def test_a_session_takes_new_settings_with_its_next_turn_and_never_within_one(tm
     with edgemem.open(tmp_path) as memory:
         eventually(lambda: memory.diagnostics.reload.watcher.state == "watching")
         hooks = memory.hooks(session_id="s")
-        injection = next(hook for hook in hooks if hasattr(hook, "block_tokens"))
-        notes = next(hook for hook in hooks if type(hook).__name__ == "NotesInjectorHook")
-        budget = next(hook for hook in hooks if hasattr(hook, "max_context_tokens"))
+        parts = {type(hook).__name__: hook.part for hook in hooks if hasattr(hook, "part")}
+        injection, notes, budget = (
+            parts[name] for name in ("MemoryInjectionHook", "NotesInjectorHook", "TokenBudgetHook")
+        )
 
         class EditsMidTurn:
             points = frozenset({"before_llm"})
