@@ -16,6 +16,7 @@ import edgemem
 from edgemem import AgentLoop, Memory, Recalled
 from edgemem.records import Heard, Message, Procedure, ProcedureStep, Reader, Reply, ToolCall
 from edgemem.session.tools import Tool, ToolTurn
+from edgemem.store.turns import last_number
 from support.selection import cases
 
 pytestmark = pytest.mark.usefixtures("patient")
@@ -135,9 +136,12 @@ class Oracle:
         return secret
 
     def end(self, *, failed: bool = False) -> None:
-        """End an answer: all of it is as private as its most private part, and one that failed within a call is its speaker's."""
+        """End an answer: all of it is as private as its most private part, and one that failed within a call is its speaker's.
+
+        To an unknown voice no tool tells anything private.
+        """
         closing = self.answer()
-        for secret in self.born if not (failed and self.calls) else ():
+        for secret in self.born if not (failed and self.calls and self.owner) else ():
             self.say(secret, closing)
         self.begin()
 
@@ -160,8 +164,8 @@ class Oracle:
         """Return the secrets of a text, also where they are spelled; parts of two side by side are none."""
         text = text.lower().replace("\\n", " ")
         spelled = [re.sub("[ -]", "", run) for run in re.findall(r"\b\w(?:[ -]\w)+\b", text)]
-        words = {*re.findall(r"[a-z0-9]+", text), *spelled}
-        return [secret for secret in self.closings if secret in words]
+        words = dict.fromkeys([*re.findall(r"[a-z0-9]+", text), *spelled])
+        return [word for word in words if word in self.closings]
 
     def check(self, where: str, text: str, speaker: str | None, audience: Iterable[str] = ()) -> None:
         """Fail where a text tells somebody what is not for them."""
@@ -497,8 +501,10 @@ class House:
         oracle.check("store", "\n".join(facts), speaker)
         for level, *rows in memory.diagnostics.database.query("select level, summary, carried from epochs"):
             oracle.check("epochs", str(rows), PEOPLE[0] if level else None, PEOPLE[1:] if level else ())
-        for secret, session in dice.sample(self.aloud[-40:], min(3, len(self.aloud))):
-            turns = memory.sessions.journal.read_turns(session, reader=Reader(dice.choice(PEOPLE)))
+        for secret, session in dice.sample(self.aloud[-20:], min(3, len(self.aloud[-20:]))):
+            first = max(0, last_number(memory.diagnostics.database, session) - 60)
+            reader = Reader(dice.choice(PEOPLE))
+            turns = memory.sessions.journal.read_turns(session, from_n=first, reader=reader)
             heard = " ".join(str(message.content) for turn in turns for message in turn.messages)
             assert secret in oracle.secrets_in(heard), (
                 f"{secret} was said aloud, and the household does not find it"

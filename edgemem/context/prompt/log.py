@@ -347,8 +347,9 @@ class PromptLog:
     def _seen_at(self, level: Level) -> Iterator[str]:
         """Yield the texts of the present prompt that somebody sees who reads no more than a level."""
         current = self._opened()
-        if self._outer is None:  # within a tool it is what another agent asks, and nobody's words
-            yield self.utterance
+        # Within a tool it is what another agent asks, and nobody's words; what is private is told to nobody else.
+        if current.utterance is not None and self._outer is None and current.level != "private":
+            yield current.text(current.utterance)
         if self.reader is not None:
             yield " ".join((self.reader.speaker or "", *self.reader.audience))
         yield from map(text_of, self.system)

@@ -322,6 +322,20 @@ def test_notes_and_open_files_refuse_what_is_private(robot: Robot) -> None:
     assert "cabin cold" in robot.memory.notes.read()
 
 
+def test_an_observation_that_a_loop_adds_is_no_utterance(robot: Robot) -> None:
+    """Loops that hand results over as a user's message put nothing into anybody's mouth."""
+    robot.memory.store.add_fact("diary.pin", "4711", scope="user:alice")
+    kitchen = robot.memory.session("kitchen", tools=robot.tools, speaker="alice")
+    with kitchen.turn("What is the diary pin?") as turn:
+        assert "4711" in str(turn.messages)
+        turn.add({"role": "user", "content": "Observation: the pin is 4711."})
+        written = turn.call(ToolCall("remember_fact", {"key": "pin", "value": "4711", "scope": "household"}))
+        assert "for the speaker alone" in str(written.result)
+        turn.reply("Done.")
+    (stored,) = robot.memory.sessions.journal.read_turns("kitchen", reader=Reader("bob"))
+    assert [message.content for message in stored.messages] == ["What is the diary pin?"]
+
+
 # Agents within tools
 
 
