@@ -87,7 +87,7 @@ class Backups:
         return path
 
     def erase(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Replace the backups that may hold what was forgotten by a fresh one; return whether none of them is left.
+        """Replace the backups that may hold forgotten records by a fresh one; return whether none of them is left.
 
         The fresh one is made and checked first. Where that is impossible the older ones go all the same, and `check` says
         that there is none. Where `stop` says that somebody speaks, all stays as it is until the next call.
@@ -103,7 +103,7 @@ class Backups:
             if not self._make(stop):
                 return False
         except (StoreError, InvalidInputError) as error:
-            _log.warning("Backups that may hold what was forgotten go, and there is no fresh one: %s", error)
+            _log.warning("Backups that may hold forgotten records go, and there is no fresh one: %s", error)
         self._remove(older)
         return True
 
@@ -125,7 +125,7 @@ class Backups:
         return paths
 
     def check_folder(self) -> None:
-        """Raise StoreError where something else stands in the folder's place."""
+        """Raise StoreError where the folder's place is taken."""
         if not self.folder.is_dir():
             what = "is no folder" if self.folder.exists() else "is gone"
             raise StoreError(
@@ -214,7 +214,7 @@ _MARK = "home.json"
 
 
 class DataLoss(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A truth that was lost, and what was put in its place without anybody there."""
+    """A truth that was lost, and the one that was put in its place without anybody there."""
 
     at: float
     """When it was noticed, in seconds since the epoch."""

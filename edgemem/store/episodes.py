@@ -1,7 +1,7 @@
 """Episodes: what the robot did or lived through, and how it ended; the newest ones are kept.
 
 One that a caller gave a name takes the place of another of this name. A call of a tool is an episode of its own; a turn that
-has several calls has one more, which tells what was asked and how each tool did.
+has several calls has one more, which tells the question and how each tool did.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _COLUMNS = f"kind, payload, outcome, agent, id, level, owner, name, summary, det
 _AT = "coalesce(event_time, id / 1e6)"
 _SEED_OUTCOMES = {"ok": "success", "failed": "failure"}
 """What Cognitia calls the outcomes of EdgeVox."""
-# What is older than `keep` waits to be dropped with its tenth, and is gone already for whoever asks for the newest.
+# What is older than `keep` waits to be dropped with its tenth, and is gone already for a caller who asks for the newest.
 _OLDEST = "(select id from episodes order by id desc limit 1 offset :keep)"
 _OF_TAG = "id in (select episode from episode_tags where tag = :tag)"
 TOOL_CALL = "tool_call"
@@ -65,7 +65,7 @@ Run = tuple[str, bool]
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What stands in one column: an episode is read as a whole."""
+    """The parts of one column: an episode is read as a whole."""
 
     decisions: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ _details = msgspec.json.Decoder(Details).decode
 
 
 def details_column(details: Details) -> str | None:
-    """Return what stands in the column for details."""
+    """Return the column of details."""
     return as_text(details) if details != Details() else None
 
 
@@ -195,7 +195,7 @@ def recent_episodes(
 
 
 def stored_text(kind: str, payload: str, outcome: str, summary: str | None, details: str | None) -> str:
-    """Return what stands in these columns as people read it."""
+    """Return the text of these columns as people read it."""
     if not summary:
         return episode_text(kind, msgspec.json.decode(payload), outcome)
     more = read_details(details)
@@ -399,7 +399,7 @@ def call_record(tool: str, args: Any, answer: Any) -> tuple[dict[str, Any], str]
 
 
 def retell_turn(tx: Transaction, session: str, runs: Sequence[Run], *, agent: str, keep: int) -> None:
-    """Store one episode that tells what was asked in a session's newest turn and how its tools did, as private as its answer.
+    """Store one episode that tells the question of a session's newest turn and how its tools did, as private as its answer.
 
     Args:
         agent: whose episode it is.
@@ -460,7 +460,7 @@ def _stats_of(tool: str, calls: Sequence[tuple[bool, float | None]]) -> ToolStat
 
 
 def _retold(utterance: str, runs: Sequence[Run]) -> str:
-    """Return what was asked and how each tool did, as people read it."""
+    """Return the question and how each tool did, as people read it."""
     did = ", ".join(
         f"{spell_out(tool)} {'worked' if ok else 'failed'}{f' {n} times' if n > 1 else ''}"
         for (tool, ok), n in Counter(runs).items()

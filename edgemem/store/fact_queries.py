@@ -1,4 +1,4 @@
-"""What is believed about facts: questions of valid time, and of when something was known."""
+"""Believed values of facts: questions of valid time, and of when something was known."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BELIEVED = """
 
 MOST_VERSIONS = 4096
 """Versions of one key that are looked at within one time, the last ones: eleven a day for a year, some 7 ms on a desktop."""
-# Of one key, what is believed leaves no moment to two values: what holds when a time begins is the last that came by then.
+# The believed values of one key share no moment: the value at the begin of a time is the last that came by then.
 WITHIN = """
   with asked (n, since, till) as (values {times})
   select a.n, k.id, max(f.origin), sum(min(coalesce(f.valid_to, 9e999), a.till) - max(f.valid_from, a.since))
@@ -84,14 +84,14 @@ _KNOWN = """
 
 
 def believed_at(known_at: float | None) -> tuple[str, dict[str, Any]]:
-    """Return the id of what is believed of a key `k` to hold at `:t`, now or at `known_at`: a select, and its values."""
+    """Return a select of the version believed of a key `k` to hold at `:t`, now or at `known_at`, and its values."""
     return (_BELIEVED, {}) if known_at is None else (_KNOWN, {"known_at": checked_tick(known_at, "known_at")})
 
 
 def read_values(
     db: Tables, keys: Collection[tuple[str, str]], *, t: float, reader: Reader | None
 ) -> dict[tuple[str, str], Held]:
-    """Return what is believed to hold at `t` of several (scope, key), in one statement.
+    """Return the values believed to hold at `t` of several (scope, key), in one statement.
 
     For each, whether the reader may read it, and if so, its value (None: there is none) and who else may read that.
     """
@@ -171,7 +171,7 @@ def user_facts(
 ) -> dict[str, Any]:
     """Return the values of a scope that hold at `t`, as they were given, by their keys without a topic.
 
-    The newest come first; a topic's fact stands in place of the one that is of none.
+    The newest come first; a topic's fact replaces the one of no topic.
 
     Args:
         topic: whose facts are meant beside those of none; None: only these.
@@ -185,7 +185,7 @@ def user_facts(
 
 
 def held_at(db: Tables, t: float, *, known_at: float | None, reader: Reader | None) -> list[int]:
-    """Return the statements that held at `t`, as believed now or at `known_at`, by the numbers of what was said."""
+    """Return the statements that held at `t`, as believed now or at `known_at`, by the numbers of the statements."""
     sql, values = as_of(t, known_at=known_at, reader=reader, columns="f.origin")
     return sorted({origin for (origin,) in db.query(sql, values)})
 
@@ -197,13 +197,13 @@ class HeldWithin(NamedTuple):
     """The place of that time among those that were asked for."""
     key: int
     origin: int
-    """What was said of it last, of what held within that time."""
+    """The last statement among those that held within that time."""
     seconds: float
     """How long it held within that time, all its turns together."""
 
 
 def keys_of(db: Tables, origins: Sequence[int]) -> dict[int, int]:
-    """Return which key each of some statements is about, by the numbers of what was said."""
+    """Return which key each of some statements is about, by the numbers of the statements."""
     ids = _padded(origins)
     sql = f"select id, key_id from facts where id in ({','.join('?' * len(ids))})"  # noqa: S608 - our own marks
     return dict(db.query(sql, ids))
@@ -240,7 +240,7 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
     """Return every version that was ever said, in recorded order.
 
     `invalidated_at` and `superseded_by` tell when and by what a version was first contradicted; `valid_from`
-    and `valid_to` what is still believed of it, or all of it if nothing is. Doubts stand among them, marked as
+    and `valid_to` the part still believed, or all of it if nothing is. Unconfirmed values are among them, marked as
     `doubtful`; of one that was confirmed, `superseded_by` is the fact that says the same.
     """
     at, values = scope_in_sql(scope)
@@ -250,7 +250,7 @@ def fact_history(db: Tables, key: str, *, scope: str) -> list[Fact]:
         {**values, "key": lookup(key)},
     )
     left: dict[int, tuple[float, float | None]] = {}
-    """What is believed of each version, from its earliest moment to its last."""
+    """The believed part of each version, from its earliest moment to its last."""
     for _, _, _, origin, _, valid_from, valid_to, known_to, *_ in rows:
         if known_to is None:
             begin, end = left.get(origin, (valid_from, valid_to))
@@ -278,7 +278,7 @@ def read_doubts(
         ids: only these.
     """
     rule, values = reading_rule(reader, "d.")
-    # What was heard badly again and so believed is a version of its own, not one more doubt.
+    # A low-confidence value heard twice becomes a version; it is no longer unconfirmed.
     where = [
         rule,
         "d.settled is null" if key is None else "k.key = :key and coalesce(d.confirmed_by, d.id) >= d.id",

@@ -1,12 +1,12 @@
 """Facts in two times: when they were true in the world, and when the robot believed it.
 
-What is believed about a key divides valid time into intervals without gaps. A new value closes every interval
-that it touches (the old version stays, with the time until which it was believed), writes again what is left
+The believed values of a key divide valid time into intervals without gaps. A new value closes every interval
+that it touches (the old version stays, with the time until which it was believed), writes again the rest
 on both sides, and itself. So each version is a rectangle in valid time x transaction time, rectangles of one
 key never overlap, and any pair (when, known when) has one answer, found in O(log n) steps.
 
-A doubt is what was heard badly and contradicts what was heard well, or what somebody of less trust said against what somebody
-of more said. It is not believed, and waits beside the facts. What was heard badly does so until it is heard again, the other
+A doubt is an *unconfirmed* value: low recogniser confidence against a confident one, or a less trusted speaker against a more
+trusted one. It is not believed, and waits beside the facts: one of low confidence until it is heard again, the other
 until somebody of trust says the same; both, until anything is heard well of that time from somebody of as much trust.
 """
 
@@ -44,14 +44,14 @@ STATEMENT_COLUMNS = f"value, json, valid_from, valid_to, source, level, owner, t
 """The columns of facts and doubts that `FactVersion.stated` holds."""
 
 TRUSTED, SAID, INFERRED, UNKNOWN = 3, 2, 1, 0
-"""Trust: a recognised speaker about themselves or what is theirs, or the operator; another recognised speaker; what the robot
+"""Trust: a recognised speaker about themselves or their own things, or the operator; another recognised speaker; what the robot
 inferred; what a tool returned or an unknown voice said."""
 TRUST = {"user": TRUSTED, "ai_inferred": INFERRED}
 """How far Cognitia's sources are trusted; any other is as little as what a tool returned."""
 
 
 class FactVersion(NamedTuple):
-    """A stretch of valid time with what is believed of it, and all that is written again when it is split."""
+    """A stretch of valid time with its believed value, and all that is written again when it is split."""
 
     id: int
     value: str | None
@@ -74,7 +74,7 @@ class FactVersion(NamedTuple):
 
     @property
     def stated(self) -> tuple[Any, ...]:
-        """Return what stands in the columns of `STATEMENT_COLUMNS`."""
+        """Return the values of `STATEMENT_COLUMNS`."""
         return (*self[1:5], self.source, self.level, self.owner, self.trust, *self.heard)
 
     @property
@@ -123,7 +123,7 @@ def assert_fact(
         valid_from: seconds since the epoch; None is the moment of this transaction, or of the doubt that it confirms.
         topic: the conversation that it is about; None: about none.
         stated: `source`, `valid_to`, `level`, `owner` and `trust`, as `checked_fact` takes them.
-        doubtful_below: what a recogniser was less sure of than this becomes a doubt where it contradicts what was
+        doubtful_below: a value of which a recogniser was less sure becomes a doubt where it contradicts one that was
             heard well, and is not believed before it is heard again.
     """
     begin = tx.recorded / 1e6 if valid_from is None else valid_from
@@ -149,11 +149,11 @@ def assert_version(
     number: int | None = None,
     recorded: int | None = None,
 ) -> bool:
-    """Believe from now on what is said of a key, or doubt it; tell whether that is news.
+    """Believe a statement about a key from now on, or doubt it; tell whether that is news.
 
     Args:
-        low_confidence: tells what was heard badly.
-        ranked: whether what somebody of more trust said stands against it; what was believed before there was trust was not.
+        low_confidence: tells which statements a recogniser was unsure of.
+        ranked: whether the word of a more trusted speaker holds against it.
         number: the id that its row gets; None: a new one.
         recorded: the tick at which it was learnt; None: now.
     """
@@ -174,12 +174,12 @@ def assert_version(
         against = [
             old for old in touched if old.value is not None and old.content[:2] != statement.content[:2]
         ]
-        # What was heard badly twice is as good as heard well.
+        # A value of low confidence that was heard twice is as good as a confident one.
         if any(not low_confidence(old) or old.origin in confirmed for old in against):
             _note_doubt(tx, key_id, statement, number)
             return False
     # The same value is news all the same when it is heard well at last, or from somebody of more trust: then it is safe from
-    # what is heard badly, or said by somebody of less.
+    # values of low confidence, and of less trusted speakers.
     gains = (
         well and not outranked and any(low_confidence(old) or old.trust < statement.trust for old in touched)
     )
@@ -215,7 +215,7 @@ def forget_fact(tx: Transaction, key: str, *, scope: str = "global") -> bool:
 
 
 def is_low_confidence(what: FactVersion, below: float) -> bool:
-    """Tell whether a recogniser was less sure than `below`; what was typed or has no confidence was heard well."""
+    """Tell whether a recogniser was less sure than `below`; typed values, and those without a confidence, are confident."""
     if what.low_confidence is not None:
         return what.low_confidence
     sure = what.heard[2]
@@ -223,7 +223,7 @@ def is_low_confidence(what: FactVersion, below: float) -> bool:
 
 
 def since_first_heard(tx: Transaction, key_id: int, statement: FactVersion) -> FactVersion:
-    """Return what was said now as true from when it was first heard, if it waits as a doubt.
+    """Return a statement of now as true from when it was first heard, if it waits as a doubt.
 
     Not where that would contradict what somebody of more trust said of the time between.
     """
@@ -242,10 +242,10 @@ def people_of(tx: Transaction, key: str, *, scope: str) -> set[str | None]:
 
 
 def trust_of(heard: Heard | None, scope: str, owner: str | None) -> int:
-    """Return how far what was said is trusted, by who said it; None is the operator, who is trusted as a speaker is.
+    """Return how far a statement is trusted, by its speaker; None is the operator, who is trusted as a speaker is.
 
     Args:
-        heard: with whoever said it; nobody: an unknown voice.
+        heard: with the speaker; nobody: an unknown voice.
         scope: of the fact; that of a person is theirs.
         owner: of the fact.
     """
@@ -257,7 +257,7 @@ def trust_of(heard: Heard | None, scope: str, owner: str | None) -> int:
 
 
 def topic_key(key: str, topic: str | None) -> str:
-    """Return the key under which a fact of a topic stands, such as `diet @ kitchen`; without a topic, the key itself."""
+    """Return the key of a fact of a topic, such as `diet @ kitchen`; without a topic, the key itself."""
     if topic is None:
         return key
     check_key(key)
@@ -399,7 +399,7 @@ def _insert(tx: Transaction, key_id: int, row: FactVersion, recorded: int, numbe
 
 
 def _cut(touched: Sequence[FactVersion], statement: FactVersion) -> list[FactVersion]:
-    """Return what to believe in place of `touched`: what is left of it on both sides, and what was said, last."""
+    """Return the versions to believe in place of `touched`: its rest on both sides, and the statement, last."""
     begin, end = statement.valid_from, statement.valid_to
     before = next((old.origin for old in touched if old.valid_from <= begin and old.value is not None), None)
     if not touched:
@@ -424,7 +424,7 @@ def _note_doubt(
     *,
     low_confidence: bool = True,
 ) -> None:
-    """Store a doubt: what was heard badly, or said by somebody of less trust, and is not believed yet."""
+    """Store a doubt: a value of low confidence or of a less trusted speaker, which is not believed yet."""
     tx.execute(
         f"insert into doubts (id, key_id, low_confidence, {STATEMENT_COLUMNS}) values (?, ?, ?{', ?' * 14})",  # noqa: S608 - our own constant
         (tx.tick() if number is None else number, key_id, low_confidence, *statement.stated),

@@ -87,7 +87,7 @@ def goal_text(title: str, data: dict[str, Any]) -> str:
 
 
 def put_phase(tx: Transaction, person: str, phase: str, notes: str) -> None:
-    """Store in which phase a person is, in place of what was stored before; each text has at most 16 KiB."""
+    """Store in which phase a person is, in place of the older one; each text has at most 16 KiB."""
     phase, notes = storable_value(phase, what="a phase"), storable_value(notes, what="the notes of a phase")
     tx.execute(
         "insert into phases (id, owner, phase, notes) values (?, ?, ?, ?) on conflict (owner)"

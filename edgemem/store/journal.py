@@ -8,7 +8,7 @@ broken) it waits, and everything that comes later waits behind it: in the spool 
 cannot take waits in memory alone, and is counted. Whatever is tried next tries the oldest first.
 
 The database sees an open turn only where something must come after it: another loop takes its session up, something is
-forgotten, or the memory is closed. The tick at which a turn was accepted stands in its row, so a record that is read after a
+forgotten, or the memory is closed. The row of a turn has the tick at which it was accepted, so a record that is read after a
 crash is known to be written, or not.
 
 Several loops may talk in one session, also from several processes. The number of a turn is then what its loop expects; where
@@ -46,7 +46,7 @@ Also = Callable[[Any], Any]
 """A further write for the transaction of a step."""
 
 _RETRYABLE = (*RETRYABLE, CorruptError)
-"""A damaged or replaced file is no reason to give up what was said, as it is for a write whose caller is told."""
+"""A damaged or replaced file is no reason to give up a turn, as it is for a write whose caller is told."""
 
 _LOOK_S = 0.02  # how soon somebody who begins to speak is served
 
@@ -74,13 +74,13 @@ class Backlog(msgspec.Struct, frozen=True):
 
 @dataclass(eq=False)
 class OpenTurn:
-    """An accepted turn, and where it stands."""
+    """An accepted turn, and its places."""
 
     turn: Turn
     tick: int
     record: Record | None = None
     kept: Turn | None = None
-    """What of it stands in the record."""
+    """The part of it that the record has."""
     stored: Future[Any] | None = None
     """Its number in the database, if it has to stand there."""
     n: int | None = None
@@ -203,7 +203,7 @@ class TurnJournal:
         *,
         committed: Future[int] | None = None,
     ) -> Future[bool]:
-        """Keep of a turn's reply what was heard before a barge-in; the rest stays apart.
+        """Keep of a turn's reply the part heard before a barge-in; the rest stays apart.
 
         Args:
             n: the turn's number.
@@ -221,7 +221,7 @@ class TurnJournal:
         def erase() -> bool:
             if entry is not None and entry.record is not None:
                 entry.erase()
-                # What was thrown away must not come back after a pulled plug either.
+                # A discarded turn must not come back after a pulled plug either.
                 self.spools.sync()
             return entry is not None
 
@@ -266,7 +266,7 @@ class TurnJournal:
         return self.database.write(lambda tx: turns.mark_unfinished(tx, session))
 
     def close(self) -> None:
-        """Write what waits and what is open, or leave it for the next opening; may be called twice.
+        """Write the waiting and the open turns, or leave them for the next opening; may be called twice.
 
         Raises:
             StoreError: neither was possible, so turns are lost.
@@ -323,7 +323,7 @@ class TurnJournal:
 
     def read_turns(self, session: str, *, from_n: int = 0, reader: Reader | None = None) -> list[Turn]:
         """Return a session's turns, oldest first; the operator's view has those that this process has open."""
-        # First: what is written meanwhile is then read twice, and not missed.
+        # First: a turn written meanwhile is then read twice, and not missed.
         with self._lock:
             opened = [
                 msgspec.structs.replace(entry.turn, state="open", recorded_at=entry.tick / 1e6)
@@ -412,7 +412,7 @@ class TurnJournal:
         self._drain()
 
     def _keep_open(self, turn: OpenTurn) -> int:
-        """Have an open turn stand in the spool, in place of what stands of it there; return its tick.
+        """Put an open turn into the spool, in place of its older record; return its tick.
 
         On the writer thread.
 
@@ -424,7 +424,7 @@ class TurnJournal:
             if turn.ended or turn.kept is words or (stored is not None and stored.done()):
                 return turn.tick
             if self.fault is not None and not all(entry.is_kept for entry in self._queue):
-                raise self.fault  # what was said before it would not come back
+                raise self.fault  # an earlier turn would not come back
         try:
             record = self._put(Accept(words, turn.tick))[1]
         except OSError as error:
@@ -503,7 +503,7 @@ class TurnJournal:
         if error is None or isinstance(error, LostError) or (isinstance(entry.step, Accept) and turn.ended):
             turn.erase()
         elif isinstance(entry.step, Commit) and turn.stored is None:
-            self._store(turn)  # the whole turn is refused for what it is; what was accepted of it is kept
+            self._store(turn)  # the whole turn is refused; its accepted part is kept
 
     def _keep_all(self, error: StoreError) -> None:
         """Have what waits stand in the spool too, from its oldest on, so that it survives this process."""
@@ -511,7 +511,7 @@ class TurnJournal:
             _log.warning("Turns wait to be written, and are tried again: %s", error)
         self.fault = error
         with self._lock:
-            # Beyond the bound the newest are given up, so that what is kept stays without a gap.
+            # Beyond the bound the newest are given up, so that the kept ones stay without a gap.
             commits = [entry for entry in self._queue if isinstance(entry.step, Commit)]
             for entry in commits[self.most :]:
                 if entry.record is None:
@@ -555,7 +555,7 @@ class TurnJournal:
 
 
 def _entries_in(spool: Spool) -> list[Entry]:
-    """Return the steps that a process which is gone has left; of an open turn that stands there twice, the newer one."""
+    """Return the steps that a process which is gone has left; of an open turn with two records, the newer one."""
     lines: list[tuple[Line, Record]] = []
     for record in spool.read():
         if (line := line_of(record.text)) is None:

@@ -91,7 +91,7 @@ FACTS = Kind(
         "create unique index facts_believed on facts (key_id, valid_from desc) where known_to is null",
         # An interval tree over versions: node is the version with the most trailing zero bits among those in which the
         # rectangle was believed. Rectangles of one node were all believed then, so their valid times are disjoint: one step
-        # in the index for each of the log2(n) nodes above a version finds what was believed.
+        # in the index for each of the log2(n) nodes above a version finds the one that was believed.
         "create index facts_known on facts (key_id, node, valid_from desc) where node is not null",
         # Which version was the newest at a moment.
         "create index facts_by_recorded on facts (key_id, recorded, version) where id = origin",
@@ -381,7 +381,7 @@ TOOL_OUTPUTS = Kind(
     "tool_outputs",
     "turn",
     # What tools answered in full, where the message holds only its beginning; bounded, and erased with its turn. bytes
-    # stands before content: all sizes can be added up without reading the texts.
+    # comes before content: all sizes can be added up without reading the texts.
     (
         Column("id", "integer primary key", "local"),
         Column("session_id", "integer not null"),

@@ -66,7 +66,7 @@ class TableMemoryStore(Closable):
 
     @abstractmethod
     def _erased(self, texts: Collection[str]) -> None:
-        """Take the bytes of what was erased out of all files; `texts` are what it said."""
+        """Take the bytes of an erased record out of all files; `texts` are its words."""
 
     def _checked_scope(self, scope: str) -> str:
         return not_mistyped(scope)
@@ -116,15 +116,15 @@ class TableMemoryStore(Closable):
     def fact_history(self, key: str, *, scope: str = "global") -> list[Fact]:
         """Return every version that was ever said, in recorded order, with what it supersedes and what superseded it.
 
-        `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` what is still
+        `invalidated_at` tells when a version was first contradicted; `valid_from` and `valid_to` the part still
         believed of it, or all that it said if nothing is.
         """
         return fact_queries.fact_history(self._records(), key, scope=scope)
 
     def doubts(self, *, scope: str | None = None, reader: Reader | None = None) -> list[Fact]:
-        """Return what is not believed, and waits; oldest first.
+        """Return unconfirmed values; oldest first.
 
-        It was heard badly and contradicts what was heard well, or somebody of less trust said it.
+        Each had low confidence against a confident value, or came from a less trusted speaker.
         """
         return fact_queries.read_doubts(self._records(), scope=scope, reader=reader)
 
@@ -176,7 +176,7 @@ class TableMemoryStore(Closable):
     def render_for_prompt(self, *, max_facts: int = 20, max_episodes: int = 5) -> str:
         """Return the newest facts, all preferences and the newest episodes as Markdown; empty if there is nothing.
 
-        What is stored is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
+        Stored text is made safe to show to a model. It is the operator's view, so no built-in hook sends it.
         """
         sections = {
             "## Known preferences": [f"- {_line(p.key)}: {_line(p.value)}" for p in self.preferences()],
@@ -211,9 +211,9 @@ class TableMemoryStore(Closable):
         trust: int | None = None,
         topic: str | None = None,
     ) -> None:
-        """Store a value that holds in `[valid_from, valid_to)`; what was believed of that time stays as history.
+        """Store a value that holds in `[valid_from, valid_to)`; values believed of that time stay as history.
 
-        What was heard badly and contradicts what was heard well, or what somebody of more trust said, becomes a doubt
+        A value of low confidence against a confident one, or against a more trusted speaker's, becomes a doubt
         instead (see `doubts`).
 
         Args:
@@ -267,7 +267,7 @@ class TableMemoryStore(Closable):
         check_key(scope, what="a scope")
 
         def retract(tx: Transaction) -> bool:
-            # What is not there has no owner: the level only matters for values.
+            # The end of a value has no owner: the level only matters for values.
             return facts.find_key(tx, scope, key) is not None and self._assert_fact(
                 tx, key, None, scope=scope, valid_from=valid_from, level="shared"
             )

@@ -1,4 +1,4 @@
-"""Messages as rows: what was said as text, everything else as JSON, token ids as bytes."""
+"""Messages as rows: the words as text, everything else as JSON, token ids as bytes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """NOTES.md: plain text that the robot appends to and people edit.
 
 Appends are durable. The file is bounded: when a note would go over the bound, the file is replaced in one step by
-its newest sections; what is older leaves it for good. Only a file that somebody else made longer than the bound is
+its newest sections; older ones leave it for good. Only a file that somebody else made longer than the bound is
 copied beside itself first (`NOTES.md.cut-1`). A change made by hand is picked up with the next call, also one that is
 saved while the file is being replaced; bytes that are not UTF-8 are read as well as they can be, and set aside before
 anything is rewritten.
@@ -33,7 +33,7 @@ from edgemem.store.validation import checked_count, checked_path, checked_text
 CUT = "… (note cut)\n"
 
 _SMALLEST = 128  # characters; below that not even the marker and one line fit
-_DAMAGED, _LONG = ".damaged-", ".cut-"  # why a copy stands beside the file
+_DAMAGED, _LONG = ".damaged-", ".cut-"  # why there is a copy beside the file
 
 _Stamp = tuple[int, int, int]  # size, time and number: what tells one state of the file from another
 
@@ -46,7 +46,7 @@ class NotesFile:
         max_size_chars: characters that the file may hold; 0: no bound.
         low_water_chars: characters kept when the bound is reached; default: three quarters of it.
         clock: dates the headings, in local time.
-        level: who may read it: `shared`: anyone, as what is stored by hand without a speaker; `household`: recognised
+        level: who may read it: `shared`: anyone, as a record stored by hand without a speaker; `household`: recognised
             speakers.
         settings: `[notes] level`, in place of `level`.
     """
@@ -101,7 +101,7 @@ class NotesFile:
         return list(dict.fromkeys(filter(None, headings)))
 
     def read_section(self, heading: str) -> str:
-        """Return what stands under a heading, the oldest first; empty if there is no such section.
+        """Return the lines under a heading, the oldest first; empty if there is no such section.
 
         Args:
             heading: as it was given to `append`; dates and case do not matter.
@@ -216,7 +216,7 @@ class Section(NamedTuple):
 
 
 def read_sections(text: str) -> list[Section]:
-    """Take a text apart; lines of fenced code are no headings, and what is empty before the first one is left out."""
+    """Take a text apart; lines of fenced code are no headings, and an empty part before the first one is left out."""
     sections: list[Section] = []
     heading, written, lines, fence = "", None, [], ""
     for line in text.splitlines():

@@ -1,7 +1,7 @@
 """Pending erasures: which forgetting was committed last, and of which some file still holds bytes.
 
-A transaction that forgets writes a row of `erasings`. Nobody recalls what was forgotten from its commit on; the row
-stays until no file holds a byte of it any more, so that a forgetting that is cut off is finished by whoever opens the
+A transaction that forgets writes a row of `erasings`. From its commit on nobody recalls the forgotten record; the row
+stays until no file holds a byte of it any more, so that a forgetting that is cut off is finished by the process that opens the
 home next. Copies of the truth that are older than the newest forgetting still hold it, and must go.
 """
 
@@ -69,7 +69,7 @@ def end_folder(tx: Transaction, number: int) -> None:
 
 
 def end_erasings(db: Database, upto: int) -> None:
-    """Note that no file holds a byte any more of what was forgotten until a tick; what has a folder left stays."""
+    """Note that no file holds a byte any more of any record forgotten until a tick; an erasing with a folder left stays."""
     db.write(lambda tx: tx.execute("delete from erasings where id <= ? and folder is null", (upto,)))
 
 
@@ -80,7 +80,7 @@ def erase_in_truth(
     wait_s: float | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Take the bytes of what was forgotten out of a truth and its log; return whether they are gone.
+    """Take the bytes of forgotten records out of a truth and its log; return whether they are gone.
 
     Args:
         alone: no home has this truth, so nothing else is left to do.

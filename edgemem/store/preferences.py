@@ -26,14 +26,14 @@ def put_preference(tx: Transaction, key: str, value: str, *, scope: str = "globa
     if rows and rows[0][1] == value:
         tx.execute("update preferences set recorded = ? where id = ?", (tx.recorded, rows[0][0]))
         return
-    # Under a new id it is a new thing to recall, also where the old value stands in a prompt already.
+    # Under a new id it is a new thing to recall, also where a prompt has the old value already.
     number = tx.tick()
     tx.execute(
         "insert into preferences (id, scope, key, value, recorded, level, owner) values (?, ?, ?, ?, ?, ?, ?)"
         " on conflict (scope, key) do update set id = excluded.id, value = excluded.value, recorded = excluded.recorded",
         (number, scope, key, value, tx.recorded, level, owner),
     )
-    # Always: so a later tick than the id stands in the file, where the clock looks for the newest.
+    # Always: so the file holds a later tick than the id, where the clock looks for the newest.
     tx.announce("preferences", [rows[0][0] if rows else number])
 
 

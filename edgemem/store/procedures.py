@@ -165,7 +165,7 @@ class Procedures:
         return int(self._database.query(f"select count(*) from procedures where {rule}", bound)[0][0])  # noqa: S608 - ours
 
     def forget(self, proc_id: str) -> Forgotten:
-        """Erase a procedure, from every file too; what is returned is true if there was one, as of `Memory.forget`."""
+        """Erase a procedure, from every file too; the result is true if there was one, as of `Memory.forget`."""
         return self._eraser.record(PROCEDURES, proc_id)
 
     def _read(

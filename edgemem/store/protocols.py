@@ -48,7 +48,7 @@ class SessionStore(Protocol):
     """Whole conversations by id."""
 
     def save(self, id: str, session: Session) -> None:  # noqa: A002 - a caller's keyword
-        """Store a conversation; what is stored already costs nothing."""
+        """Store a conversation; a part that is stored already costs nothing."""
 
     def load(self, id: str) -> Session | None:  # noqa: A002
         """Return a conversation, or None if there is none."""

@@ -1,8 +1,8 @@
 """Who may read what: one clause, the same for every table (law 7 of the design).
 
 Names of people: the truth holds a person's name as it was first written, found by what all its spellings have in common. Rows
-spell a person always in this one way, so that they are compared as they stand. SQL cannot fold names: whoever writes looks the
-spelling up by its key, and so does, within one statement, whoever reads.
+spell a person always in this one way, so that they are compared as they are. SQL cannot fold names: a writer looks the
+spelling up by its key, and so does, within one statement, a reader.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def level_and_owner(
 ) -> tuple[int, str | None]:
     """Return the stored level and owner of a record: as given, or as its scope means.
 
-    A private record without an owner belongs to whoever said it. A record under a scope of an unknown form that is not
+    A private record without an owner belongs to its speaker. A record under a scope of an unknown form that is not
     marked is private and has no owner: only the operator reads it.
     """
     meant, owner_of_scope = level_of_scope(scope)
@@ -147,7 +147,7 @@ def written_scope(db: Tables, scope: str) -> str:
 
 
 def scope_in_sql(scope: str) -> tuple[str, dict[str, Any]]:
-    """Return what stands for a scope in a statement that looks something up, and its value."""
+    """Return the expression of a scope in a statement that looks something up, and its value."""
     scope, person = looked_up(scope)
     if person is None:
         return ":scope", {"scope": scope}
@@ -170,7 +170,7 @@ def spellings(db: Tables, names: Iterable[str]) -> dict[str, str]:
 
 
 def with_stored_spelling(db: Tables, reader: Reader | None) -> Reader | None:
-    """Return a reader whose name is spelled as in the rows, and in what is made of them; by its key where no row has it."""
+    """Return a reader whose name is spelled as in the rows, and in texts made of them; by its key where no row has it."""
     if reader is None or not reader.speaker:
         return reader
     name = spellings(db, [reader.key])[reader.key]

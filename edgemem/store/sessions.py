@@ -1,4 +1,4 @@
-"""Sessions: whole conversations by id, of which each save writes only what is new."""
+"""Sessions: whole conversations by id, of which each save writes only the new part."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SINCE = f"""
 
 
 class _Saved(msgspec.Struct):
-    """What is stored of a session: copies of its messages, their ids and turns, the state."""
+    """The stored part of a session: copies of its messages, their ids and turns, the state."""
 
     messages: list[Message] = []
     ids: list[int] = []
@@ -69,7 +69,7 @@ class _Part(msgspec.Struct):
     block: str | None = None
 
     def utterance(self, ids: Sequence[int]) -> int | None:
-        """Return which of the ids of its messages is that of what was said to the robot."""
+        """Return the id of the message that was said to the robot, of those of its messages."""
         said = utterance_in([message.role for message in self.messages])
         return None if said is None else ids[said]
 
@@ -99,13 +99,13 @@ class SQLiteSessionStore(Closable):
         self._lock = threading.Lock()
 
     def save(self, id: str, session: Session, *, blocks: Collection[str] = ()) -> None:  # noqa: A002 - the seed's name
-        """Store a conversation, durably; what is stored already costs nothing.
+        """Store a conversation, durably; a part that is stored already costs nothing.
 
         Where a message was changed or removed, what follows is written anew; the old version stays in the
         file, marked as dropped.
 
         Args:
-            blocks: texts that were put before utterances; they are kept apart from what was said.
+            blocks: texts that were put before utterances; they are kept apart from the words themselves.
         """
         check_session_id(id)
         check_session(session)
@@ -154,7 +154,7 @@ class SQLiteSessionStore(Closable):
         Returns how many messages went, and the first turn behind them.
 
         Args:
-            keep: how many of their newest messages stay, with what was answered.
+            keep: how many of their newest messages stay, with the answers.
         """
         with self._lock:
             self._saved.pop(id, None)
@@ -195,7 +195,7 @@ class SQLiteSessionStore(Closable):
     ) -> _Saved:
         session_id = ensure_session(tx, name)
         if known is None or _newest(tx, name) != known.newest:
-            # Not saved here before, or written by somebody else since: what was said must tell.
+            # Not saved here before, or written by somebody else since: its messages must tell.
             known, issued = _read(tx, name) or (_Saved(), {})
             begin = _prefix_by_content(history, known, issued)
         else:
@@ -233,7 +233,7 @@ class SQLiteSessionStore(Closable):
 def _parts(
     history: list[Message], begin: int, turns: Sequence[int], blocks: Collection[str]
 ) -> Iterator[_Part]:
-    """Yield what is new by turn: a user message begins one, unless nobody has spoken in the turn before it."""
+    """Yield the new part by turn: a user message begins one, unless nobody has spoken in the turn before it."""
     n = turns[begin - 1] if begin else 0
     spoken, at = False, begin - 1
     while at >= 0 and turns[at] == n and not spoken:
@@ -254,7 +254,7 @@ def _parts(
 
 
 def _prefix_by_content(history: list[Message], known: _Saved, issued: Mapping[int, str]) -> int:
-    """Return how many messages at the head say the same as what is stored, blocks apart."""
+    """Return how many messages at the head say the same as the stored ones, blocks apart."""
     for i, (message, stored, turn) in enumerate(zip(history, known.messages, known.turns, strict=False)):
         given = messages.stored_message(message)
         if given.role == "user" and turn in issued:
@@ -265,7 +265,7 @@ def _prefix_by_content(history: list[Message], known: _Saved, issued: Mapping[in
 
 
 def _read(db: Tables, name: str) -> tuple[_Saved, dict[int, str]] | None:
-    """Return what is stored of a session, and the blocks of its turns."""
+    """Return the stored part of a session, and the blocks of its turns."""
     rows = db.query("select id, state from sessions where name = ?", (name,))
     if not rows:
         return None
@@ -326,7 +326,7 @@ class _Revision:
             (session_id, stored[0][1]),
         ):
             self._turns[n] = tuple(inherited)
-            # What stands for turns, such as a summary, is as private as all that was in them.
+            # A summary of turns is as private as all that was in them.
             answer, owner = _more_private(self._new[1:3], self._turns[n][1:3])
             self._new = (answer, answer, owner, *self._new[3:])
         for _, turn, message in stored:
@@ -350,7 +350,7 @@ class _Revision:
         keys = [(message.role, message.content) for message in part.messages]
         old = next((self._turn_by_text[key] for key in keys if key in self._turn_by_text), None)
         level, answer, owner, block, *rest = self._new if old is None else self._turns[old]
-        if keys[0] not in self._turn_by_text:  # a summary before what was kept
+        if keys[0] not in self._turn_by_text:  # a summary before the kept part
             answer, owner = _more_private((answer, owner), self._new[1:3])
             level = max(level, self._new[0])
         tx.execute(
@@ -374,7 +374,7 @@ class _Revision:
 
 
 def _more_private(turn: _Inherited, other: _Inherited) -> _Inherited:
-    """Return level and owner of what stands for two turns; what two people keep to themselves is nobody's."""
+    """Return level and owner of a text made of two turns; two private owners: nobody may read it."""
     if turn[0] == other[0] == _PRIVATE and name_key(turn[1] or "") != name_key(other[1] or ""):
         return _PRIVATE, None
     return turn if turn[0] >= other[0] else other
@@ -418,7 +418,7 @@ def state_text(state: Mapping[Any, Any], warned: set[str]) -> str:
 
 
 def _as_json(value: Any, strange: list[Any]) -> Any:
-    """Return a value as JSON holds it; what it cannot is added to `strange`, and stands there as text."""
+    """Return a value as JSON holds it; a part that it cannot is added to `strange`, and becomes text."""
     if isinstance(value, Mapping):
         named = ((storable(_in_words(key)), part) for key, part in value.items())
         return {name: _as_json(part, strange) for name, part in named if not name.startswith("__")}

@@ -2,10 +2,10 @@
 
 Its room is reserved beforehand, so that a full disk does not stop it. A record takes the first gap that is large enough, and is
 zeroed once the database has it: the same few pages are written over and over in the cache, and reach the disk when the
-kernel next looks for old ones. What stands here survives a kill at once, and a pulled plug from the next `sync` on. A record
+kernel next looks for old ones. A record survives a kill at once, and a pulled plug from the next `sync` on. A record
 is a checksum, a space, JSON, a line feed and a zero; between records are zeros.
 
-Whoever holds the lock of a file owns it. The kernel frees the lock when a process ends, however it ends; the next one takes
+The process that holds the lock of a file owns it. The kernel frees the lock when a process ends, however it ends; the next one takes
 the file over. The first file stays when it is empty, with its room. `Spools` are all that a process
 owns beside one database: its own, and those that others have left. `DeferredWrites` is for what need not survive.
 """
@@ -60,7 +60,7 @@ _MOST = 500
 
 
 class Record(NamedTuple):
-    """A record, and where it stands."""
+    """A record, and its place."""
 
     spool: Spool
     begin: int
@@ -106,10 +106,10 @@ class Spool:
         except OSError as error:
             if flags or error.errno not in (errno.EACCES, errno.EROFS):
                 raise
-            return None  # nothing can be written here; what stands in it is counted as another program's
+            return None  # nothing can be written here; its records are counted as another program's
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it may have removed it meanwhile.
+            # The process that held it may have removed it meanwhile.
             if os.path.samestat(os.fstat(fd), path.stat()):
                 return cls(path, fd)
         except (BlockingIOError, FileNotFoundError):
@@ -124,7 +124,7 @@ class Spool:
 
     @property
     def empty(self) -> bool:
-        """Tell whether no record stands in it."""
+        """Tell whether it holds no record."""
         return not self._places
 
     def reserve(self) -> None:
@@ -156,14 +156,14 @@ class Spool:
         return Record(self, begin, text)
 
     def erase(self, record: Record) -> None:
-        """Zero a record; where the disk refuses, the next opening finds it again, and knows what is written."""
+        """Zero a record; where the disk refuses, the next opening finds it again, and knows that it is written."""
         end = self._places.pop(record.begin, record.begin)
         try:
             self._write(bytes(end - record.begin), record.begin)
             if self.empty and os.fstat(self._fd).st_size > ROOM:
                 os.ftruncate(self._fd, ROOM)
         except OSError as error:
-            _log.warning("What is written could not be taken out of %s: %s", self.path, error)
+            _log.warning("A written record could not be taken out of %s: %s", self.path, error)
 
     def read(self) -> list[Record]:
         """Return the records that are whole, in the order of their places.
@@ -252,7 +252,7 @@ class Spools:
         return [path for path in spool_paths(self._database.path) if path not in mine]
 
     def sync(self) -> None:
-        """Have the disk forget what was taken out of the spools, also of other processes; raise StoreError."""
+        """Have the disk forget the records that were taken out of the spools, also of other processes; raise StoreError."""
         try:
             for path in spool_paths(self._database.path):
                 with suppress(FileNotFoundError):  # its process has ended

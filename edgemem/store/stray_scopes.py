@@ -52,7 +52,7 @@ _SHOWN = {
 
 
 class Stray(msgspec.Struct, frozen=True):
-    """A scope of an unknown form, and how much stands under it; the operator alone reads it."""
+    """A scope of an unknown form, and how much it has; the operator alone reads it."""
 
     scope: str
     facts: int
@@ -69,17 +69,17 @@ def stray_scopes(db: Tables) -> list[Stray]:
 
 
 def move_scope(tx: Transaction, old: str, new: str) -> Stray:
-    """Give what stands under a scope of an unknown form one of a known form; return how much that was.
+    """Move the records of a scope of an unknown form to one of a known form; return how many these were.
 
-    What is known of the same keys there stays: both are believed in the order in which they were recorded.
+    Facts of the same keys there stay: both are believed in the order in which they were recorded.
     """
     new = checked_scope(new)
     if is_known_form(without_spaces(old)):
-        raise InvalidInputError(f"{old!r:.100} is a scope of a known form; what stands there stays.")
+        raise InvalidInputError(f"{old!r:.100} is a scope of a known form; its records stay.")
     stray = next((stray for stray in stray_scopes(tx) if stray.scope == old), None)
     if stray is None:
         raise InvalidInputError(
-            f"Nothing stands under the scope {old!r:.100}; `edgemem check` lists such scopes."
+            f"There is nothing under the scope {old!r:.100}; `edgemem check` lists such scopes."
         )
     with _unlocked(tx):
         _move(tx, old, spell_scope(tx, new))
@@ -96,7 +96,7 @@ def _unlocked(tx: Transaction) -> Iterator[None]:
 
 
 def _move(tx: Transaction, old: str, new: str) -> None:
-    """Put what stands under one scope under another, which may hold the same keys."""
+    """Put the records of one scope under another, which may hold the same keys."""
     level, owner = level_of_scope(new)
     for gone, key, topic in tx.execute("select id, key, topic from fact_keys where scope = ?", (old,)):
         _as_meant(tx, gone, LEVELS.index(level), owner, old)
@@ -118,7 +118,7 @@ def _moved(entry: str, old: str, new: str) -> str:
 
 
 def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: str) -> None:
-    """Give what was as open as its old scope said the level and owner of the new one."""
+    """Give records that were as open as their old scope the level and owner of the new one."""
     meant, of = level_of_scope(old)
     same = "level = :meant and owner is :of"
     if owner is not None and not is_known_form(old):
@@ -131,7 +131,7 @@ def _as_meant(tx: Transaction, key_id: int, level: int, owner: str | None, old: 
 
 
 def join_keys(tx: Transaction, kept: int, gone: int) -> None:
-    """Make two keys of facts one: what was recorded under both is believed of the first, in the order of recording."""
+    """Make two keys of facts one: the records of both are believed of the first, in the order of recording."""
     keys = {"kept": kept, "gone": gone}
     statements = tx.execute(_STATEMENTS, keys)
     rows = [row for key in (kept, gone) for row in tx.execute(ROWS_OF_KEY, {"key": key})]
@@ -142,7 +142,7 @@ def join_keys(tx: Transaction, kept: int, gone: int) -> None:
     for number, value, json, begin, end, source, level, owner, trust, *heard, recorded in statements:
         who = (source, level, owner, trust, tuple(heard))
         statement = FactVersion(0, value, json, begin, end, 0, 0, None, *who)
-        # What was heard badly twice is believed already.
+        # A value of low confidence that was heard twice is believed already.
         statement = statement._replace(low_confidence=False) if number in confirmed else statement
         assert_version(tx, kept, statement, low_confidence=_heard_badly, number=number, recorded=recorded)
     tx.execute("update doubts set key_id = :kept where key_id = :gone", keys)

@@ -34,7 +34,7 @@ _OPEN = STATES.index("open")
 
 
 def topic(session: str, person: str) -> dict[str, Any]:
-    """Return the values of a statement that looks for what is of a person in a session."""
+    """Return the values of a statement that looks for the records of a person in a session."""
     return {"session": lookup(session, "a topic"), "person": person_key(person)}
 
 
@@ -102,7 +102,7 @@ def put_summary(tx: Transaction, session: str, person: str, summary: str, covere
 
     Args:
         summary: not empty, at most 16 KiB; only that person reads it.
-        covered: how many messages it stands for.
+        covered: the number of messages that it sums up.
     """
     summary, covered = storable_value(summary, what="a summary"), item_count(covered, "messages_covered")
     if not summary.strip():

@@ -1,4 +1,4 @@
-"""Steps of the journal, as data: what is done with a turn, and what is written in the same transaction.
+"""Steps of the journal, as data: the change of a turn, and further writes of the same transaction.
 
 A step can wait, in memory and in a file, until the database can be written again.
 """
@@ -44,7 +44,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
     def run(self, tx: Transaction) -> int | None:
         """Write the open turn in place of its older record; return its number.
 
-        Nothing is written if the turn has ended, or if something was forgotten since and nobody knows what stands in the turn.
+        Nothing is written if the turn has ended, or if something was forgotten since and nobody knows whether the turn holds it.
         """
         number = self.n
         if number is None:
@@ -55,7 +55,7 @@ class Accept(msgspec.Struct, frozen=True, tag="accept"):
                 return number
             if self.tick < last_forgotten(tx):
                 if number is None:
-                    # Another process forgot something while it was open: nobody can tell whether it stands here.
+                    # Another process forgot something while it was open: nobody can tell whether this turn holds it.
                     _log.warning(
                         "A turn that was cut off is left out: something was forgotten while it was open."
                     )
@@ -83,7 +83,7 @@ class Commit(msgspec.Struct, frozen=True, tag="commit"):
 
 
 class Amend(msgspec.Struct, frozen=True, tag="amend"):
-    """Keep of a turn's reply what was heard."""
+    """Keep of a turn's reply the heard part."""
 
     session: str
     n: int | None
@@ -227,7 +227,7 @@ class DropErased(msgspec.Struct, frozen=True, tag="erased"):
 
 
 class EraseBlocks(msgspec.Struct, frozen=True, tag="blocks"):
-    """Erase the blocks that showed what was erased in another file; pairs of scope and key."""
+    """Erase the blocks that showed records erased in another file; pairs of scope and key."""
 
     pairs: tuple[tuple[str, str], ...]
 
@@ -237,7 +237,7 @@ class EraseBlocks(msgspec.Struct, frozen=True, tag="blocks"):
 
 
 class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
-    """Keep what a tool answered in full, whose beginning stands in the turn."""
+    """Keep a tool's whole answer, whose beginning is in the turn."""
 
     session: str
     pointer: str
@@ -253,11 +253,11 @@ class KeepOutput(msgspec.Struct, frozen=True, tag="output"):
 Companion = (
     BeginEpoch | KeepHead | KeepState | AddEpisode | RetellTurn | CountOutcome | DropErased | EraseBlocks | KeepOutput
 )  # fmt: skip
-"""What is written together with a turn, and can wait with it in a file."""
+"""Writes that go together with a turn, and can wait with it in a file."""
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step as it stands in the spool."""
+    """A step in the spool."""
 
     id: int
     """Larger than that of every step before."""

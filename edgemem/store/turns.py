@@ -50,7 +50,7 @@ SPEAKER = "case when {m}.id = t.utterance then t.speaker end"
 
 
 def begin_turn(tx: Transaction, session: str, n: int, turn: Turn, *, recorded: int | None = None) -> None:
-    """Keep a turn that has begun as open; called again, it takes what was added.
+    """Keep a turn that has begun as open; called again, it takes the additions.
 
     Args:
         recorded: the tick at which it was accepted; None: it is accepted now.
@@ -92,7 +92,7 @@ def last_number(db: Tables, session: str) -> int:
 
 
 def amend_turn(tx: Transaction, session: str, n: int, *, heard_text: str) -> bool:
-    """Keep of a turn's reply what was heard before a barge-in; what was not heard stays apart, as do its ids.
+    """Keep of a turn's reply the part heard before a barge-in; the unheard rest stays apart, as do its ids.
 
     Returns whether there is such a turn, and it has ended.
     """
@@ -328,7 +328,7 @@ def _turn_of(session: str, row: tuple[Any, ...], stored: list[StoredMessage]) ->
 
 
 def keep_heard(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> None:
-    """Keep of a turn's tool calls what was heard of the words before them; the rest stays apart, as do its ids.
+    """Keep of a turn's tool calls the heard part of the words before them; the rest stays apart, as do its ids.
 
     Args:
         heard: of each spoken message of the turn, oldest first; that of the reply is for `amend_turn`.
@@ -350,9 +350,9 @@ def keep_heard(tx: Transaction, session: str, n: int, heard: Sequence[str]) -> N
 
 
 def _keep_of(tx: Transaction, message: StoredMessage, heard: str) -> None:
-    """Keep of a message what was heard; the rest stays apart, as do its ids."""
+    """Keep of a message the heard part; the rest stays apart, as do its ids."""
     whole = (message.content or "") + (message.unheard or "")
-    # A loop may know only roughly what was heard: then nothing of what was said is lost either.
+    # A loop may know the heard part only roughly: then no word is lost either.
     unheard = whole.removeprefix(heard) if whole.startswith(heard) else whole
     row = messages.row_of(msgspec.structs.replace(message, content=heard, unheard=unheard or None))
     tx.execute(
@@ -382,7 +382,7 @@ def pointer_to(session: str, text: str) -> str:
 
 
 def keep_output(tx: Transaction, session: str, pointer: str, text: str, *, most_bytes: int) -> None:
-    """Keep a text with the newest turn of a session; what is over the bound goes, oldest first.
+    """Keep a text with the newest turn of a session; texts over the bound go, oldest first.
 
     Args:
         most_bytes: of all texts together.

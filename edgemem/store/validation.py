@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_LONGEST_PART = 255 - len(".lock") - 1  # bytes; beside a file stands its lock
+_LONGEST_PART = 255 - len(".lock") - 1  # bytes; beside a file is its lock
 _LONGEST_PATH = 4000
 
 _NO_NAME = "\0"
-"""Stands in no key and no scope."""
+"""A text that no key and no scope holds."""
 
 MOST = 2**62
 """The largest number that is passed on; SQLite takes no larger ones."""
@@ -118,7 +118,7 @@ def checked_number(number: float, what: str) -> float:
 
 
 def checked_time(seconds: float, what: str) -> float:
-    """Return seconds since the epoch; raise InvalidInputError for what is no such number.
+    """Return seconds since the epoch; raise InvalidInputError for any other value.
 
     A text is refused, also one of digits: "2026" would be a moment in 1970.
     """
@@ -144,7 +144,7 @@ def checked_moment(seconds: float, what: str) -> float:
 
 
 def checked_tick(seconds: float, what: str) -> int:
-    """Return a moment as microseconds since the epoch, as the file has it; what is further away is the end of time."""
+    """Return a moment as microseconds since the epoch, as the file has it; a moment further away is the end of time."""
     return round(max(-MOST, min(checked_time(seconds, what) * 1e6, MOST)))
 
 
@@ -189,7 +189,7 @@ def words_of(value: Any, depth: int = 0) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as the JSON text that stands in a column."""
+    """Return a value as the JSON text of a column."""
     return msgspec.json.encode(value).decode()
 
 
@@ -198,7 +198,7 @@ HEARD = ", ".join(Heard.__struct_fields__)
 
 
 def heard_columns(heard: Heard | None) -> tuple[Any, ...]:
-    """Return what stands in the columns, in their order."""
+    """Return the values of the columns, in their order."""
     return msgspec.structs.astuple(heard or Heard())
 
 

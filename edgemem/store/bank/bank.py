@@ -209,7 +209,7 @@ class MemoryBank:
                     yield file, owners[key] or None, held.text
 
     def retain(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Delete what is older than the profile keeps files; return whether there was any."""
+        """Delete files that are older than the profile keeps them; return whether there was any."""
         if not (days := self.limits().retention_days):
             return False
         oldest, deleted, store = self._clock.now() - days * _DAY, False, self.store()

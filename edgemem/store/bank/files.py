@@ -1,6 +1,6 @@
 """The bank in a folder: `bank/NAME/TOPIC/…`, `bank/household/…` and `bank/shared/…`, to read and edit.
 
-Every folder on the way is opened from the one above it and never through a link, so what was checked is what is used. A file is
+Every folder on the way is opened from the one above it and never through a link, so the checked folder is the one in use. A file is
 replaced in one step, under one lock for all writers. What begins with a dot is the bank's own.
 """
 
@@ -49,7 +49,7 @@ class BankFolder:
 
     Args:
         root: made by the first file.
-        clock: dates what is written.
+        clock: dates the files.
         default_folders: made in each new bank.
     """
 
@@ -74,7 +74,7 @@ class BankFolder:
                 repr((self._known, looked)).encode("utf-8", "replace"), digest_size=16
             ).hexdigest()
             self._state = (digest, people) if people else ("", [])
-            # What is made within the same tick of the system's clock leaves a folder's time as it is.
+            # A file made within the same tick of the system's clock leaves a folder's time as it is.
             newest = max((look[0] for look in looked if look), default=0)
             self._looked = looked if time.time_ns() - newest > _TICK_NS else []
         return self._state
@@ -134,7 +134,7 @@ class BankFolder:
             return True
 
     def places(self) -> Iterator[Path]:
-        """Yield the folders, the root first, and what stands in them; what is ours, or no text, is left out."""
+        """Yield the folders, the root first, and their files; our own ones, and those without text, are left out."""
         for folder, folders, names in os.walk(self.root) if not self.root.is_symlink() else ():
             yield Path(folder)
             folders[:] = filter(_is_shown, folders)
@@ -149,7 +149,7 @@ class BankFolder:
         return []
 
     def erase_person(self, name: str) -> None:
-        """Remove all that stands in the folders of a person; raise StoreError where it cannot be."""
+        """Remove all files in the folders of a person; raise StoreError where it cannot be."""
         if folders := self.folders_of(name):
             with _within(name, self.root), self._locked():
                 for folder in folders:
@@ -205,7 +205,7 @@ def _look(place: str) -> tuple[int, ...]:
 
 
 def _place_of(names: Sequence[str]) -> tuple[str, str, str]:
-    """Return scope, topic and path of a file by its names below the root; one that stands beside the topics has none."""
+    """Return scope, topic and path of a file by its names below the root; one beside the topics has none."""
     top = unquote(names[0])
     if (key := name_key(top)) in (HOUSEHOLD, SHARED):
         return key, "", "/".join(names[1:])
@@ -214,7 +214,7 @@ def _place_of(names: Sequence[str]) -> tuple[str, str, str]:
 
 
 def _entry(folder: int, name: str, read: Callable[[str], str]) -> str:
-    """Return the name that stands in a folder for this one: itself, or one that differs in case or Unicode form alone."""
+    """Return the name in a folder that means this one: itself, or one that differs in case or Unicode form alone."""
     names = os.listdir(folder)
     if name in names:
         return name

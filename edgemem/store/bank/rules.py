@@ -25,7 +25,7 @@ MEMORY_FILE = "MEMORY.md"
 """The file that a model is shown by itself."""
 PROMPT_FILE = "PROMPT.md"
 """Beside all banks: the operator's own text for the instructions."""
-_LONGEST_NAME = 240  # bytes; beside a file stands its next version while it is written
+_LONGEST_NAME = 240  # bytes; beside a file is its next version while it is written
 _UNSAFE = re.compile(r"[%/\\\x00-\x1f\x7f-\x9f]|^\.|^\s|\s$")
 
 
@@ -120,7 +120,7 @@ def scope_of_user(user: str) -> str:
     check_key(user, what="a user")
     if name_key(user) in (HOUSEHOLD, SHARED):
         raise InvalidInputError(
-            f"{user!r} is no name of a person in the bank: it stands for the files of the household or of anyone."
+            f"{user!r} is no name of a person in the bank: it names the files of the household or of anyone."
         )
     return scope_of(user)
 
@@ -159,7 +159,7 @@ class BankFile(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return where it stands below all banks."""
+        """Return its path below all banks."""
         return "/".join(filter(None, (person_of(self.scope) or self.scope, self.topic, self.path)))
 
 

@@ -29,7 +29,7 @@ def placeholders(ids: Sequence[Any]) -> str:
 
 
 def bound(ids: Sequence[Any]) -> dict[str, Any]:
-    """Return ids under the names that `placeholders` writes; the last one stands under what is left of them."""
+    """Return ids under the names that `placeholders` writes; the last one fills the rest of them."""
     names = _names(_rounded(len(ids)))
     filled = [*ids, *[ids[-1]] * (len(names) - len(ids))] if ids else []
     return dict(zip(names, filled, strict=True))

@@ -87,7 +87,7 @@ def read_value(path: Path, sql: str) -> Any:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Write a complete and checked copy of a truth, wherever it stands; `target` is replaced in one step."""
+    """Write a complete and checked copy of a truth, wherever it is; `target` is replaced in one step."""
     with (
         translated_errors(source),
         copied(source) as copy,

@@ -1,7 +1,7 @@
 """One SQLite file: a writer thread, readers of its own for every thread, a lock between processes.
 
 Writes run as functions on the writer thread, one transaction each, so
-that nobody who speaks waits for a disk; reads run where they are asked for and see what is committed. A
+that nobody who speaks waits for a disk; reads run in the thread that asks, and see the last commit. A
 `Database` is shared freely between threads, and must not be carried across a fork: open a new one there.
 """
 
@@ -186,9 +186,7 @@ class Database(Closable):
         except FutureTimeoutError:
             if future.done():
                 raise
-            raise BusyError(
-                f"{self.path.name} is busy; what was given is queued and will be written."
-            ) from None
+            raise BusyError(f"{self.path.name} is busy; the write is queued and will be written.") from None
 
     def submit(self, work: Callable[[Transaction], T], *, durable: bool = True) -> Future[T]:
         """Queue `work` for one transaction without waiting.
@@ -221,7 +219,7 @@ class Database(Closable):
         self._run(self._log.sync)
 
     def checkpoint(self, *, wait_s: float | None = None) -> bool:
-        """Move the log into the database file and empty it; what was erased is then gone from both, durably.
+        """Move the log into the database file and empty it; erased rows are then gone from both, durably.
 
         Args:
             wait_s: seconds to try, while a reader that holds an old snapshot keeps the log from being emptied; None:
@@ -272,7 +270,7 @@ class Database(Closable):
             return write_copy(source, target, connect=plain_connection, stop=stop)
 
     def close(self) -> None:
-        """Write what is queued, empty the log into the file and close it; may be called twice."""
+        """Do the queued writes, empty the log into the file and close it; may be called twice."""
         if self.closed or not self._closing.acquire(blocking=False):
             return
         if os.getpid() != self._pid:
@@ -287,7 +285,7 @@ class Database(Closable):
             with self._lock.hold():
                 self._connection.close()
         except BusyError:
-            # Whoever holds the lock has the file open, so this connection is not the last: nothing is moved.
+            # The holder of the lock has the file open, so this connection is not the last: nothing is moved.
             self._connection.close()
         self._raw.close()
         self._opened.close()
@@ -295,7 +293,7 @@ class Database(Closable):
     def __del__(self) -> None:
         if not self.closed:
             warnings.warn(f"{self.path} was not closed", ResourceWarning, source=self, stacklevel=2)
-            # While Python ends the writer thread stands still, and what is committed is in the log anyway.
+            # While Python ends the writer thread does nothing, and commits are in the log anyway.
             if not sys.is_finalizing():
                 self.close()
 

@@ -44,7 +44,7 @@ class Closable(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close what was opened; may be called twice."""
+        """Close everything; may be called twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -171,11 +171,11 @@ class _Seen(NamedTuple):
 
 
 class FileIdentities:
-    """The files of a database as this process opened them: what is written to others, or over others, would be gone.
+    """The files of a database as this process opened them: a write to others, or over others, would be gone.
 
     A commit goes to the log; the database itself is written by checkpoints only, which all of our processes make under one
-    lock. Whoever makes one leaves in the lock file how the database looks after it, and nothing while it goes on: where a kill
-    or a full disk cuts it off, nobody knows how the database looks. So what was copied over it in place, into the very same
+    lock. A process that makes one leaves in the lock file how the database looks after it, and nothing while it goes on: where a kill
+    or a full disk cuts it off, nobody knows how the database looks. So a copy written over it in place, into the very same
     inode, is noticed as well.
     """
 
@@ -271,7 +271,7 @@ class FileLock:
         return os.pread(self._fd, _NOTE, 0).rstrip(b" ")
 
     def stands(self) -> bool:
-        """Tell whether the file that is locked is the one that stands at its path."""
+        """Tell whether the locked file is the one at its path."""
         with suppress(FileNotFoundError):
             return os.path.samestat(os.fstat(self._fd), self.path.stat())
         return False
@@ -294,7 +294,7 @@ def locked_beside(path: Path) -> Iterator[None]:
         make_folder(path.parent)
         while True:
             with closing(FileLock(place, timeout_s=LOCK_TIMEOUT_S)) as lock, lock.hold():
-                if not lock.stands():  # whoever held it before has removed it, and the next one makes another
+                if not lock.stands():  # its holder has removed it, and the next one makes another
                     continue
                 try:
                     yield
@@ -325,7 +325,7 @@ class HomeLock:
         busy = f"A robot, or another program, has {self._home} open; stop it and try again."
         if self._fd < 0:
             return
-        # What is shared by two who both want it alone would never be free.
+        # A lock shared by two who both want it alone would never be free.
         fcntl.flock(self._fd, fcntl.LOCK_UN)
         _lock(self._fd, fcntl.LOCK_EX, self._timeout_s, busy)
 

@@ -25,7 +25,7 @@ _OWN_TABLES = (
     "migrations (name text primary key, recorded integer not null)",
     "meta (key text primary key, value) without rowid",
 )
-"""The tables that every file has: which steps it has seen, and what is noted once."""
+"""The tables that every file has: which steps it has seen, and notes by their keys."""
 
 _AHEAD_S = 366 * 86400.0
 

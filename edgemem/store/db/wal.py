@@ -74,7 +74,7 @@ class WriteAheadLog:
         """
         level = self._connection.execute("pragma synchronous").fetchone()[0]
         try:
-            # What was erased must not come back with a pulled plug, also where commits are not synced.
+            # Erased rows must not come back with a pulled plug, also where commits are not synced.
             self._connection.execute(f"pragma synchronous = {max(level, _NORMAL)}")
             with self._exclusively(moving=True):
                 emptied = self._truncate()
@@ -225,7 +225,7 @@ def _slack_of(data: bytes, at: int, usable: int) -> tuple[int, int] | None:
 
 _NAME = "memory-%Y%m%dT%H%M%S.%fZ.db"
 _SCRATCH = "edgemem-"
-_PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that whoever begins to speak is not heard late
+_PAGES = 256  # 128 kB of the smallest pages: a millisecond or two, so that nobody who begins to speak is heard late
 _TRIES = 5  # to copy a file that others write
 _CHECKED_AT_ONCE = 20_000  # of SQLite's instructions, about a millisecond
 
@@ -258,7 +258,7 @@ def write_copy(
     """Write a copy that replaces `target` in one step; return False if it was stopped, and nothing is left.
 
     Args:
-        source: a reading connection of its own; what is committed meanwhile is not in the copy.
+        source: a reading connection of its own; later commits are not in the copy.
         connect: opens the file that becomes the copy.
         stop: asked every millisecond or two.
     """
@@ -276,7 +276,7 @@ def write_copy(
             source.execute("begin")
             source.execute("select count(*) from sqlite_master").fetchone()
             source.backup(copy, pages=_PAGES, progress=go_on)
-            # A copy that stands alone can be carried away as one file.
+            # A copy without a log can be carried away as one file.
             copy.execute("pragma journal_mode = delete")
             wrong = _fault_of(copy, stop)
         if wrong:

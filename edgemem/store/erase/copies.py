@@ -42,7 +42,7 @@ class Erased(NamedTuple):
 
     @classmethod
     def with_values(cls, scope: str, key: str, values: Iterable[str | None]) -> Erased:
-        """Return what finds the values of a fact, as they were stored and as tools tell them."""
+        """Return a matcher for copies of a fact's values, as they were stored and as tools tell them."""
         forms = sorted({form for value in values if value for form in _forms(value)}, key=len, reverse=True)
         return cls(scope, key, _pattern([form for form in forms if len(form) >= _SHORT]), _pattern(forms))
 
@@ -58,7 +58,7 @@ class Erased(NamedTuple):
 
 
 def read_erased(tx: Transaction, key: str, *, scope: str, person: str | None = None) -> Erased:
-    """Return what finds the copies of a fact that is going to be erased.
+    """Return a matcher for copies of a fact that is going to be erased.
 
     Args:
         person: only the versions that this person said or owns.
@@ -108,7 +108,7 @@ def without_copies(stored: Sequence[StoredMessage], gone: Sequence[Erased]) -> l
 
 
 def summary_without(summary: str, gone: Sequence[Erased]) -> str:
-    """Return a summary without the lines in which the memory's tools tell of what is erased."""
+    """Return a summary without the lines in which the memory's tools tell of an erased fact."""
 
     def stays(line: str) -> bool:
         outcome = _outcome(line)
@@ -174,7 +174,7 @@ def _call_without(call: dict[str, Any], gone: Sequence[Erased]) -> dict[str, Any
 
 
 def _within(value: Any, erased: Erased, whole: str) -> Any:
-    """Return a JSON value without what is erased; models give values as numbers and lists too."""
+    """Return a JSON value without the erased values; models give values as numbers and lists too."""
     if isinstance(value, str):
         return erased.out_of(value, within=whole)
     if isinstance(value, dict):

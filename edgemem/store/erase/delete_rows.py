@@ -119,7 +119,7 @@ def erase_session(tx: Transaction, name: str) -> int:
 def erase_person(tx: Transaction, name: str, *, bank: Path | None = None, files: int = 0) -> dict[str, int]:
     """Erase what a person said or owns; return how much of each kind that was.
 
-    Summaries, what was dropped, and the loop's state of the conversations that they took part in go with it.
+    Summaries, dropped messages, and the loop's state of the conversations that they took part in go with it.
 
     Args:
         bank: the folder of a bank in which they have one of their own; the eraser removes that later.
@@ -195,9 +195,9 @@ def _erase_turns(tx: Transaction, bound: dict[str, Any]) -> tuple[list[tuple[str
 
 
 def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tuple[int, int]:
-    """Erase what a person said in a session and what was answered, but for the newest messages.
+    """Erase the messages of a person in a session with their answers, but for the newest.
 
-    Returns how many messages went, and the number of the first turn behind them. Its epochs with their summaries go with it, what was dropped there, and the loop's state, as with a person.
+    Returns how many messages went, and the number of the first turn behind them. Its epochs with their summaries, dropped messages and the loop's state go with it, as with a person.
 
     Args:
         keep: how many of the newest messages stay.
@@ -216,7 +216,7 @@ def erase_said(tx: Transaction, session: str, person: str, *, keep: int) -> tupl
     tx.executemany("delete from messages where id = ?", [(number,) for _, number in gone])
     tx.announce("messages", [number for _, number in gone])
     gone += _erase_messages(tx, "session_id = :id and dropped is not null", {"id": session_id})
-    # What is left of the oldest turn that stays keeps its row.
+    # The rest of the oldest turn that stays keeps its row.
     tx.executemany(
         "update turns set block = null, shown = null, first_message = coalesce((select min(id) from messages m where m.id"
         " between first_message and last_message and m.session_id = turns.session_id and m.turn = n), last_message + 1)"
@@ -242,7 +242,7 @@ def _erase_messages(tx: Transaction, where: str, bound: dict[str, Any]) -> list[
 
 
 def erase_blocks(tx: Transaction, gone: Iterable[tuple[str, str | int]]) -> None:
-    """Erase the blocks, and what is carried in heads, that showed any of these.
+    """Erase the blocks, and the lines carried in heads, that showed any of these.
 
     Args:
         gone: scope and key of facts and preferences; kind and id of episodes and messages, whose kind is `turn`.

@@ -70,11 +70,11 @@ class Conversations(Protocol):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A file, or several of one kind, in which bytes of what was forgotten may stand."""
+    """A file, or several of one kind, which may hold bytes of forgotten records."""
 
     name: str
     erase: Callable[[int, Stop], bool]
-    """Take out what was forgotten until a tick, and return whether no byte of it is left; waits for nobody, and may be
+    """Take out the records forgotten until a tick, and return whether no byte of it is left; waits for nobody, and may be
     called again and again. Raises StoreError or OSError where it cannot."""
 
 
@@ -86,7 +86,7 @@ class Eraser:
         places: where copies of the truth stand; itself comes before them.
         on_forgotten: told what finds the copies of a fact, for what running conversations will still say.
         on_deleted: told with which turn of a session its prompt goes on, where messages before that were deleted.
-        wake: has idle time go on with what is pending.
+        wake: has idle time go on with the pending places.
         wait_s: how long a forgetting waits for the bytes to be gone.
     """
 
@@ -102,7 +102,7 @@ class Eraser:
     ) -> None:
         self._sessions = sessions
         self._database: Database = sessions.database
-        # Whose folder is removed stands in the truth, and what a backup copies are the pages of the truth.
+        # The truth says whose folder is removed, and a backup copies the pages of the truth.
         self._places = (
             Place("the bank", lambda _forgotten, _stop: self._remove_folders()),
             Place(
@@ -174,7 +174,7 @@ class Eraser:
         bank: MemoryBank,
         wait_s: float | None = None,
     ) -> Forgotten:
-        """Erase what a person said or owns, and tell where the name still stands.
+        """Erase the records that a person said or owns, and tell where others still write the name.
 
         Args:
             called: other names of theirs, that are looked for as well.
@@ -229,13 +229,13 @@ class Eraser:
             self._lock.release()
 
     def pending(self) -> dict[str, str]:
-        """Return the places that may hold bytes of what was forgotten, and why; empty if all of it is gone."""
+        """Return the places that may hold bytes of forgotten records, and why; empty if all of it is gone."""
         if not newest_erasing(self._database):
             return {}
         return self.left or {place.name: "upkeep has not looked yet" for place in self._places}
 
     def _forgotten(self, erased: dict[str, int], *, at_once: bool) -> Forgotten:
-        """Take out the bytes, for at most so many seconds; what is pending then is left to idle time."""
+        """Take out the bytes, for at most so many seconds; pending places are left to idle time."""
         end = monotonic() + self._wait_s
         while at_once:
             self.work(lambda: monotonic() >= end, wait_s=max(0.0, end - monotonic()))

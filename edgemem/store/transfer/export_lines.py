@@ -264,7 +264,7 @@ class Reading:
                 continue
             record = self._record(data)
             if end is not None:
-                self._fail("stands behind the last one; import one export at a time.")
+                self._fail("comes after the last one; import one export at a time.")
             if (self.line == 1) != isinstance(record, Edgemem):
                 self._fail(
                     'is not {"record":"edgemem",…}; `edgemem export` writes what can be read.'

@@ -3,7 +3,7 @@
 One transaction takes in a whole file: one that is damaged, or cut short, leaves nothing behind. The rows that are here stay, so
 a second time adds nothing; a later row replaces an earlier one, so a later export brings its memory up to date. Ids are kept, and
 the clock takes note of them. Where two memories part ways (two values for one fact at the same moment, two conversations of one
-name), the one that is here stays, and the report names what was not taken: whole facts, and whole ends of conversations.
+name), the one that is here stays, and the report names the rest: whole facts, and whole ends of conversations.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class ImportReport(msgspec.Struct):
     known: dict[str, int] = {}
     """Rows that were here already."""
     refused: list[str] = []
-    """What was not taken, and why: one sentence each."""
+    """Refused lines and the reason: one sentence each."""
 
     def count(self, kind: str, *, new: bool, number: int = 1) -> None:
-        """Count what was taken in, or was known."""
+        """Count rows that were taken in, or known."""
         counts = self.added if new else self.known
         counts[kind] = counts.get(kind, 0) + number
 
@@ -75,7 +75,7 @@ class ImportReport(msgspec.Struct):
 def import_lines(
     db: Database, lines: Iterable[bytes], *, notes: NotesFile | None = None, bank: MemoryBank | None = None
 ) -> ImportReport:
-    """Take in the lines of an export; return what was added, known and refused.
+    """Take in the lines of an export; return a report.
 
     Raises:
         InvalidInputError: a line is damaged, or the last one is missing; then nothing was imported.
@@ -134,11 +134,11 @@ def _spelled(tx: Transaction, line: Any) -> Any:
 
 
 class _PartedError(Exception):
-    """What is here and what was given exclude each other; the text says how."""
+    """Two rows exclude each other; the text says how."""
 
 
 class _Merge:
-    """Takes records into one transaction, with the ids that they have; what came of it stands in `report`."""
+    """Takes records into one transaction, with the ids that they have; the outcome is in `report`."""
 
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx
@@ -170,7 +170,7 @@ class _Merge:
         elif codec.kind is SESSIONS:
             self._take_session(line)
         elif codec.kind is DOUBTS:
-            # Of one that has parted, the sentence about the fact's history stands for it.
+            # Of one that has parted, the sentence about the fact's history says enough.
             if (line.scope, line.key) not in self._parted_facts:
                 self._add_alone(codec, line, {"key_id": ensure_key(self.tx, line.scope, line.key)})
         elif codec.kind.parent is not None:
@@ -179,7 +179,7 @@ class _Merge:
             self._take_newest(codec, line, {})
 
     def finish(self, newest: int) -> None:
-        """Bring states of conversations and the clock up to date, and report what was left out.
+        """Bring states of conversations and the clock up to date, and report omissions.
 
         Args:
             newest: the highest tick that was taken in.
@@ -376,7 +376,7 @@ class _Merge:
 
     def _part(self, name: str, reason: str) -> None:
         self._parted[name] = 0
-        self._refuse(f"The conversation {name!r} {reason}; what is here stays.")
+        self._refuse(f"The conversation {name!r} {reason}; the one here stays.")
 
     def _add_turn(self, given: Any, place: dict[str, int]) -> bool:
         ours = self._here(TURN, {**place, "n": given.n}, messages=())
