@@ -78,7 +78,7 @@ class Recall:
 
     def holds(self, table: str) -> bool:
         """Tell whether the newest recall of any thread saw a row in a table of the truth; asks nothing."""
-        return table in self._unindexed.filled
+        return table in self._unindexed.tables
 
     def pending(self) -> dict[str, int]:
         """Return how many rows and docs wait for idle time."""
@@ -227,7 +227,7 @@ class Recall:
         except (StoreError, ClosedError) as error:
             # The index is made again, and no reply waits for that; if the truth is broken, it raises once more.
             outcome = self._search_with(asked, reader, names, allowed, limits, indexed=False)
-            self._index.blame(error)
+            self._index.mark_broken(error)
             return outcome
 
     def _search_with(

@@ -232,7 +232,7 @@ class VectorMemoryStore(SQLiteMemoryStore):
         try:
             return self._search(vector, k, scope, reader)
         except StoreError as error:
-            if not self.index.blame(error):
+            if not self.index.mark_broken(error):
                 raise
         return self._search(vector, k, scope, reader)  # in an index that is made again
 

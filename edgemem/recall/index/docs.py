@@ -19,11 +19,11 @@ from edgemem.recall.index.sources import TURN, Doc, digest_of
 from edgemem.recall.index.state import (
     FIRST_OTHER,
     DamagedIndexError,
+    checked_value,
     get_meta,
     note_removals,
     remove_all,
     set_meta,
-    sound,
 )
 from edgemem.recall.index.table import Row
 from edgemem.recall.index.vectors import dequeue, enqueue, move_vectors, remove_vectors
@@ -248,7 +248,7 @@ def _older(database: Database, reached: int, limit: int) -> list[_Older]:
     sql = "select id, kind, ref, digest from docs where rules <> ? and id > ? order by id limit ?"
     rows = database.query(sql, (rules_number(), reached, limit))
     rows = rows or database.query(sql, (rules_number(), -1, limit))
-    return [sound(row, _Older, "a doc") for row in rows]
+    return [checked_value(row, _Older, "a doc") for row in rows]
 
 
 def _renew(tx: Transaction, renewed: Sequence[tuple[_Older, ReadDoc | None]]) -> None:

@@ -23,7 +23,7 @@ from edgemem.errors import ModelError
 from edgemem.languages.words import comes_up_with
 from edgemem.preload import Pattern
 from edgemem.recall.index.sources import EPISODE, FACT, PREFERENCE, digest_of
-from edgemem.recall.index.state import sound
+from edgemem.recall.index.state import checked_value
 from edgemem.recall.index.vectors import Vectors, add_vectors, begin_model, dequeue, model_name
 from edgemem.recall.text.analyse import terms
 
@@ -249,7 +249,7 @@ class Embedding:
             """,
             (limit + len(self._aside),),
         )
-        queued = [sound((*row[:4], bool(row[4])), _Row, "a doc") for row in rows]
+        queued = [checked_value((*row[:4], bool(row[4])), _Row, "a doc") for row in rows]
         return [row for row in queued if self._aside.get(row.doc) != row.digest][:limit]
 
     def _pieces(self, doc: Doc) -> list[_Piece]:

@@ -111,7 +111,7 @@ class Index:
             state, vectors = self.state(), 0 if self.embedding is None else self.embedding.waiting()
             waiting = count_older(self.database, state)
         except StoreError as error:
-            if not self.blame(error):
+            if not self.mark_broken(error):
                 raise
             state, vectors, waiting = State(), 0, 0  # all of it is made again
         for source in SOURCES:
@@ -120,8 +120,8 @@ class Index:
         changed = self.truth.query("select count(*) from index_queue where id > ?", (state.queue,))[0][0]
         return {"text": waiting, "changes": changed, "vectors": vectors}
 
-    def blame(self, error: EdgememError) -> bool:
-        """Tell whether an error means that this file is broken; the next upkeep then makes it again."""
+    def mark_broken(self, error: EdgememError) -> bool:
+        """Have the next upkeep make this file again if an error means that it is broken; tell whether it does."""
         # A number that SQLite cannot take was never ours.
         broken = isinstance(error, (StoreError, InvalidInputError)) and not isinstance(error, NOT_BROKEN)
         if isinstance(error, DamagedIndexError) or (broken and self.path.name in str(error)):
@@ -186,7 +186,7 @@ class Index:
             while not stop() and self._take_changes(_SLICE):
                 pass
         except StoreError as error:
-            if not self.blame(error):
+            if not self.mark_broken(error):
                 raise
 
     def erase(self, stop: Stop = lambda: False) -> bool:
@@ -211,7 +211,7 @@ class Index:
                 return False
             self.database.write(lambda tx: set_meta(tx, "erased", forgotten))
         except StoreError as error:
-            if not self.blame(error):
+            if not self.mark_broken(error):
                 raise
             return False
         return True
@@ -282,7 +282,7 @@ class Index:
                     if not taken:
                         break
         except (StoreError, InvalidInputError) as error:
-            if not self.blame(error):
+            if not self.mark_broken(error):
                 raise
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             self.suspect(error)
@@ -318,7 +318,7 @@ class Index:
             self.embedding = None if embedder is None else self._embed_with(embedder)
         except StoreError as error:
             self.database.close()
-            if not self.blame(error):
+            if not self.mark_broken(error):
                 raise
             remake_index_file(self.path, self._file)
             self.damaged = False

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from edgemem.errors import InvalidInputError
-from edgemem.recall.index.state import sound
+from edgemem.recall.index.state import checked_value
 from edgemem.recall.text.analyse import terms
 from edgemem.store.db.binding import bound, in_batches, placeholders
 from edgemem.store.episodes import spell_out
@@ -356,7 +356,7 @@ class Originals:
     def read(self, names: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Doc]:
         """Return the docs of those (kind, ref) that are still there."""
         refs: dict[int, list[int]] = defaultdict(list)
-        for kind, ref in sound(list(names), list[tuple[int, int]], "a doc"):
+        for kind, ref in checked_value(list(names), list[tuple[int, int]], "a doc"):
             refs[kind].append(ref)
         now = self._truth.clock.now()
         docs = {

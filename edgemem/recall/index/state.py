@@ -32,7 +32,7 @@ class DamagedIndexError(CorruptError):
     """The index file holds a value that we never wrote; upkeep makes the file again."""
 
 
-def sound(value: Any, type_: type[T], what: str) -> T:
+def checked_value(value: Any, type_: type[T], what: str) -> T:
     """Return a value of the file that has this type; raise DamagedIndexError where it has not."""
     try:
         return msgspec.convert(value, type_)
@@ -80,7 +80,7 @@ class State(msgspec.Struct, frozen=True):
 def get_meta(tx: Transaction, key: str, default: int = 0) -> int:
     """Return a number that the index remembers."""
     rows = tx.execute("select value from meta where key = ?", (key,))
-    return sound(rows[0][0], int, f"meta.{key}") if rows else default
+    return checked_value(rows[0][0], int, f"meta.{key}") if rows else default
 
 
 def set_meta(tx: Transaction, key: str, value: int | str) -> None:

@@ -38,10 +38,10 @@ class UnindexedDocs:
         self._index = index
         self._texts = texts
         self.docs: dict[int, Doc] = {}
-        self._of: tuple[object, ...] | None = None
+        self._watermarks: tuple[object, ...] | None = None
         self._reached: dict[str, int] = {}
         self._added_to: DocTable | None = None
-        self.filled: frozenset[str] = frozenset()
+        self.tables: frozenset[str] = frozenset()
         """The tables of the truth that have rows."""
         self._start(State(), 0)
 
@@ -49,13 +49,13 @@ class UnindexedDocs:
         """Read the rows written since the last question; without an index, the newest of every table."""
         known, state = state is not None, state or State()
         reached = {source.table: state.reached(source.table) for source in SOURCES}
-        of = (reached, state.last_message, state.last_other, state.notes, state.bank)
+        watermarks = (reached, state.last_message, state.last_other, state.notes, state.bank)
         # One look tells which tables have anything new: mostly none, or one.
         queue, *highest = self._truth.query(_HIGHEST)[0]
-        if of != self._of or self._changed(queue):
+        if watermarks != self._watermarks or self._changed(queue):
             self._start(state, queue)
-            self._reached, self._of = dict(reached), of
-        self.filled = frozenset(source.table for source, last in zip(SOURCES, highest, strict=True) if last)
+            self._reached, self._watermarks = dict(reached), watermarks
+        self.tables = frozenset(source.table for source, last in zip(SOURCES, highest, strict=True) if last)
         now = self._truth.clock.now()
         for source, last in zip(SOURCES, highest, strict=True):
             if last <= self._reached[source.table]:
