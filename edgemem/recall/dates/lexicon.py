@@ -32,7 +32,7 @@ _FIGURES = {
 }
 _ANY_FIGURES = r"(?:19|20)\d\d|\d[-/.]\d|\d[号日]"
 _NAMING: tuple[DateForm, ...] = ("ignored", "days", "ago", "ahead", "stretch", "time")
-_BINDING: tuple[DateForm, ...] = ("span", "since", "until", "before", "after", "every")
+_BINDING: tuple[DateForm, ...] = ("span", "beside", "since", "until", "before", "after", "every")
 _NOTATION = str.maketrans({"(": "(?:", "[": "(?:", "]": ")?", " ": r"\s+"})
 _SLOT = re.compile(r"\{(\w+)\}")
 _PAST_FORM = Pattern(

@@ -240,7 +240,9 @@ class Sentence:
             return self._closed(ends[0], ends[1], begin, end)
         if kind == "every":
             return None if ends[0].parts.keys().isdisjoint(RECURRING) else Phrase(begin, end)
-        if not asked or self._text[end : end + 2] in {"'s", "’s"}:  # after Monday's meeting is on Monday
+        if (
+            not asked or kind == "beside" or self._text[end : end + 2] in {"'s", "’s"}
+        ):  # after Monday's meeting is on Monday
             return None
         ranges = self._ranges(ends[0], past=True if kind == "since" else self._past)
         if kind == "since":
