@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from edgemem import AgentLoop, JSONSessionStore, PersistSessionHook
+from edgemem import JSONSessionStore
 from edgemem.errors import StoreError
 from edgemem.records import Session
+from edgemem.store.json.files import look
 from support.disks import no_file_larger_than
-from support.models import Caller
 
 
 @pytest.fixture
@@ -136,103 +136,19 @@ def text(*words):
     return [{"role": "user", "content": word} for word in words]
 
 
-class Written:
-    """Counts the bytes by which the files of a folder grow, or are written anew."""
-
-    def __init__(self, base):
-        self.base, self.sizes = base, {}
-        self.count()
-
-    def count(self):
-        """Return how many bytes were written since the last call."""
-        before, self.sizes = self.sizes, {}
-        for path in self.base.glob("*.json*"):
-            stat = path.stat()
-            self.sizes[path.name, stat.st_ino] = stat.st_size
-        return sum(size - before.get(file, 0) for file, size in self.sizes.items())
-
-
-@pytest.mark.usefixtures("patient")
-def test_late_turns_write_no_more_than_early_ones(store):
-    """The turns 101 to 150 write at most 1.5 times the bytes of the first 50, although the state grows by private ones."""
-    written, costs = Written(store.base), []
-    loop = AgentLoop(Caller(), hooks=[PersistSessionHook(store, session_id="s")])
-    for n in range(150):
-        loop.run(f"question {n} about the cup", speaker="ann", private=n % 10 == 0)
-        costs.append(written.count())
-        if n % 25 == 24:
-            loop.idle(60)
-            assert not (store.base / "s.jsonl").exists()
-            written.count()
-    assert loop.hooks.failures() == []
-    assert 0 < sum(costs[100:]) <= 1.5 * sum(costs[:50])
-    loop.run("the last one")
-    assert (store.base / "s.jsonl").stat().st_mode & 0o777 == 0o600
-    saved = JSONSessionStore(store.base).load("s")
-    assert len(saved.messages) == 302
-    store.close()
-    assert json.loads((store.base / "s.json").read_text())["messages"] == saved.messages
-    assert sorted(path.name for path in store.base.iterdir()) == [".lock", "s.json"]
-
-
-VERSIONS = [
-    Session(text("one"), {"old": 1, "list": [1]}),
-    Session(text("one", "two", "three"), {"old": 1, "list": [1], "n": 1}),
-    Session(text("one", "two", "three", "four"), {"list": [1, 2], "n": 1.0}),
-    Session(text("one", "two", "five"), {"list": [1], "n": True}),
-]
-
-
-def as_json(session):
-    """Return what tells 1 from 1.0 and from true."""
-    return json.dumps([session.messages, session.state], sort_keys=True)
-
-
-@pytest.fixture
-def lines(store):
-    """Return the file of lines beside a conversation `s` that was saved in all versions."""
-    for version in VERSIONS:
+def test_each_save_is_the_whole_file(store):
+    """What was there is replaced in one step; a save that changes nothing leaves the file, and 1 is not 1.0 or true."""
+    for version in (
+        Session(text("one"), {"old": 1, "n": 1}),
+        Session(text("one", "two", "three"), {"n": 1.0}),
+        Session(text("one", "four"), {"n": True}),
+    ):
         store.save("s", version)
-    return store.base / "s.jsonl"
-
-
-def test_a_save_cut_off_in_its_line_loses_at_most_itself(store, lines):
-    """Wherever a process dies, what it had saved is loaded, without a copy set aside, and the next save goes on from there."""
-    data = lines.read_bytes()
-    whole = (store.base / "s.json").read_bytes()
-    for cut in range(len(data) + 1):
-        lines.write_bytes(data[:cut])
-        (store.base / "s.json").write_bytes(whole)
+        before = look(store.base / "s.json")
+        store.save("s", version)
+        assert look(store.base / "s.json") == before
         found = JSONSessionStore(store.base).load("s")
-        assert as_json(found) == as_json(VERSIONS[max(0, data[:cut].count(b"\n") - 1)]), cut
-        if cut % 10 == 0:
-            again = JSONSessionStore(store.base)
-            for word in ("six", "seven"):
-                found.messages += text(word)
-                again.save("s", found)
-                assert JSONSessionStore(store.base).load("s") == found
-    assert sorted(path.name for path in store.base.iterdir()) == [".lock", "s.json", "s.jsonl"]
-
-
-def test_two_stores_write_one_conversation(store, lines):
-    """Each reads what the other wrote; a file that is older than its lines is not read with them twice."""
-    other = JSONSessionStore(store.base)
-    old = lines.read_bytes()
-    found = other.load("s")
-    for n in range(3):
-        for each in (other, store):
-            found.messages += text(f"more {n}")
-            each.save("s", found)
-            assert other.load("s") == store.load("s") == found
-    other.flush()
-    assert not lines.exists()
-    lines.write_bytes(old)  # it died before it removed them
-    assert store.load("s") == found
-    found.messages += text("the end")
-    store.save("s", found)
-    assert JSONSessionStore(store.base).load("s") == found
-    assert store.delete("s")
-    assert [path.name for path in store.base.iterdir()] == [".lock"]
+        assert json.dumps([found.messages, found.state]) == json.dumps([version.messages, version.state])
 
 
 def test_two_savers_of_one_session_leave_a_whole_file(tmp_path):
@@ -249,41 +165,12 @@ def test_two_savers_of_one_session_leave_a_whole_file(tmp_path):
     assert not list((tmp_path / "s").glob("*damaged*"))
 
 
-@pytest.mark.parametrize("damage", [b"{}garbage{", b'{"after": 99}', b'{"after": "x"}', b"\xff\xfe", b"[1]"])
-def test_damaged_lines_are_set_aside(store, lines, damage, caplog):
-    """What stands before the damage is loaded, every byte is kept under another name, and delete erases that too."""
-    written = lines.read_bytes().splitlines(keepends=True)
-    written[2] = damage + b"\n"
-    lines.write_bytes(b"".join(written))
-    with caplog.at_level(logging.WARNING):
-        assert store.load("s") == VERSIONS[1]
-    assert "s.jsonl.damaged-1" in caplog.text
-    assert (store.base / "s.jsonl.damaged-1").read_bytes() == b"".join(written)
-    assert JSONSessionStore(store.base).load("s") == VERSIONS[1]
-    assert store.delete("s")
-    assert [path.name for path in store.base.iterdir()] == [".lock"]
-
-
-def test_lines_beside_a_file_of_another_hand_are_not_read(store, lines):
-    """What EdgeVox wrote over it is the conversation; a copy of the lines is kept. An edit that left the date leaves them."""
-    path = store.base / "s.json"
-    path.write_text(path.read_text().replace("one", "eins"))
-    assert [message["content"] for message in store.load("s").messages] == ["eins", "two", "five"]
-    path.write_text(json.dumps({"messages": SAID, "state": {}}))
-    assert store.load("s") == Session(SAID)
-    assert [path.name for path in store.base.glob("*.jsonl*")] == ["s.jsonl.damaged-1"]
-
-
-@pytest.mark.parametrize("saves", [1, 2])
-def test_a_disk_that_takes_half_a_save_leaves_what_was(store, saves):
+def test_a_disk_that_takes_half_a_save_leaves_what_was(store):
     """The error says so, what was there is intact, and the same save succeeds when there is room."""
-    for version in VERSIONS[:saves]:
-        store.save("s", version)
-    files = list(store.base.glob("s.json*"))
-    before = [path.read_bytes() for path in files]
-    with no_file_larger_than(max(map(len, before)) + 10), pytest.raises(StoreError, match="too large"):
+    store.save("s", Session(SAID))
+    before = (store.base / "s.json").read_bytes()
+    with no_file_larger_than(len(before) + 10), pytest.raises(StoreError, match="too large"):
         store.save("s", Session(SAID * 20))
-    assert [path.read_bytes() for path in files] == before
-    assert store.load("s") == VERSIONS[saves - 1]
+    assert (store.base / "s.json").read_bytes() == before
     store.save("s", Session(SAID * 20))
     assert JSONSessionStore(store.base).load("s") == Session(SAID * 20)
