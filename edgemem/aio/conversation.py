@@ -121,7 +121,7 @@ class AsyncTurn(Face[OpenTurn]):
             self._drop()
             return
         leave = partial(self._opened().__exit__, kind, error, trace)
-        # What has begun to be kept is kept, whoever gives up waiting for it.
+        # A commit that has begun is finished, also where its task gives up waiting.
         await asyncio.shield(asyncio.wrap_future(self._worker.submit("turn", leave)))
 
 

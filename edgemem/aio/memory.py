@@ -138,7 +138,7 @@ class AsyncMemory(Face[Memory]):
         self.notes = AsyncNotes(self._worker, lambda: self._opened().notes)
         self.procedures = AsyncProcedures(self._worker, lambda: self._opened().procedures)
         self.bank = AsyncBank(self._worker, lambda: self._opened().bank)
-        users = AsyncUserMemory(self._worker, lambda: UserMemory.of(self._opened()))
+        users = AsyncUserMemory(self._worker, lambda: UserMemory.in_home(self._opened()))
         self.messages = self.facts = self.goals = self.summaries = users
         self.users = self.session_state = self.phases = self.tool_events = users
 

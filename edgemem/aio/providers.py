@@ -232,11 +232,11 @@ class DatabaseMemoryBankProvider(BankProvider):
     ) -> None:
         given, scope = session_factory, scope_of_user(user_id)
 
-        def of(file: FileMemory) -> ScopedBank:
+        def bank_in(file: FileMemory) -> ScopedBank:
             table = BankTable(given if isinstance(given, Database) else file.opened().database)
             return ScopedBank(lambda: table, scope, topic_id, lambda: config)
 
-        super().__init__(None if isinstance(given, Database) else given, of)
+        super().__init__(None if isinstance(given, Database) else given, bank_in)
 
 
 InMemoryMemoryProvider = SQLiteMemoryProvider

@@ -44,7 +44,7 @@ class UserMemory:
         self._eraser, self._level = eraser, level
 
     @classmethod
-    def of(cls, memory: Memory) -> UserMemory:
+    def in_home(cls, memory: Memory) -> UserMemory:
         """Return that of an open home."""
         level = lambda: memory.profile.memory.default_level  # noqa: E731
         return cls(memory.store, memory.diagnostics.eraser, level=level)

@@ -144,10 +144,10 @@ class Memory:
             asked: whether the memory is asked; else the query is what somebody said, which may want nothing of it, and scores
                 less then.
             include_past: whether facts that do not hold are wanted; None: the question decides.
-            valid_at: facts as they held then, instead of now; seconds since the epoch, as in `store.facts_as_of`. What was
-                said and done, noted and summed up is found all the same.
-            known_at: only what was known then: facts as they were believed, at `valid_at` or then, and of everything
-                else what had been learnt.
+            valid_at: facts as they held then, instead of now; seconds since the epoch, as in `store.facts_as_of`. Talk,
+                deeds, notes and summaries are found all the same.
+            known_at: as it was known then: facts as they were believed, at `valid_at` or then, and all else that had
+                been learnt.
 
         Raises:
             InvalidInputError: the query is no text, k is below 0, a kind is unknown, a score or a time is no
@@ -212,13 +212,13 @@ class Memory:
         speaker: str | None = None,
         agent: str = "",
     ) -> Conversation:
-        """Return the door of a conversation: what is said is told there, turn by turn.
+        """Return the door of a conversation, which is told there turn by turn.
 
             conversation = memory.session("kitchen", instructions="You help.", speaker="alice")
             with conversation.turn("Can I eat this cake?") as turn:
                 turn.reply(ask_your_model(turn.messages))
 
-        Conversations with one id share what was said, each with its own instructions, tools and agent; one that is stored is taken
+        Conversations with one id share their log, each with its own instructions, tools and agent; one that is stored is taken
         up where it was.
 
         Args:
@@ -289,7 +289,7 @@ class Memory:
         """Return everything that a loop needs for one session, in no particular order.
 
         Agents that each talk for themselves, and one that talks on two channels, take hooks for each session: what they
-        learn is shared, what was said is not repeated to the other, though it is remembered. Agents that hand one
+        learn is shared; an utterance is not repeated to the other, though it is remembered. Agents that hand one
         conversation over take the very same hooks; each goes on where the other stopped:
 
             hooks = memory.hooks(session_id="kitchen", speaker="alice")

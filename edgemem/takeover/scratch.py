@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -21,9 +21,6 @@ from edgemem.store.db.database import Database
 from edgemem.store.schema import TRUTH
 from edgemem.store.transfer.export import export_lines
 from edgemem.store.transfer.merge import LEAP_US, ImportReport, import_lines
-
-if TYPE_CHECKING:
-    from edgemem.store.db.migrations import Schema
 
 MAX_BYTES = 256 * 1024 * 1024
 """A larger file of text is none of theirs."""
@@ -72,11 +69,11 @@ class ThenClock(Clock):
 
 
 @contextmanager
-def scratch_truth(db: Database, *, schema: Schema = TRUTH) -> Iterator[tuple[Database, ThenClock]]:
+def scratch_truth(db: Database) -> Iterator[tuple[Database, ThenClock]]:
     """Lend an empty truth beside another one, and the clock that it goes by; it is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix=".takeover-", dir=db.path.parent) as folder:
         then = ThenClock(db.clock.now())
-        with Database(Path(folder) / "scratch.db", clock=then, durable=False, schema=schema) as scratch:
+        with Database(Path(folder) / "scratch.db", clock=then, durable=False, schema=TRUTH) as scratch:
             yield scratch, then
 
 

@@ -34,7 +34,7 @@ opened = partial(edgemem.open, profile=replace(BY_WORDS, bank=BankSettings(backe
 
 def writes(memory: edgemem.Memory, n: int) -> list[partial[object]]:
     """Return one write by each door."""
-    users, text = UserMemory.of(memory), f"begin {n} " * 200
+    users, text = UserMemory.in_home(memory), f"begin {n} " * 200
     return [
         partial(memory.store.add_episode, "task", {"n": n}, "ok", summary=text, tags=["all", f"t{n}"]),
         partial(memory.procedures.store, Procedure("p", text, "", "go", (ProcedureStep("a", {"n": n}),) * 9)),
@@ -52,7 +52,7 @@ def writes(memory: edgemem.Memory, n: int) -> list[partial[object]]:
 
 def read(memory: edgemem.Memory) -> list[object]:
     """Return what stands behind each door."""
-    users, procedures = UserMemory.of(memory), memory.procedures.list()
+    users, procedures = UserMemory.in_home(memory), memory.procedures.list()
     messages = users.get_messages(*ANN, 10**6)
     return [
         [(it.summary, it.payload, it.tags) for it in memory.store.episodes(tag="all", n=500)],

@@ -39,7 +39,7 @@ def test_everything_that_it_kept_is_here(memory):
     """Facts, talk, goals, states, summaries, tool events, episodes, procedures and files stand here as they were."""
     report = take_over(memory)
     assert (report.refused, report.remarks) == ([], [])
-    users = UserMemory.of(memory)
+    users = UserMemory.in_home(memory)
     assert users.get_facts("Alice") == {
         "diet": "vegan", "shoe_size": 38, "address": {"street": "Elm Road", "number": "42"},
     }  # fmt: skip
@@ -102,7 +102,7 @@ def test_missing_tables_and_columns_are_named(memory, tmp_path):
             "create table procedures (id text, data text); insert into procedures values ('x', '{');"
         )
     report = take_over(memory, tmp_path / "own.db")
-    users = UserMemory.of(memory)
+    users = UserMemory.in_home(memory)
     assert [message.content for message in users.get_messages("carol", "hall")] == ["Where is my umbrella?"]
     assert any("has no table users, facts" in remark for remark in report.remarks)
     assert any("messages of own.db has no name, tool_calls" in remark for remark in report.remarks)
