@@ -37,10 +37,20 @@ PARTS = {
     Memory: {"hooks"},  # for loops that keep their own list
     OpenTurn: {"abort", "begin", "take_results", "end", "closing", "note_inner", "note_interrupted"},
     Procedures: {"fitting", "exist"},
-    MemoryBank: {"at", "limits", "memory_files", "prompt", "store", "stamp", "texts", "retain", "faults"},
+    MemoryBank: {
+        "for_scope",
+        "limits",
+        "memory_files",
+        "prompt",
+        "store",
+        "stamp",
+        "texts",
+        "retain",
+        "faults",
+    },
 }
 """What hooks and upkeep, or nobody, ask of such an object in an async program."""
-AT_ONCE = {"failures", "of", "turn"}
+AT_ONCE = {"failures", "for_person", "turn"}
 """What looks at nothing but lists in memory is no coroutine."""
 SEED = {"messages", "facts", "goals", "summaries", "users", "session_state", "phases", "tool_events"}
 """Cognitia's eight protocols."""
