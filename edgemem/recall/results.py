@@ -92,6 +92,10 @@ _HIDDEN = """
     or exists (select 1 from facts n where n.key_id = f.key_id and n.recorded = f.known_to and n.id = n.origin
       and n.value is not null and not {rule}))
 """
+MESSAGES = 100
+"""How many of the best messages are looked at."""
+SHOWN = 3
+_POWER = 4
 
 
 class FactTimes(NamedTuple):
@@ -315,12 +319,6 @@ def _sections(sections: BankSections | None, ids: Sequence[int], reader: Reader 
                 "bank", str(doc.ref), doc.text, 0.0, recorded_at=doc.at, source=file.place, level=level, owner=doc.owner,
                 scope=file.scope if doc.owner is None else scope_of(doc.owner),
             )  # fmt: skip
-
-
-MESSAGES = 100
-"""How many of the best messages are looked at."""
-SHOWN = 3
-_POWER = 4
 
 
 def sessions_of(items: Iterable[Recalled]) -> list[RecalledSession]:

@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
 
+_SURE = 0.5  # a time that is less sure than this is one of several readings
+_DAY_S = 86400.0
+_SPOKEN_WITHIN_S = 86400.0
+"""Seconds within which somebody tells what they did: until the end of the next day."""
+_SPOKEN_LATER = 0.9
+"""The share of a text that was told on the next day: one of the day itself comes first where nothing else
+tells the two apart (chosen as `tests/lab/tuning.md` says)."""
+_FEW_DAYS_S = 3 * 86400.0
+"""The longest time of which all messages are looked through: a weekend, and the hour that a clock may be set by."""
+_LIKELY = 0.5
+
 
 class When(NamedTuple):
     """A moment in either time; seconds since the epoch."""
@@ -57,10 +68,6 @@ def checked_when(valid_at: float | None, known_at: float | None) -> When | None:
     return None if known is None else When(known, known)
 
 
-_SURE = 0.5  # a time that is less sure than this is one of several readings
-_DAY_S = 86400.0
-
-
 def past_times(asked: Question, now: float) -> list[Range]:
     """Return the past times whose facts a question asks for.
 
@@ -85,16 +92,6 @@ def _with_facts(span: Range, now: float) -> Range:
     if span.kind in {"since", "after"}:
         return Range(span.ends[0].begin if span.kind == "since" else span.ends[0].end, now)
     return span
-
-
-_SPOKEN_WITHIN_S = 86400.0
-"""Seconds within which somebody tells what they did: until the end of the next day."""
-_SPOKEN_LATER = 0.9
-"""The share of a text that was told on the next day: one of the day itself comes first where nothing else
-tells the two apart (chosen as `tests/lab/tuning.md` says)."""
-_FEW_DAYS_S = 3 * 86400.0
-"""The longest time of which all messages are looked through: a weekend, and the hour that a clock may be set by."""
-_LIKELY = 0.5
 
 
 def on_dates(table: DocTable, question: ParsedQuery) -> NDArray[np.intp]:

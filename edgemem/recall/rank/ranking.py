@@ -37,6 +37,13 @@ _OF_THE_BEST = ("words", "window", "session_words", "meaning_share")
 """The features that are a share of the best message's."""
 _OF_A_SUMMARY = 2 * log(0.5)
 """Is added to the log odds of a summary, which halves its score: the turns that it was made from say the same."""
+_ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
+"""The shares of its score that a version keeps which is not meant first: one that held then as well, the present one, which is
+often told, too, and one that neither holds nor held then."""
+_LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
+_AS_LONG, _FOR_LONG = 0.8, 0.2
+"""Shares of the longest validity: a version is equivalent from .8, worth mentioning from .2."""
+_MOST_MORE = 3
 
 
 class Hit(NamedTuple):
@@ -275,15 +282,6 @@ class Ranking:
             return ()
         model = self._by_words if self._no_vector[row] else self._model
         return model.reasons(self.candidates.features[row].tolist(), float(self._recency_bonus[row]))
-
-
-_ALSO, _NOW, _OTHER = 0.97, 0.95, 0.7
-"""The shares of its score that a version keeps which is not meant first: one that held then as well, the present one, which is
-often told, too, and one that neither holds nor held then."""
-_LEAST_SHARE = 0.05  # of the time that is asked for: a value that came in its last hours did not hold then
-_AS_LONG, _FOR_LONG = 0.8, 0.2
-"""Shares of the longest validity: a version is equivalent from .8, worth mentioning from .2."""
-_MOST_MORE = 3
 
 
 def choose_versions(

@@ -1,7 +1,5 @@
 """The search by words: finds the texts that hold the words of a question, and those that say them in another way.
 
-BM25 of the words of a question: in each text, in each message with its neighbours, and in each session.
-
 BM25 is computed three times, over the same occurrences: of a message alone, of a message with the one before and the one
 after it, and of a session as a whole, because an answer often does not repeat the words of its question. Scores are given
 as a share of the best that the question's words could reach, so that they lie between 0 and 1 and mean the same from one
@@ -48,6 +46,7 @@ MAX_TERMS = 24
 MAX_MATCHES = 1500
 """The commonest terms of a question are left out while the others alone match this many texts: each text costs
 time to score, and such a term tells little apart."""
+_FEW = 3  # texts that may hold a misheard name
 
 
 class Statistics(msgspec.Struct, frozen=True):
@@ -156,9 +155,6 @@ def _of_sessions(view: QueryView, often: NDArray[Any], term_weights: Numbers) ->
 def _saturated(times: Any, lengths: Any, average: float) -> Any:
     """Return what so many occurrences in texts of such lengths add to BM25."""
     return times * (K1 + 1) / (times + K1 * (1 - B + B * lengths / average))
-
-
-_FEW = 3  # texts that may hold a misheard name
 
 
 class WordSearch:

@@ -27,6 +27,25 @@ if TYPE_CHECKING:
 _SHORTEST, _LONGEST = 3, 64
 _ASKS, _TELLS = "?？؟", ".!。！।۔"
 _stemmer_lock = Lock()
+WORDS_VERSION = "7"
+"""Changes with every rule below; what the files of the languages say changes `words_version` by itself."""
+_RUN = re.compile(r"[^\W_]+")
+_SPOKEN = Pattern(r"[^\W_]+(?:['’]s\b)?")
+_GENITIVE = re.compile(r"['’]s$")
+_ACCENT = re.compile("[\u0300-\u036f]")
+_MAX_LETTERS = 64
+MAX_CHARS = 2000
+"""Of a question; of a longer one the end counts."""
+_SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Chinese and Japanese."""
+_LETTERS = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd"
+"""Thai, Lao, Burmese and Khmer, which have no spaces between words either."""
+_SIGN = Pattern(f"[{_SIGNS}]")
+_KANA = Pattern("[\u3040-\u30ff]")
+_UNSPACED = Pattern(f"[{_SIGNS}{_LETTERS}]")
+_PIECE = Pattern(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
+_LETTERS_TOGETHER = 3
+_LATIN = Pattern("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
 @lru_cache(maxsize=16384)
@@ -154,28 +173,6 @@ def stop_words(language: str) -> frozenset[str]:
     The English ones are left out whatever the language: who asks in too few words to tell it does not ask for them.
     """
     return _tables().empty[language]
-
-
-WORDS_VERSION = "7"
-"""Changes with every rule below; what the files of the languages say changes `words_version` by itself."""
-
-_RUN = re.compile(r"[^\W_]+")
-_SPOKEN = Pattern(r"[^\W_]+(?:['’]s\b)?")
-_GENITIVE = re.compile(r"['’]s$")
-_ACCENT = re.compile("[\u0300-\u036f]")
-_MAX_LETTERS = 64
-MAX_CHARS = 2000
-"""Of a question; of a longer one the end counts."""
-_SIGNS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Chinese and Japanese."""
-_LETTERS = "\u0e01-\u0edf\u1000-\u109f\u1780-\u17dd"
-"""Thai, Lao, Burmese and Khmer, which have no spaces between words either."""
-_SIGN = Pattern(f"[{_SIGNS}]")
-_KANA = Pattern("[\u3040-\u30ff]")
-_UNSPACED = Pattern(f"[{_SIGNS}{_LETTERS}]")
-_PIECE = Pattern(f"[{_SIGNS}]|[{_LETTERS}]+|[^{_SIGNS}{_LETTERS}]+")
-_LETTERS_TOGETHER = 3
-_LATIN = Pattern("[a-zA-Z\u00aa-\u024f\u1e00-\u1eff]")
 
 
 def words_version() -> str:

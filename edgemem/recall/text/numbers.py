@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from edgemem.languages.words import Numbers, Words
 
+_MOST_DIGITS = 15  # a longer number is no amount; it stays as it was written
+_DIGITS = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:st|nd|rd|th)?")
+
 
 def _compounds(values: dict[str, int], ones: list[str], numbers: Numbers) -> dict[str, int]:
     """Return the numbers from 100 that a language writes in one word, given those below: hundertfünf, zweitausendzwei."""
@@ -47,9 +50,6 @@ def _counted(words: str, first: int = 0, step: int = 1) -> dict[str, int]:
 
 def _inflected(places: dict[str, int], numbers: Numbers) -> dict[str, int]:
     return {f"{word}{end}": n for word, n in places.items() for end in ("", *numbers.inflections.split())}
-
-
-_MOST_DIGITS = 15  # a longer number is no amount; it stays as it was written
 
 
 def with_digits(words: list[str], language: str = "en") -> list[str]:
@@ -241,9 +241,6 @@ class _Spoken:
         if not value and words[at].isdecimal() and len(words[at]) <= 2:
             value = int(words[at])
         return (value, at + 1) if 0 < value <= 12 else (0, at)
-
-
-_DIGITS = re.compile(rf"([0-9]{{1,{_MOST_DIGITS}}})(?:st|nd|rd|th)?")
 
 
 def _joined(parts: list[str]) -> list[str]:
