@@ -184,13 +184,13 @@ def _environment() -> Any:
     join = environment.filters["join"]
 
     @pass_eval_context
-    def joined(context: Any, value: Iterable[Any], d: str = "", attribute: str | None = None) -> str:
+    def join_filter(context: Any, value: Iterable[Any], d: str = "", attribute: str | None = None) -> str:
         return str(join(context, value, d, attribute)) if attribute else _join_with(d, value)
 
-    def indented(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+    def indent_filter(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
         _check((text.count("\n") + 1) * (len(width) if isinstance(width, str) else width))
         return do_indent(text, width, first, blank)
 
     del environment.filters["center"], environment.filters["format"]
-    environment.filters.update(indent=indented, join=joined, replace=_replace, tojson=to_json)
+    environment.filters.update(indent=indent_filter, join=join_filter, replace=_replace, tojson=to_json)
     return environment
