@@ -110,7 +110,7 @@ class MemoryInjectionHook(SharedHook):
     def act(self, moment: Moment) -> None:
         """Fill the block before the first call of the model."""
         self.part.fill(moment)
-        moment.lay_out()
+        moment.put_view()
 
     def end(self, moment: Moment) -> None:
         """Write what tools of this turn added."""
@@ -151,7 +151,7 @@ class NotesInjectorHook(SharedHook):
     def act(self, moment: Moment) -> None:
         """Add the notes before the first call of the model."""
         self.part.fill(moment)
-        moment.lay_out()
+        moment.put_view()
 
 
 class ProposalHook(SharedHook):
@@ -170,7 +170,7 @@ class ProposalHook(SharedHook):
             return  # of an agent within a tool, whose prompt is another
         if isinstance(moment.payload, dict):
             self.part.propose(moment)
-            moment.lay_out()
+            moment.put_view()
         else:
             self.part.note(moment)
 

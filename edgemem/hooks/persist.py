@@ -233,4 +233,4 @@ class PromptLogHook(SharedHook):
         """Lay the prompt out."""
         if moment.log is (self.log or moment.log):
             self.part.compare(moment)
-        moment.lay_out()
+        moment.put_view()

@@ -23,6 +23,7 @@ from edgemem.records import Heard, Message, Reply, Session, text_of
 from edgemem.session.conversation import Conversation
 from edgemem.session.points import Hook, ToolCallResult, TurnContext
 from edgemem.session.registry import HookRegistry
+from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool, never
 from edgemem.session.turn import OpenTurn
 
@@ -100,8 +101,7 @@ class AgentLoop:
         door = door_of(self.hooks, session)
         self.conversation = Conversation(
             door.log,
-            door.parts,
-            self.hooks,
+            Steps(door.parts, self.hooks),
             instructions=instructions,
             tools=tools,
             model=model,
@@ -128,6 +128,15 @@ class AgentLoop:
         self._late: dict[str, Any] | None = None
         """The report of a voice that still spoke the reply before, while the next was being prepared."""
         self._error: str | None = None
+
+    @property
+    def instructions(self) -> str:
+        """The system message; another one begins a new epoch with the next turn."""
+        return self.conversation.instructions
+
+    @instructions.setter
+    def instructions(self, text: str) -> None:
+        self.conversation.instructions = text
 
     @property
     def ctx(self) -> TurnContext:
@@ -318,7 +327,7 @@ class AgentLoop:
         heard_part("", **report)  # what makes no sense is refused before anything is changed
         with self._lock:
             report = {name: value for name, value in report.items() if value is not None}
-            if self._turn is None:
+            if self._turn is None and not self._preparing:
                 if report:
                     self._amend(report)
             elif self._is_of_earlier(report, prepared):

@@ -32,6 +32,7 @@ from edgemem.records import Check, Kind, Reader, Recalled, RecalledSession
 from edgemem.session.conversation import Conversation, checked_tools
 from edgemem.session.points import Hook
 from edgemem.session.registry import HookRegistry
+from edgemem.session.steps import Steps
 from edgemem.store.kinds import EPISODES
 from edgemem.store.validation import checked_number, checked_text, item_count
 
@@ -248,8 +249,7 @@ class Memory:
         self.sessions.journal.reserve()
         return Conversation(
             log,
-            parts,
-            registry,
+            Steps(parts, registry),
             instructions=instructions,
             tools=offered,
             model=model,

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from edgemem.context.bargein import Timed, heard_part, keep_heard
 from edgemem.errors import InvalidInputError
-from edgemem.records import Heard, Message, Reader, text_of
+from edgemem.records import Heard, Reader, text_of
 from edgemem.session.log import STATE_KEY, LateResult, Moment, SessionLog
 from edgemem.session.points import (
     AFTER_TOOL,
@@ -23,7 +23,7 @@ from edgemem.session.points import (
     TurnContext,
 )
 from edgemem.session.registry import HookFailure, HookRegistry
-from edgemem.session.steps import Parts, Steps
+from edgemem.session.steps import Steps
 from edgemem.session.tools import Tool
 from edgemem.session.turn import TOOL_TURN, Agent, OpenTurn, checked_content, detached_log
 from edgemem.session.upkeep import Upkeep
@@ -46,8 +46,7 @@ class Conversation:
     def __init__(
         self,
         log: SessionLog,
-        parts: Parts,
-        registry: HookRegistry,
+        steps: Steps,
         *,
         instructions: str = "",
         tools: Iterable[Tool] = (),
@@ -58,7 +57,6 @@ class Conversation:
         """Make the conversation.
 
         Args:
-            registry: the hooks of the user's own; edgemem's among them are left out, since `parts` do their work.
             instructions: the system message.
             tools: what the model may call.
             model: the chat model, for hooks.
@@ -69,17 +67,15 @@ class Conversation:
             InvalidInputError: an argument is of another kind.
         """
         self.speaker = checked_speaker(speaker)
-        self._log, self._registry = log, registry
+        self._log, self._registry = log, steps.registry
         offered = {tool.name: tool for tool in checked_tools(tools)}
         log.record.state[STATE_KEY] = log
         ctx = TurnContext(
             log.record, agent_name=checked_text(agent, "agent"), speaker=self.speaker, llm=model
         )
-        system: list[Message] = []
-        if checked_text(instructions, "instructions"):
-            system = [{"role": "system", "content": instructions}]
         schemas = [tool.schema() for tool in offered.values()]
-        self._agent = Agent(Steps(parts, registry), ctx, system, offered, schemas)
+        self._agent = Agent(steps, ctx, [], offered, schemas)
+        self.instructions = instructions
         self._inner: SessionLog | None = None
         """The log of this agent where it runs within a tool of its own conversation."""
 
@@ -87,6 +83,16 @@ class Conversation:
     def log(self) -> SessionLog:
         """Return the log, which all agents of the session share."""
         return self._log
+
+    @property
+    def instructions(self) -> str:
+        """The system message; another one begins a new epoch with the next turn."""
+        return "".join(map(text_of, self._agent.system))
+
+    @instructions.setter
+    def instructions(self, text: str) -> None:
+        content = checked_text(text, "instructions")
+        self._agent.system = [{"role": "system", "content": content}] if content else []
 
     @property
     def tools(self) -> dict[str, Tool]:

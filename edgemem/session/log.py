@@ -479,7 +479,7 @@ class Moment:
         self.reader: Reader | None = None
         """Who speaks a half-heard sentence."""
 
-    def lay_out(self) -> None:
+    def put_view(self) -> None:
         """Put the log's view in place of the messages of a prompt: what the present listener may read, where it was shown."""
         prompt_log = self.log.prompt_log
         view = {"messages": prompt_log.view(), "now": prompt_log.epoch.started_at or None}

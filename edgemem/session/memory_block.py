@@ -180,12 +180,12 @@ class MemoryBlock:
         """Return a line for each shown fact that is not true any more."""
         gone: list[BlockLine] = []
 
-        def kept(item: BlockLine) -> bool:
+        def exists(item: BlockLine) -> bool:
             holds = self._exists(item)
             gone.extend([] if holds else [item])
             return holds
 
-        changed = changes(committed.visible, lambda abouts: self.current(abouts, reader), kept=kept)
+        changed = changes(committed.visible, lambda abouts: self.current(abouts, reader), kept=exists)
         if gone and log.value_exists is not None and log.journal is not None:
             # The store could not reach the blocks of this file when it erased.
             pairs = {item.fact or item.preference or ("", "") for item in gone}

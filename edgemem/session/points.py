@@ -73,7 +73,7 @@ class HookResult(msgspec.Struct, frozen=True):
         return cls("end", reply, reason)
 
     @classmethod
-    def of(cls, answer: Any, payload: Any) -> HookResult:
+    def from_answer(cls, answer: Any, payload: Any) -> HookResult:
         """Return what a hook answered, in our words whatever its framework: a loop relies on the payload's kind.
 
         Raises:

@@ -64,9 +64,9 @@ class PromptHead:
             prompt_log.epoch = msgspec.structs.replace(prompt_log.epoch, head=noted)
         log.turn_writes.append(KeepHead(prompt_log.session, noted))
 
-    def lay_out(self, moment: Moment) -> None:
+    def view(self, moment: Moment) -> None:
         """Put the log's view in place of the messages of a prompt."""
-        moment.lay_out()
+        moment.put_view()
 
 
 WINDOW = "the model's window"

@@ -175,7 +175,7 @@ class HookRegistry:
                 answer = entry.act(point, ctx, payload)
                 if answer is None:  # as most do
                     continue
-                result = HookResult.of(answer, payload)
+                result = HookResult.from_answer(answer, payload)
             except Exception as error:  # noqa: BLE001 - isolation is this method's work; the failure is counted and shown
                 self.note(hook_name(entry.hook), point, error)
                 if entry.fail_closed and point != ON_RUN_END:

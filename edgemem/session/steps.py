@@ -134,7 +134,7 @@ class Steps:
             (p.memory, MemoryBlock.fill),
             (p.notes, NotesBlock.fill),
             (p.proposals, Proposals.propose),
-            (p.head, PromptHead.lay_out),
+            (p.head, PromptHead.view),
             (p.compaction, Compaction.guard),
             (p.compactor, ListCompaction.guard),
             (p.budget, WindowBudget.fit),

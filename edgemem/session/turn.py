@@ -12,12 +12,12 @@ import msgspec
 
 from edgemem.context.messages import (
     NO_RESULT,
-    UTTERANCE_BYTES,
     bounded,
     call_arguments,
     call_name,
     tool_calls,
 )
+from edgemem.context.prompt import turn as prompt_turn
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
 from edgemem.records import BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
 from edgemem.session.log import BY_AGENT, STATE_KEY, Moment, SessionLog
@@ -140,7 +140,7 @@ class OpenTurn:
 
     def _fitted(self, message: Message) -> Message:
         """Return an utterance of which as much is left as the window has room for."""
-        message = bounded(message, UTTERANCE_BYTES)
+        message = bounded(message, prompt_turn.UTTERANCE_BYTES)
         budget = self._agent.steps.parts.budget
         if budget is None or budget.budget is None:
             return message

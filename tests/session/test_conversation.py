@@ -541,7 +541,7 @@ def test_steps_that_fail_stop_no_reply(memory: Memory, monkeypatch: pytest.Monke
         (MemoryBlock, "fill"),
         (NotesBlock, "fill"),
         (PromptHead, "compare"),
-        (PromptHead, "lay_out"),
+        (PromptHead, "view"),
         (Compaction, "guard"),
         (WindowBudget, "fit"),
     ):
