@@ -17,7 +17,6 @@ from edgemem.context.messages import (
     call_name,
     tool_calls,
 )
-from edgemem.context.prompt import turn as prompt_turn
 from edgemem.errors import EdgememError, InvalidInputError, TurnEndedError
 from edgemem.records import BlockLine, Heard, Message, Reader, Session, ToolCall, text_of
 from edgemem.session.log import BY_AGENT, STATE_KEY, Moment, SessionLog
@@ -132,19 +131,22 @@ class OpenTurn:
         if record and not log.prompt_log.turns:
             self._take(steps.adopt, ON_RUN_START)
         self._start = len(record)
-        message = self._fitted({"role": "user", "content": content})
-        self._utterance = text_of(message)
-        self._append(message)
+        self._append({"role": "user", "content": content})
+        self._fit_utterance()
         self.take_results()
         steps.run(steps.open, ON_RUN_START, moment)
 
-    def _fitted(self, message: Message) -> Message:
-        """Return an utterance of which as much is left as the window has room for."""
-        message = bounded(message, prompt_turn.UTTERANCE_BYTES)
-        budget = self._agent.steps.parts.budget
-        if budget is None or budget.budget is None:
-            return message
-        return _bounded_tokens(message, budget.budget.plan["history"], budget.budget.tokenizer)
+    def _fit_utterance(self) -> None:
+        """Keep as much of the utterance as the window has room for; its bytes are bounded already."""
+        running, window = self.log.prompt_log.running, self._agent.steps.parts.budget
+        if running is None:
+            return
+        if window is not None and (budget := window.budget) is not None:
+            message = _bounded_tokens(running.messages[0], budget.plan["history"], budget.tokenizer)
+            if message is not running.messages[0]:
+                running.messages = [message]
+                self._agent.ctx.session.messages[-1] = message
+        self._utterance = text_of(running.messages[0])
 
     # -- its prompt ------------------------------------------------------------------------
 
