@@ -26,18 +26,19 @@ from support.selection import LONG
 
 ROOT = Path(__file__).parents[2]
 TRUTH = ("sessions", "turns", "messages", "epochs", "facts", "episodes")
-BEFORE_COMMIT, AFTER_COMMIT = 95, 85
-"""Priorities of a hook that acts just before, and just after, the one that commits the turn."""
+BEFORE_COMMIT, AFTER_COMMIT = 1, 0
+"""Whether the robot stops just before the step that commits the turn, or just after it."""
 
-# The real command, with two more hooks: one writes down what the model is handed and generates, one stands
-# still at the end of a turn, which is the moment at which the test pulls the plug.
+# The real command, with a hook that writes down prompts and answers, and a stop at the end of a turn, which is the moment at which the
+# test pulls the plug.
 WATCHED = """
 import json, sys, time
 from edgemem.cli import main
 from edgemem.session.points import AFTER_LLM, BEFORE_LLM, ON_RUN_END
 from edgemem.memory import Memory
+from edgemem.session.stored import StoredSession
 
-log, priority, turn, *arguments = sys.argv[1:]
+log, before, turn, *arguments = sys.argv[1:]
 
 class Watch:
     points = frozenset({BEFORE_LLM, AFTER_LLM})
@@ -50,17 +51,21 @@ class Watch:
 
 class Hold:
     points = frozenset({ON_RUN_END})
-    priority = int(priority)
+    priority = 0
     ended = 0
 
     def __call__(self, point, ctx, payload):
-        self.ended += 1
+        Hold.ended += 1
         if self.ended == int(turn):
             print("held", flush=True)
             time.sleep(600)
 
+if int(before):
+    commit, hold = StoredSession.commit, Hold()
+    StoredSession.commit = lambda self, moment: (hold(ON_RUN_END, None, None), commit(self, moment))[1]
+
 plain = Memory.hooks
-Memory.hooks = lambda self, **settings: [*plain(self, **settings), Watch(), Hold()]
+Memory.hooks = lambda self, **settings: [*plain(self, **settings), Watch(), *([] if int(before) else [Hold()])]
 main(arguments)
 """
 
